@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# tutti_program: one of the project's own executables. What its source includes is what it links.
+
+# The warnings that our own code obeys; nothing of this reaches a consumer of tutti::tutti.
+add_library(tutti_warnings INTERFACE)
+target_compile_options(tutti_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  $<$<BOOL:${TUTTI_WERROR}>:-Werror>)
+
+# One line a package: what its includes look like, its name, the target to link, the Debian package that has it.
+set(TUTTI_PACKAGES
+  "CLI/                  CLI11          CLI11::CLI11                   libcli11-dev"
+  "Eigen/                Eigen3         Eigen3::Eigen                  libeigen3-dev"
+  "doctest/              doctest        doctest::doctest               doctest-dev"
+  "fmt/                  fmt            fmt::fmt                       libfmt-dev"
+  "mpi\\.h               MPI            MPI::MPI_CXX                   libopenmpi-dev"
+  "nlohmann/             nlohmann_json  nlohmann_json::nlohmann_json   nlohmann-json3-dev"
+  "zlib\\.h              ZLIB           ZLIB::ZLIB                     zlib1g-dev")
+set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings that MPI-3 removed
+
+# The value of a line `// key: value` in a source file; empty where there is none.
+function(tutti_head_line result source key)
+  file(STRINGS ${source} lines REGEX "^// ${key}: " LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// ${key}: *" "" value "${lines}")
+  set(${result} "${value}" PARENT_SCOPE)
+endfunction()
+
+# The #include lines of a source file and of the local headers that it includes.
+function(tutti_includes result source)
+  file(STRINGS ${source} lines REGEX "^#include [<\"]")
+  cmake_path(GET source PARENT_PATH folder)
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "\"(.*)\"" quoted "${line}")
+    foreach(header ${folder}/${CMAKE_MATCH_1} ${PROJECT_SOURCE_DIR}/tests/${CMAKE_MATCH_1})
+      if(quoted AND EXISTS ${header})
+        tutti_includes(nested ${header})
+        list(APPEND lines ${nested})
+      endif()
+    endforeach()
+  endforeach()
+  set(${result} "${lines}" PARENT_SCOPE)
+endfunction()
+
+# tutti_program(target source...): an executable, or, where a package is missing, a line that says which. Test for the
+# target's existence before using it.
+function(tutti_program target)
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source)
+    tutti_includes(found ${source})
+    list(APPEND includes ${found})
+    # A changed include may want another package.
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  endforeach()
+  foreach(row IN LISTS TUTTI_PACKAGES)
+    string(REGEX REPLACE " +" ";" row "${row}")
+    list(POP_FRONT row pattern package library debian)
+    if(NOT includes MATCHES "#include <${pattern}")
+      continue()
+    endif()
+    if(NOT TARGET ${library})
+      find_package(${package} QUIET)
+    endif()
+    if(NOT TARGET ${library})
+      cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE folder)
+      set(sentence "tutti: ${folder}: ${target} needs ${package}, which was not found (Debian: ${debian})")
+      if(TUTTI_REQUIRE_PACKAGES)
+        message(SEND_ERROR "${sentence}")
+      endif()
+      message(STATUS "${sentence}; it is left out")
+      return()
+    endif()
+    list(APPEND libraries ${library})
+  endforeach()
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE tutti::tutti tutti_warnings ${libraries})
+endfunction()
+
+# tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...]): the ctest that runs a target. It is killed
+# after its time, 120 seconds if none is given; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS.
+# TUTTI_TEST_LAUNCHER is put before the command.
+function(tutti_run test target)
+  cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS")
+  if(NOT run_TIMEOUT)
+    set(run_TIMEOUT 120)
+  endif()
+  math(EXPR seconds "${run_TIMEOUT} - 10")
+  add_test(NAME ${test} COMMAND ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${run_TIMEOUT} LABELS "${run_LABELS}"
+    ENVIRONMENT TUTTI_TEST_SECONDS=${seconds})
+endfunction()

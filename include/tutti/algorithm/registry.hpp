@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The algorithms that tutti has. A new one adds its include, its id and its type here; tests, tools and the choice find
+// the collectives that it serves by themselves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "tutti/algorithm/binomial_tree.hpp"
+#include "tutti/algorithm/bruck.hpp"
+#include "tutti/algorithm/dissemination.hpp"
+#include "tutti/algorithm/double_binary_tree.hpp"
+#include "tutti/algorithm/dynamic.hpp"
+#include "tutti/algorithm/one_shot.hpp"
+#include "tutti/algorithm/pairwise.hpp"
+#include "tutti/algorithm/recursive_doubling.hpp"
+#include "tutti/algorithm/recursive_halving.hpp"
+#include "tutti/algorithm/ring.hpp"
+#include "tutti/algorithm/two_shot.hpp"
+
+namespace tutti {
+
+// What a caller names at run time. `automatic` leaves the choice to tutti.
+enum class algorithm_id : std::uint8_t {
+  automatic, ring, binomial_tree, double_binary_tree, recursive_doubling, recursive_halving, bruck, pairwise,
+  dissemination, one_shot, two_shot,
+};
+
+template <class... Algorithms>
+struct list {
+  static constexpr std::size_t size = sizeof...(Algorithms);
+  static constexpr std::array<std::string_view, size> names{Algorithms::name...};
+};
+
+// In the order of algorithm_id.
+using algorithms = list<ring, binomial_tree, double_binary_tree, recursive_doubling, recursive_halving, bruck, pairwise,
+                        dissemination, one_shot, two_shot>;
+
+// What a caller names at compile time to leave the choice to tutti.
+struct automatic {
+  static constexpr std::string_view name = "automatic";
+};
+
+constexpr std::string_view name(algorithm_id id) {
+  return id == algorithm_id::automatic ? automatic::name : algorithms::names[static_cast<std::size_t>(id) - 1];
+}
+
+namespace detail {
+
+template <algorithm_id Id>
+constexpr std::string_view enumerator() {
+  std::string_view text = __PRETTY_FUNCTION__;  // "... [with tutti::algorithm_id Id = tutti::algorithm_id::ring; ..."
+  text.remove_prefix(text.find("Id = ") + 5);
+  text = text.substr(0, text.find_first_of(";]"));
+  return text.substr(text.rfind(':') + 1);
+}
+template <std::size_t... I>
+constexpr bool ids_match(std::index_sequence<I...>) {
+  return ((enumerator<static_cast<algorithm_id>(I + 1)>() == algorithms::names[I]) && ...);
+}
+static_assert(ids_match(std::make_index_sequence<algorithms::size>{}), "algorithm_id and algorithms must agree");
+
+template <class Algorithm, collective C>
+constexpr dynamic_schedule schedule_or_none() {
+  if constexpr (serves<Algorithm, C>) return dynamic_schedule::of<schedule<Algorithm, C>>();
+  else return {};
+}
+using schedule_row = std::array<dynamic_schedule, every_collective.size()>;
+template <class Algorithm, std::size_t... C>
+constexpr schedule_row row_of(std::index_sequence<C...>) {
+  return {schedule_or_none<Algorithm, every_collective[C]>()...};
+}
+template <class... Algorithms>
+constexpr std::array<schedule_row, sizeof...(Algorithms)> table_of(list<Algorithms...>) {
+  return {row_of<Algorithms>(std::make_index_sequence<every_collective.size()>{})...};
+}
+inline constexpr auto schedule_table = table_of(algorithms{});
+
+}  // namespace detail
+
+// The schedule of an algorithm for a collective; none (false) where it does not serve it.
+constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
+  if (id == algorithm_id::automatic) return {};
+  return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
+}
+
+// The id with this name, or `automatic` where there is none.
+constexpr algorithm_id find_algorithm(std::string_view wanted) {
+  for (std::size_t i = 0; i < algorithms::size; ++i)
+    if (algorithms::names[i] == wanted) return static_cast<algorithm_id>(i + 1);
+  return algorithm_id::automatic;
+}
+
+// Calls f(algorithm_id, collective, dynamic_schedule) for every pair that is served.
+template <class F>
+constexpr void for_each_schedule(F f) {
+  for (std::size_t i = 1; i <= algorithms::size; ++i)
+    for (collective const c : every_collective)
+      if (auto const s = find_schedule(static_cast<algorithm_id>(i), c)) f(static_cast<algorithm_id>(i), c, s);
+}
+
+}  // namespace tutti

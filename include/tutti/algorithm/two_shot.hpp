@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Two shots: scatter the work in one hop, gather the results in another. Two hops at the least number of bytes.
+#pragma once
+
+#include <string_view>
+
+#include "tutti/algorithm/compose.hpp"
+#include "tutti/algorithm/one_shot.hpp"
+
+namespace tutti {
+
+struct two_shot {
+  static constexpr std::string_view name = "two_shot";
+};
+
+// Second shots, where every rank has one chunk of the result. To all ranks:
+struct share_all : schedule_defaults {
+  TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
+  TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
+  TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
+    int const r = me.rank;
+    peers const rest = others(s, r);
+    return {.from = rest, .keep = {space::output, {r + 1, s.ranks - 1}, true}, .to = rest, .give = {space::output, {r}}};
+  }
+};
+
+// Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
+template <>
+struct schedule<two_shot, collective::all_reduce>
+    : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
+
+// First shot into scratch at all ranks but the root; second shot to the root.
+template <>
+struct schedule<two_shot, collective::reduce> : schedule_defaults {
+  static constexpr bool scratch = true;
+
+  TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }
+  TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
+  TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
+  TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
+    int const r = me.rank;
+    space const kept = r == s.root ? space::output : space::scratch;
+    if (me.phase == 0) {
+      step out = schedule<one_shot, collective::reduce_scatter>{}.at(s, me, i);
+      out.keep.where = kept;
+      return out;
+    }
+    if (r != s.root) return {.to = one(s.root), .give = {kept, {r}}};
+    return {.from = others(s, r), .keep = {kept, {r + 1, s.ranks - 1}, true}};
+  }
+};
+
+// The root deals out chunks and everybody passes its own on to everybody but the root.
+template <>
+struct schedule<two_shot, collective::broadcast> : schedule_defaults {
+  TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }
+  TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
+  TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
+  TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
+    int const r = me.rank;
+    peers const rest = others(s, s.root);
+    if (me.phase == 0) {
+      if (r == s.root) return {.to = rest, .give = {space::input, {r + 1, s.ranks - 1}, true}};
+      return {.from = one(s.root), .keep = {space::output, {r}}};
+    }
+    if (r == s.root) return {.to = rest, .give = {space::input, {r}}};
+    return {.from = others(s, r), .keep = {space::output, {r + 1, s.ranks - 1}, true},
+            .to = rest, .give = {space::output, {r}}};
+  }
+};
+
+}  // namespace tutti

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// all_gather and all_gather_v: every rank gets all ranks' blocks, in rank order.
+#pragma once
+
+#include "tutti/collective/movement.hpp"
+
+namespace tutti {
+namespace detail {
+
+// Blocks of at most 2 KiB: everyone shows its block to all others.
+template <class Transport>
+void gather_packets(group<Transport>& g, running_call<Transport>& call, std::byte const* mine, std::byte* out, std::size_t bytes) {
+  using exchange = packet_exchange<Transport>;
+  std::byte* const inbox = g.inbox();
+  exchange work(g.transport(), mine, bytes, g.next_packet_turn(), call.tag(), inbox);
+  call.complete(work);
+  for (int q = 0; q < g.ranks(); ++q) {
+    std::byte* const to = out + static_cast<std::size_t>(q) * bytes;
+    std::byte const* const from = q == g.rank() ? mine : inbox + static_cast<std::size_t>(q) * exchange::stride;
+    if (from != to && bytes > 0) std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace detail
+
+// Every rank passes `in` of n elements, n equal on all ranks, and `out` of n * size; block q of out is rank q's `in`.
+// In place: `in` is this rank's block of `out`. Otherwise they must not overlap.
+// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.7.
+//
+//   std::vector<float> all(mine.size() * comm.size());
+//   tutti::all_gather(comm, mine, all);
+template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
+void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options const& o = {},
+                std::source_location where = std::source_location::current()) {
+  using T = value_of<In>;
+  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather have different element types");
+  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
+  std::byte const* const from = detail::bytes_of(in);
+  std::byte* const to = detail::writable_bytes_of(out);
+  std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
+  detail::expect_size(comm, "the output of all_gather", std::ranges::size(out), count * static_cast<std::size_t>(comm.size()), where);
+  detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()), from == own ? to : nullptr, where);
+  if (comm.size() == 1) return detail::move_alone(from, to, bytes);
+
+  detail::check_algorithm<Algorithm, collective::all_gather, void>();
+  request const r = detail::movement_request<collective::all_gather, Algorithm, T>(o, count);
+  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
+  if (call.plan().how == protocol::packet) return detail::gather_packets(comm.group(), call, from, to, bytes);
+  layout const blocks = layout::blocks(bytes, comm.size());
+  detail::execute<Algorithm, collective::all_gather>(
+      comm.group(), call, r, moving{},
+      {.input = {from, blocks.only(comm.rank())}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = from == own});
+}
+
+// Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
+// Block q lands at element offsets[q] of `out`, or after block q-1 where no offsets are given.
+//
+//   tutti::all_gather_v(comm, mine, all, counts);
+template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
+void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                  std::span<std::size_t const> offsets = {}, options const& o = {},
+                  std::source_location where = std::source_location::current()) {
+  using T = value_of<In>;
+  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
+  int const rank = comm.rank();
+  layout const blocks = detail::ragged_layout(comm, 0, "all_gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
+  detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)], where);
+  std::byte const* const from = detail::bytes_of(in);
+  std::byte* const to = detail::writable_bytes_of(out);
+  extent const mine = blocks.at(0, rank);
+  bool const in_place = from == to + mine.begin;
+  detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
+  if (comm.size() == 1) return detail::move_alone(from, to + mine.begin, mine.count);
+  detail::move<Algorithm, collective::all_gather, T>(
+      comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
+      {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place}, o, where);
+}
+
+}  // namespace tutti

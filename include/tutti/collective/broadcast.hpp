@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// broadcast: every rank gets the root's array.
+#pragma once
+
+#include "tutti/collective/movement.hpp"
+
+namespace tutti {
+
+// Every rank passes `data` of the same count; the root's is sent, the others' are overwritten.
+// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.4.
+//
+//   tutti::broadcast(comm, weights, 0);
+template <class Algorithm = automatic, transport Transport, mutable_buffer InOut>
+void broadcast(communicator<Transport>& comm, InOut&& data, int root = 0, options const& o = {},
+               std::source_location where = std::source_location::current()) {
+  using T = value_of<InOut>;
+  std::size_t const count = std::ranges::size(data);
+  detail::expect_root(comm, root, where);
+  if (comm.size() == 1) return;
+  std::byte* const memory = detail::writable_bytes_of(data);
+  detail::move<Algorithm, collective::broadcast, T>(
+      comm, detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root),
+      {.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true}, o, where, count * sizeof(T));
+}
+
+}  // namespace tutti

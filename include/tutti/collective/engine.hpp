@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What all collectives share: from a request to a plan, and from a plan to an execution that ends or throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ranges>
+#include <source_location>
+#include <string>
+#include <type_traits>
+
+#include "tutti/collective/communicator.hpp"
+#include "tutti/collective/options.hpp"
+
+namespace tutti {
+
+// A contiguous array of elements: std::vector, std::array, std::span, shared_array, ...
+template <class R>
+concept buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
+template <class R>
+concept mutable_buffer = buffer<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+template <class R>
+using value_of = std::ranges::range_value_t<R>;
+
+namespace detail {
+
+[[noreturn]] inline void refuse(int rank, std::string const& what, std::string const& way_out, std::source_location where) {
+  throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
+}
+
+template <class Transport>
+void expect_size(communicator<Transport> const& comm, char const* what, std::size_t size, std::size_t expected, std::source_location where) {
+  if (size == expected) return;
+  refuse(comm.rank(), std::string(what) + " has " + std::to_string(size) + " elements where the call needs " + std::to_string(expected),
+         "give it that size", where);
+}
+
+template <class Transport>
+void expect_root(communicator<Transport> const& comm, int root, std::source_location where) {
+  if (root >= 0 && root < comm.size()) return;
+  refuse(comm.rank(), "root " + std::to_string(root) + " is not a rank of a communicator of " + std::to_string(comm.size()),
+         "use a rank from 0 to " + std::to_string(comm.size() - 1), where);
+}
+
+// Input and output are the same memory, begin to end of what this rank has of both, or do not touch.
+inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
+                         void const* same_place, std::source_location where) {
+  auto const a = reinterpret_cast<std::uintptr_t>(in), b = reinterpret_cast<std::uintptr_t>(out);
+  if (in_bytes == 0 || out_bytes == 0 || out == same_place || a + in_bytes <= b || b + out_bytes <= a) return;
+  refuse(rank, "input and output overlap, but are not in place", "use one buffer, or two that do not touch", where);
+}
+
+template <class Algorithm, collective C, class Op>
+constexpr void check_algorithm() {
+  if constexpr (!std::is_same_v<Algorithm, automatic>) {
+    static_assert(serves<Algorithm, C>, "this algorithm does not serve this collective; leave the choice to tutti, or see "
+                                        "include/tutti/algorithm/ for who serves what");
+    if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
+      static_assert(!schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
+                    "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
+                    "mark the operation with tutti::commutative");
+  }
+}
+
+// The plan of a request; throws bad_argument where the caller asks for what can't be had.
+template <class Transport>
+plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
+  problem const p{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged};
+  choice chosen = select(p);
+  if (r.algorithm != algorithm_id::automatic) {
+    if (auto const why = objection(r.algorithm, p); !why.empty())
+      refuse(g.rank(), std::string(name(r.algorithm)) + " cannot do " + std::string(name(r.what)) + ": " + std::string(why),
+             "leave options::algorithm automatic, or use " + std::string(name(chosen.algorithm)), where);
+    chosen = {r.algorithm, "asked for by the caller"};
+  } else if (algorithm_id const wanted = g.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
+    if (objection(wanted, p).empty()) chosen = {wanted, "TUTTI_ALGORITHM"};
+    else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
+  }
+  // Packets implement one_shot where all hear from all.
+  bool const all_hear = r.what == collective::all_reduce || r.what == collective::barrier || r.what == collective::all_gather;
+  bool const packets = all_hear && !r.ragged && chosen.algorithm == algorithm_id::one_shot &&
+                       r.bytes() <= packet_exchange<Transport>::max_bytes;
+  if (r.how == protocol::packet && !packets)
+    refuse(g.rank(), "protocol packet cannot carry this call",
+           "packets are for all_reduce, all_gather and barrier by one_shot, up to " +
+               std::to_string(packet_exchange<Transport>::max_bytes) + " bytes",
+           where);
+  if (r.how == protocol::direct && !find_schedule(chosen.algorithm, r.what).direct)
+    refuse(g.rank(), "protocol direct is not safe for " + std::string(name(chosen.algorithm)), "use protocol staged, or another algorithm", where);
+  protocol const how = r.how != protocol::automatic ? r.how : packets ? protocol::packet : protocol::automatic;
+  request agreed = r;
+  agreed.algorithm = chosen.algorithm;
+  agreed.how = how;
+  return {chosen.algorithm, how, static_cast<std::uint32_t>(key_of(agreed)), chosen.why};
+}
+
+// A call that goes through a schedule or packets: opened once, waits, closed when it went well.
+template <class Transport>
+class running_call {
+ public:
+  running_call(group<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
+               std::source_location where)
+      : group_(g), timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout), where_(where),
+        plan_(g.plans.find(r, [&] {
+          g.introduce(r.type, type);
+          if (r.op != 0) g.introduce(r.op, op);
+          return make_plan(g, r, where);
+        })) {
+    g.begin(r, plan_, where);
+  }
+
+  tutti::plan const& plan() const { return plan_; }
+  std::uint32_t tag() const { return group_.tag(plan_); }
+
+  // Drives anything with poll() and found() to its end.
+  template <class Work>
+  void complete(Work& work) {
+    auto& transport = group_.transport();
+    deadline const until = deadline::after(timeout_);
+    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), until, [&] {
+      transport.nap([&] { return work.poll() != progress::stuck; });
+      group_.examine(where_);
+      return true;
+    });
+    if (work.found()) group_.report(work.found(), where_);
+    if (!done) group_.report_timeout(timeout_, where_);
+    group_.finish();
+  }
+
+ private:
+  group<Transport>& group_;
+  std::chrono::nanoseconds timeout_;
+  std::source_location where_;
+  tutti::plan const& plan_;
+};
+
+// Calls f(schedule) with the schedule that was named at compile time, or the one that was chosen.
+template <class Algorithm, collective C, class F>
+void with_schedule(algorithm_id chosen, F&& f) {
+  if constexpr (std::is_same_v<Algorithm, automatic>) f(find_schedule(chosen, C));
+  else f(schedule<Algorithm, C>{});
+}
+
+// A named algorithm counts like one that was asked for in the options.
+template <class Algorithm>
+constexpr algorithm_id id_of(options const& o) {
+  if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
+  else return find_algorithm(Algorithm::name);
+}
+
+// Runs the schedule of a call over these surfaces. Surfaces of collectives whose chunks are parts of one message need no
+// layout; `elements` is its length then.
+template <class Algorithm, collective C, class Transport, class Body>
+void execute(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
+             surfaces<typename Body::element> memory, std::size_t elements = 0) {
+  using T = typename Body::element;
+  using engine = execution<Transport, dynamic_schedule, Body>;
+  shape const s{g.ranks(), r.root, !r.commutative};
+  with_schedule<Algorithm, C>(call.plan().algorithm, [&](auto schedule) {
+    if constexpr (!by_block(C)) {
+      constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
+      memory.input.where = memory.output.where = memory.scratch.where =
+          layout::whole(elements, schedule.lanes(s), schedule.chunks(s), grain);
+    }
+    if (schedule.scratch) {
+      bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
+      memory.scratch.slice = one_slice ? engine::slice : 0;
+      std::size_t const room = one_slice ? engine::slice * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
+      memory.scratch.data = reinterpret_cast<T*>(g.scratch.at_least(room * sizeof(T)));
+    }
+    if (memory.in_place && !schedule.in_place) {
+      std::size_t const bytes = memory.input.where.end() * sizeof(T);
+      std::byte* const copy = g.copy.at_least(bytes);
+      if (bytes > 0) std::memcpy(copy, memory.input.data, bytes);
+      memory.input.data = reinterpret_cast<T const*>(copy);
+      memory.in_place = false;
+    }
+    protocol const how = call.plan().how;
+    bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
+    execution<Transport, decltype(schedule), Body> work(g.transport(), g.references, schedule, s, memory, body, call.tag(),
+                                                        safe && (how == protocol::automatic || how == protocol::direct));
+    call.complete(work);
+  });
+}
+
+}  // namespace detail
+}  // namespace tutti

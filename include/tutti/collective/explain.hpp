@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// explain: what tutti would choose for a call, and why.
+#pragma once
+
+#include <string>
+
+#include "tutti/collective/engine.hpp"
+
+namespace tutti {
+
+struct explanation {
+  algorithm_id algorithm;
+  tutti::protocol protocol;
+  std::string text;  // one sentence
+};
+
+// What a call of `what` with `count` elements T (of one block, where every rank has a block) and Op would do on this
+// communicator. Sends nothing; any rank may ask. Throws bad_argument for options that can't be had.
+//
+//   std::puts(tutti::explain<float, tutti::sum>(comm, tutti::collective::all_reduce, 1 << 20).text.c_str());
+template <element T, class Op = sum, transport Transport>
+explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  request const r{.what = what, .algorithm = o.algorithm, .how = o.protocol,
+                  .commutative = !reduces(what) || is_commutative<Op>, .type = type_id<T>(), .op = reduces(what) ? type_id<Op>() : 0,
+                  .element_bytes = sizeof(T), .count = count};
+  std::string text = std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(type_name<T>());
+  if (reduces(what)) text += " with " + std::string(name_of<Op>());
+  text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
+  if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
+  plan const p = detail::make_plan(comm.group(), r, where);
+  bool const direct = find_schedule(p.algorithm, what).direct;
+  text += std::string(name(p.algorithm)) + ", ";
+  if (p.how == protocol::packet) text += "packets";
+  else if (p.how == protocol::staged || !direct) text += "staged";
+  else text += "direct from memory that peers can read, else staged";
+  text += " (" + std::string(p.why) + ")";
+  return {p.algorithm, p.how, text};
+}
+
+}  // namespace tutti

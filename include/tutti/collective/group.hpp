@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The inside of a communicator: the transport, the notice board, what is remembered from call to call, and how faults are
+// found and told.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/collective/call.hpp"
+#include "tutti/collective/settings.hpp"
+#include "tutti/execute/host.hpp"
+#include "tutti/execute/packet.hpp"
+#include "tutti/transport/board.hpp"
+
+namespace tutti {
+
+// Bytes that grow and are never given back before the end.
+template <class Transport>
+class grown_memory {
+ public:
+  explicit grown_memory(Transport& transport) : transport_(transport) {}
+  grown_memory(grown_memory const&) = delete;
+  grown_memory& operator=(grown_memory const&) = delete;
+  ~grown_memory() { drop(); }
+
+  std::byte* at_least(std::size_t bytes) {
+    if (bytes <= bytes_) return data_;
+    drop();
+    data_ = transport_.allocate(bytes);
+    bytes_ = bytes;
+    return data_;
+  }
+
+ private:
+  void drop() noexcept {
+    if (data_ != nullptr) transport_.deallocate(data_, bytes_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+  Transport& transport_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+template <transport Transport>
+class group {
+ private:
+  std::unique_ptr<Transport> transport_;
+
+ public:
+  settings const environment = settings::from_environment();
+
+  // Kept from call to call, so that a call allocates nothing once they have grown.
+  plan_cache plans;
+  reference_list references;
+  grown_memory<Transport> scratch;      // space::scratch
+  grown_memory<Transport> copy;         // of an input, where an algorithm does not work in place
+  std::vector<std::size_t> numbers[4];  // counts and offsets of _v forms
+
+  explicit group(std::unique_ptr<Transport> transport)
+      : transport_(std::move(transport)), scratch(*transport_), copy(*transport_), inbox_(*transport_) {
+    if (ranks() > 1) notices_.emplace(transport_->memory(), rank());
+  }
+  group(group const&) = delete;
+  group& operator=(group const&) = delete;
+  ~group() {
+    if (ranks() > 1) transport_->leave();
+  }
+
+  int rank() const noexcept { return transport_->rank(); }
+  int ranks() const noexcept { return transport_->ranks(); }
+  Transport& transport() noexcept { return *transport_; }
+
+  // -- The life of a call. Throws where the communicator has a fault already.
+  std::uint64_t begin(request const& r, plan const& p, std::source_location where) {
+    if (notices_->faulty()) report_fault(where);
+    notices_->begin(++sequence_, to_words(r, p));
+    return sequence_;
+  }
+  void finish() noexcept { notices_->finish(sequence_); }
+
+  // Marks every message of the running call.
+  std::uint32_t tag(plan const& p) const noexcept {
+    return p.fingerprint ^ static_cast<std::uint32_t>(sequence_ * 0x9e3779b1u);
+  }
+  std::uint64_t next_packet_turn() noexcept { return ++packet_turn_; }
+  // A place for each rank's packets, packet_exchange::stride apart.
+  std::byte* inbox() { return inbox_.at_least(packet_exchange<Transport>::stride * static_cast<std::size_t>(ranks())); }
+
+  void introduce(std::uint32_t id, std::string_view name) noexcept {
+    if (notices_) notices_->introduce(id, name);
+  }
+
+  // -- Faults. Whoever finds one writes it down, wakes the others and throws; the others report it as theirs.
+
+  // Looks whether waiting longer makes sense; throws if not.
+  void examine(std::source_location where) {
+    if (notices_->faulty()) report_fault(where);
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank()) continue;
+      if (auto const theirs = notices_->find(peer, sequence_); theirs && fingerprint_of(*theirs) != fingerprint_of(mine()))
+        raise_mismatch(peer, *theirs, where);
+      if (notices_->finished(peer) >= sequence_) continue;
+      bool const left = transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
+      if (!left && !transport_->lost(peer)) continue;
+      // It may have finished and gone between the two looks.
+      if (notices_->finished(peer) >= sequence_) continue;
+      if (left)
+        raise({static_cast<int>(error_code::rank_left), rank(), peer,
+               "rank " + std::to_string(peer) + " closed its communicator " + last_call(peer) + ", while rank " +
+                   std::to_string(rank()) + " is in " + this_call()}, where);
+      raise({static_cast<int>(error_code::rank_lost), rank(), peer,
+             "rank " + std::to_string(peer) + " (process " + std::to_string(transport_->memory().rank(peer).process) +
+                 ") ended " + last_call(peer) + ", while rank " + std::to_string(rank()) + " is in " + this_call()}, where);
+    }
+  }
+
+  [[noreturn]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
+    std::string absent;
+    int first = -1;
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank() || notices_->called(peer) >= sequence_) continue;
+      if (first < 0) first = peer;
+      absent += "; rank " + std::to_string(peer) + " has not arrived: it is " + last_call(peer);
+    }
+    if (first < 0) absent = "; all ranks have arrived, but one does not go on";
+    double const seconds = std::chrono::duration<double>(timeout).count();
+    raise({static_cast<int>(error_code::timeout), rank(), first,
+           "no end of " + this_call() + " within " + std::to_string(seconds) + " s" + absent}, where);
+  }
+
+  [[noreturn]] void report(surprise const& s, std::source_location where) {
+    // The peer is in this call, or was a moment ago in an earlier one: its board says which.
+    auto const theirs = notices_->find(s.peer, sequence_);
+    if (s.other_call && theirs && fingerprint_of(*theirs) != fingerprint_of(mine())) raise_mismatch(s.peer, *theirs, where);
+    std::string const what = s.other_call
+        ? "a message of another call came from rank " + std::to_string(s.peer) + ", which is " + last_call(s.peer)
+        : "rank " + std::to_string(s.peer) + " sent " + std::to_string(s.bytes) + " bytes where rank " + std::to_string(rank()) +
+              " expects " + std::to_string(s.expected) + " (of a slice of at most 16 KiB)";
+    raise({static_cast<int>(error_code::mismatch), rank(), s.peer, what + ", in " + this_call()}, where);
+  }
+
+
+ private:
+  board::words mine() const { return notices_->find(rank(), sequence_).value(); }
+  std::string this_call() const {
+    return "call #" + std::to_string(sequence_) + ", " + describe(mine(), *notices_, rank());
+  }
+  // "after call #11, all_reduce of ..." or "in call #12, ...".
+  std::string last_call(int peer) const {
+    std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
+    if (called == 0) return "before its first call";
+    auto const words = notices_->find(peer, called);
+    return (finished >= called ? "after call #" : "in call #") + std::to_string(called) +
+           (words ? ", " + describe(*words, *notices_, peer) : "");
+  }
+
+  [[noreturn]] void raise_mismatch(int peer, board::words const& theirs, std::source_location where) {
+    raise({static_cast<int>(error_code::mismatch), rank(), peer,
+           "ranks disagree in call #" + std::to_string(sequence_) + ": rank " + std::to_string(rank()) + " calls " +
+               describe(mine(), *notices_, rank()) + ", rank " + std::to_string(peer) + " calls " +
+               describe(theirs, *notices_, peer)}, where);
+  }
+
+  [[noreturn]] void raise(board::fault const& f, std::source_location where) {
+    notices_->raise(f);
+    transport_->ring_all();
+    report_fault(where);
+  }
+
+  [[noreturn]] void report_fault(std::source_location where) {
+    std::optional<board::fault> fault = notices_->find_fault();
+    for (int i = 0; !fault && i < 1000; ++i) {  // it is being written
+      transport_->nap([] { return false; });
+      fault = notices_->find_fault();
+    }
+    if (!fault) fault = board::fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
+    auto const code = static_cast<error_code>(fault->code);
+    int const peer = fault->peer == rank() ? fault->rank : fault->peer;
+    throw error({.code = code, .rank = rank(), .peer = peer, .what = fault->text, .way_out = way_out(code), .where = where});
+  }
+
+  static std::string way_out(error_code code) {
+    switch (code) {
+      case error_code::mismatch: return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+      case error_code::timeout: return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
+      case error_code::rank_lost: return "see the output of the rank that ended; this communicator cannot be used any more";
+      case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
+      default: return "this communicator cannot be used any more";
+    }
+  }
+
+  grown_memory<Transport> inbox_;
+  std::optional<board> notices_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t packet_turn_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the collectives that only move values, and the _v forms, share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <source_location>
+#include <string>
+
+#include "tutti/collective/engine.hpp"
+
+namespace tutti::detail {
+
+template <class R>
+std::byte const* bytes_of(R const& range) {
+  return reinterpret_cast<std::byte const*>(std::ranges::data(range));
+}
+template <class R>
+std::byte* writable_bytes_of(R& range) {
+  return reinterpret_cast<std::byte*>(std::ranges::data(range));
+}
+
+template <collective C, class Algorithm, class T>
+request movement_request(options const& o, std::uint64_t count, int root = 0) {
+  return {.what = C, .algorithm = id_of<Algorithm>(o), .how = o.protocol, .root = root, .type = type_id<T>(),
+          .element_bytes = sizeof(T), .count = count};
+}
+
+// A _v form: what ranks must agree on is the hash of the counts, where all ranks know them.
+inline request ragged(request r, std::span<std::size_t const> counts = {}) {
+  std::uint64_t hash = 0;
+  for (std::size_t const n : counts) hash = mix(hash, n);
+  r.ragged = true;
+  r.counts = static_cast<std::uint32_t>(hash);
+  // The choice goes by the mean block, which all know where they know the counts.
+  if (!counts.empty()) r.count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) / counts.size();
+  return r;
+}
+
+template <class Algorithm, collective C, class T, class Transport>
+void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> const& memory, options const& o,
+          std::source_location where, std::size_t message_bytes = 0) {
+  check_algorithm<Algorithm, C, void>();
+  running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
+  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory, message_bytes);
+}
+
+// Copies what a lone rank sends itself.
+inline void move_alone(std::byte const* from, std::byte* to, std::size_t bytes) {
+  if (from != to && bytes > 0) std::memmove(to, from, bytes);
+}
+
+// The blocks of a _v form: a count and an offset for each rank, in units of `unit` (bytes an element, or 1). Offsets that
+// are not given follow each other without gaps. They live in two of the communicator's lists, by `slot`.
+template <class Transport>
+layout ragged_layout(communicator<Transport>& comm, int slot, char const* what, std::span<std::size_t const> counts,
+                     std::span<std::size_t const> offsets, std::size_t size, std::size_t unit, std::source_location where) {
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  std::string const name(what);
+  expect_size(comm, (name + " counts").c_str(), counts.size(), ranks, where);
+  if (!offsets.empty()) expect_size(comm, (name + " offsets").c_str(), offsets.size(), ranks, where);
+  auto& n = comm.group().numbers[2 * slot];
+  auto& at = comm.group().numbers[2 * slot + 1];
+  n.resize(ranks);
+  at.resize(ranks);
+  std::size_t next = 0;
+  for (std::size_t q = 0; q < ranks; ++q) {
+    std::size_t const offset = offsets.empty() ? next : offsets[q];
+    if (offset > size || counts[q] > size - offset)
+      refuse(comm.rank(), name + " block " + std::to_string(q) + " ends at element " + std::to_string(offset + counts[q]) +
+             " of a buffer of " + std::to_string(size), "enlarge the buffer, or correct counts and offsets", where);
+    n[q] = counts[q] * unit;
+    at[q] = offset * unit;
+    next = offset + counts[q];
+  }
+  return layout::table(n.data(), at.data(), comm.size());
+}
+
+}  // namespace tutti::detail

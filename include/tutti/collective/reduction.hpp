@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the collectives that combine values share.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <string>
+
+#include "tutti/collective/engine.hpp"
+
+namespace tutti::detail {
+
+template <collective C, class Algorithm, class T, class Op>
+request reduction_request(options const& o, std::uint64_t count, int root = 0) {
+  return {.what = C, .algorithm = id_of<Algorithm>(o), .how = o.protocol, .commutative = is_commutative<Op>, .root = root,
+          .type = type_id<T>(), .op = type_id<Op>(), .element_bytes = sizeof(T), .count = count};
+}
+
+// The result of one rank alone: its contribution, through the operation's prologue and epilogue.
+template <class T, class Op>
+void reduce_alone(T const* in, T* out, std::size_t count, Op const& op) {
+  combine(one_thread{}, &in, 1, &out, 1, count, op, {.prepare = 0, .finish = 1});
+}
+
+// all_reduce, reduce, scan: `count` elements of one message. `out` is null where this rank gets nothing.
+template <collective C, class Algorithm, class Transport, class T, class Op>
+void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
+                    options const& o, std::source_location where) {
+  check_algorithm<Algorithm, C, Op>();
+  auto& g = comm.group();
+  request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
+  running_call<Transport> call(g, r, o, type_name<T>(), name_of<Op>(), where);
+  if constexpr (C == collective::all_reduce && alignof(T) <= cache_line) {
+    if (call.plan().how == protocol::packet) return reduce_packets(g, call, in, out, count, op);
+  }
+  surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
+  execute<Algorithm, C>(g, call, r, reducing<T, Op>{op}, memory, count);
+}
+
+// One-shot all_reduce by packets: everyone combines everything in rank order.
+template <class Transport, class T, class Op>
+void reduce_packets(group<Transport>& g, running_call<Transport>& call, T const* in, T* out, std::size_t count, Op const& op) {
+  using exchange = packet_exchange<Transport>;
+  std::byte* const inbox = g.inbox();
+  T const* sources[max_ranks];
+  for (int q = 0; q < g.ranks(); ++q)
+    sources[q] = reinterpret_cast<T const*>(inbox + static_cast<std::size_t>(q) * exchange::stride);
+  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) {
+    T* const mine = const_cast<T*>(sources[g.rank()]);
+    combine(one_thread{}, &in, 1, &mine, 1, count, op, {.prepare = 0});
+  } else {
+    sources[g.rank()] = in;
+  }
+  exchange work(g.transport(), reinterpret_cast<std::byte const*>(sources[g.rank()]), count * sizeof(T), g.next_packet_turn(),
+                call.tag(), inbox);
+  call.complete(work);
+  combine(one_thread{}, sources, g.ranks(), &out, 1, count, op, {.finish = g.ranks()});
+}
+
+}  // namespace tutti::detail

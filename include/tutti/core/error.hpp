@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The one exception of the library: what happened, to whom, in which call, and the way out.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+enum class error_code {
+  bad_argument,   // this rank's own call is wrong; nothing was sent
+  mismatch,       // ranks called different things
+  timeout,        // the deadline passed
+  rank_lost,      // a peer's process ended in the middle
+  rank_left,      // a peer closed its communicator while others still call
+  system,         // the operating system refused something
+};
+
+constexpr std::string_view name(error_code code) {
+  switch (code) {
+    case error_code::bad_argument: return "bad argument";
+    case error_code::mismatch: return "mismatch";
+    case error_code::timeout: return "timeout";
+    case error_code::rank_lost: return "rank lost";
+    case error_code::rank_left: return "rank left";
+    case error_code::system: return "system";
+  }
+  return "?";
+}
+
+class error : public std::runtime_error {
+ public:
+  struct details {
+    error_code code{};
+    int rank = -1;         // who throws; -1 outside of a communicator
+    int peer = -1;         // who is to blame; -1 where that is not one other rank
+    std::string what;      // what happened
+    std::string way_out;   // what to do about it
+    std::source_location where{};
+  };
+
+  explicit error(details d) : std::runtime_error(sentence(d)), details_(std::move(d)) {}
+
+  error_code code() const noexcept { return details_.code; }
+  int rank() const noexcept { return details_.rank; }
+  int peer() const noexcept { return details_.peer; }
+  std::string const& way_out() const noexcept { return details_.way_out; }
+  std::source_location const& where() const noexcept { return details_.where; }
+
+ private:
+  static std::string sentence(details const& d) {
+    std::string out = "tutti: " + d.what;
+    if (d.rank >= 0) out += " [rank " + std::to_string(d.rank) + "]";
+    if (d.where.line() != 0) out += " (" + site(d.where) + ")";
+    if (!d.way_out.empty()) out += "; " + d.way_out;
+    return out;
+  }
+  static std::string site(std::source_location const& where) {
+    return std::string(where.file_name()) + ":" + std::to_string(where.line());
+  }
+
+  details details_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The name of a type as the compiler spells it, and a number made of it: what messages and fingerprints show.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tutti {
+namespace detail {
+
+template <class T>
+constexpr std::string_view signature() {
+  return __PRETTY_FUNCTION__;
+}
+
+// What stands around the name is the same for every T, so one known name measures it.
+inline constexpr std::string_view probe = signature<void>();
+inline constexpr std::size_t name_begin = probe.find("void");
+inline constexpr std::size_t name_margin = probe.size() - std::string_view{"void"}.size();
+static_assert(name_begin != std::string_view::npos, "this compiler does not spell the type in __PRETTY_FUNCTION__");
+
+}  // namespace detail
+
+// "float", "tutti::sum". Compilers differ in the spelling of a few types ("long unsigned int", "unsigned long").
+template <class T>
+constexpr std::string_view type_name() {
+  std::string_view const all = detail::signature<T>();
+  return all.substr(detail::name_begin, all.size() - detail::name_margin);
+}
+
+// FNV-1a of the name and the size. Equal on all ranks that run programs of one compiler; a fingerprint, not a proof.
+template <class T>
+constexpr std::uint32_t type_id() {
+  std::uint32_t hash = 2166136261u;
+  for (char const c : type_name<T>()) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return (hash ^ static_cast<std::uint32_t>(sizeof(T))) * 16777619u;
+}
+
+static_assert(type_name<float>() == "float");
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The only waiting loop: spin, then yield, then nap, never past a deadline.
+#pragma once
+
+#include <chrono>
+#include <sched.h>
+
+namespace tutti {
+
+class deadline {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  static deadline after(clock::duration time) { return deadline(clock::now() + time); }
+
+  bool passed() const { return clock::now() >= end_; }
+
+ private:
+  explicit deadline(clock::time_point end) : end_(end) {}
+  clock::time_point end_;
+};
+
+// How long a rank waits in which way before it naps.
+struct patience {
+  int spins;                         // looks with a pause between them: for an answer within nanoseconds
+  std::chrono::microseconds yields;  // then the core goes to whoever else wants it: for a peer on the same core
+};
+
+// With a core for each rank, spinning finds the answer first. With fewer, the peer that would answer may be waiting for
+// this very core: 1,000 pauses before the first yield made an all-reduce ten times slower.
+inline constexpr patience patience_with_cores{2000, std::chrono::microseconds{500}};
+inline constexpr patience patience_sharing_cores{20, std::chrono::microseconds{2000}};
+// A nap ends with a wake-up or after this time. A wake-up can be missed (see mailbox::ring), and peers that died wake nobody.
+inline constexpr std::chrono::microseconds nap_length{1000};
+
+enum class progress { stuck, moved, done };
+
+inline void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Calls `poll` (returns progress) until it is done: true. False once the deadline has passed or `nap` (returns false on a
+// fault) gives up. The deadline is looked at only while nothing moves.
+template <class Poll, class Nap>
+bool wait_until_done(Poll&& poll, patience how, deadline until, Nap&& nap) {
+  while (true) {
+    progress last = progress::stuck;
+    for (int i = 0; i < how.spins && last == progress::stuck; ++i) {
+      last = poll();
+      if (last == progress::stuck) pause_briefly();
+    }
+    auto const napping = deadline::after(how.yields);
+    while (last == progress::stuck && !napping.passed()) {
+      for (int i = 0; i < 16 && last == progress::stuck; ++i) {
+        ::sched_yield();
+        last = poll();
+      }
+    }
+    while (last == progress::stuck) {
+      if (until.passed() || !nap()) return false;
+      last = poll();
+    }
+    if (last == progress::done) return true;
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an execution does with elements: combine them, or only move them.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+#include "tutti/reduce/combine.hpp"
+#include "tutti/reduce/ops.hpp"
+#include "tutti/reduce/types.hpp"
+
+namespace tutti {
+
+template <class T, class Op>
+struct reducing {
+  using element = T;
+  static constexpr bool reduces = true;
+  static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
+
+  Op const& op;
+
+  void operator()(T const* const* sources, int source_count, T* const* destinations, int destination_count,
+                  std::size_t n, stage s) const noexcept {
+    combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
+  }
+};
+
+// All types move as bytes, so a schedule that only moves is compiled once.
+struct moving {
+  using element = std::byte;
+  static constexpr bool reduces = false;
+  static constexpr bool prepares = false;
+
+  void operator()(std::byte const* const* sources, int, std::byte* const* destinations, int destination_count,
+                  std::size_t n, stage) const noexcept {
+    for (int d = 0; d < destination_count; ++d)
+      if (destinations[d] != sources[0]) std::memcpy(destinations[d], sources[0], n);
+  }
+};
+
+}  // namespace tutti

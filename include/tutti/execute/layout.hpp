@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From the chunks of a schedule to the elements of a buffer.
+#pragma once
+
+#include <cstddef>
+
+#include "tutti/algorithm/step.hpp"
+#include "tutti/core/partition.hpp"
+
+namespace tutti {
+
+// Where the chunks of a message lie, in elements from its begin.
+class layout {
+ public:
+  layout() = default;
+
+  // One array: lanes, and chunks in them, are parts of it.
+  static layout whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
+    layout out;
+    out.kind_ = kinds::whole, out.count_ = count, out.lanes_ = lanes, out.chunks_ = chunks, out.grain_ = grain;
+    return out;
+  }
+  // A block of `count` elements for each rank.
+  static layout blocks(std::size_t count, int ranks) {
+    layout out;
+    out.kind_ = kinds::blocks, out.count_ = count, out.chunks_ = ranks;
+    return out;
+  }
+  // A block for each rank, each of its own size and place.
+  static layout table(std::size_t const* counts, std::size_t const* offsets, int ranks) {
+    layout out;
+    out.kind_ = kinds::table, out.counts_ = counts, out.offsets_ = offsets, out.chunks_ = ranks;
+    return out;
+  }
+  // The same for a buffer that holds block `chunk` alone.
+  layout only(int chunk) const {
+    layout out = *this;
+    out.origin_ = at(0, chunk).begin;
+    return out;
+  }
+
+  int parts() const { return chunks_; }
+  extent at(int lane, int chunk) const {
+    auto const c = static_cast<std::size_t>(chunk);
+    switch (kind_) {
+      case kinds::blocks: return {c * count_ - origin_, count_};
+      case kinds::table: return {offsets_[c] - origin_, counts_[c]};
+      case kinds::whole: break;
+    }
+    extent const mine = part(count_, lanes_, lane, grain_);
+    extent const there = part(mine.count, chunks_, chunk, grain_);
+    return {mine.begin + there.begin, there.count};
+  }
+  // The elements of a message of these chunks.
+  std::size_t count(int lane, chunks const& what) const {
+    std::size_t sum = 0;
+    for (int k = 0; k < what.count; ++k) sum += at(lane, what.at(k, chunks_)).count;
+    return sum;
+  }
+  // How far the message reaches.
+  std::size_t end() const {
+    if (kind_ == kinds::whole) return count_;
+    std::size_t last = 0;
+    for (int c = 0; c < chunks_; ++c) {
+      extent const e = at(0, c);
+      if (e.count > 0 && e.end() > last) last = e.end();
+    }
+    return last;
+  }
+
+ private:
+  enum class kinds { whole, blocks, table } kind_ = kinds::whole;
+  int lanes_ = 1;
+  int chunks_ = 1;
+  std::size_t count_ = 0;
+  std::size_t grain_ = 1;
+  std::size_t origin_ = 0;
+  std::size_t const* counts_ = nullptr;
+  std::size_t const* offsets_ = nullptr;
+};
+
+// A space of one rank: memory and what lies where in it.
+template <class T>
+struct surface {
+  T* data = nullptr;
+  layout where{};
+  std::size_t slice = 0;  // where not 0, every lane has room for this many elements alone, which its slices share
+
+  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make; offset
+  // counts from the begin of the range.
+  template <class F>
+  void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
+    if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
+    std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
+    for (int k = 0; k < what.count && passed < range.end(); ++k) {
+      extent const chunk = where.at(lane, what.at(k, where.parts()));
+      std::size_t const from = range.begin > passed ? range.begin - passed : 0;
+      std::size_t const left = range.end() - passed, to = chunk.count < left ? chunk.count : left;
+      passed += chunk.count;
+      if (from >= to) continue;
+      if (piece > 0 && begin + piece == chunk.begin + from) {
+        piece += to - from;
+        continue;
+      }
+      if (piece > 0) f(data + begin, offset, piece), offset += piece;
+      begin = chunk.begin + from;
+      piece = to - from;
+    }
+    if (piece > 0) f(data + begin, offset, piece);
+  }
+};
+
+// What a rank brings to a call.
+template <class T>
+struct surfaces {
+  surface<T const> input;
+  surface<T> output;
+  surface<T> scratch;
+  bool in_place = false;  // input and output are the same memory where this rank has both
+};
+
+}  // namespace tutti

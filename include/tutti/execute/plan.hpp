@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a call will do: the algorithm, the protocol, and the number by which ranks recognise the same call.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tutti/algorithm/registry.hpp"
+
+namespace tutti {
+
+// How bytes travel. Schedules never see it.
+enum class protocol : std::uint8_t {
+  automatic,
+  packet,  // small messages: flag and data in one cache line
+  staged,  // slices through the transport's own buffers
+  direct,  // peers read each other's memory: buffers from comm.allocate over shm, any memory over loopback
+};
+
+constexpr std::string_view name(protocol p) {
+  switch (p) {
+    case protocol::automatic: return "automatic";
+    case protocol::packet: return "packet";
+    case protocol::staged: return "staged";
+    case protocol::direct: return "direct";
+  }
+  return "?";
+}
+
+// What ranks must agree on, and what the choice depends on. Equal on all ranks for a right call.
+struct request {
+  collective what{};
+  algorithm_id algorithm = algorithm_id::automatic;
+  protocol how = protocol::automatic;
+  bool commutative = true;
+  bool ragged = false;       // a _v form
+  int root = 0;
+  std::uint32_t type = 0;    // type_id
+  std::uint32_t op = 0;      // type_id; 0 where there is none
+  std::uint32_t counts = 0;  // hash of the counts of a _v form that all ranks know
+  std::uint32_t element_bytes = 1;
+  std::uint64_t count = 0;   // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
+
+  friend constexpr bool operator==(request const&, request const&) = default;
+
+  constexpr std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes; }
+};
+
+struct plan {
+  algorithm_id algorithm{};
+  protocol how{};
+  std::uint32_t fingerprint = 0;
+  std::string_view why{};
+};
+
+// A hash in which every bit of every word counts (the mixer of splitmix64).
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
+  hash = (hash ^ word) + 0x9e3779b97f4a7c15u;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+constexpr std::uint64_t key_of(request const& r) {
+  std::uint64_t hash = mix(static_cast<std::uint64_t>(r.what) | static_cast<std::uint64_t>(r.algorithm) << 8 |
+                               static_cast<std::uint64_t>(r.how) << 16 | static_cast<std::uint64_t>(r.ragged) << 24 |
+                               static_cast<std::uint64_t>(static_cast<std::uint32_t>(r.root)) << 32,
+                           r.count);
+  hash = mix(hash, r.type | static_cast<std::uint64_t>(r.op) << 32);
+  return mix(hash, r.counts | static_cast<std::uint64_t>(r.element_bytes) << 32);
+}
+
+// Remembers the plans of recent requests: a call that was made before costs one look.
+class plan_cache {
+ public:
+  // The plan for a request; `make` is called where it is not known.
+  template <class Make>
+  plan const& find(request const& r, Make&& make) {
+    entry& e = entries_[static_cast<std::size_t>(key_of(r)) % entries_.size()];
+    if (!e.used || e.key != r) {
+      e.value = make();
+      e.key = r;
+      e.used = true;
+    }
+    return e.value;
+  }
+
+ private:
+  struct entry {
+    request key{};
+    plan value{};
+    bool used = false;
+  };
+  std::array<entry, 64> entries_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A message that is not the one that the schedule says comes next.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti {
+
+// Left by an execution for the caller to report: the data path itself throws nothing.
+struct surprise {
+  int peer = -1;
+  bool other_call = false;  // it belongs to another call; otherwise it has another length:
+  std::size_t bytes = 0;
+  std::size_t expected = 0;
+
+  explicit operator bool() const { return peer >= 0; }
+};
+
+}  // namespace tutti

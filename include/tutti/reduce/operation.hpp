@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a reduction asks of an operation, and what an operation may say of itself.
+#pragma once
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/core/type_name.hpp"
+#include "tutti/reduce/types.hpp"
+
+namespace tutti {
+namespace detail {
+
+template <class Op, class A>
+concept combines = requires(Op const& op, A const& a) {
+  { op(a, a) } -> std::convertible_to<A>;
+};
+
+template <class Op, class T>
+struct accumulator {
+  using type = T;
+};
+template <class Op, class T>
+  requires combines<Op, typename element_traits<T>::accumulator>
+struct accumulator<Op, T> {
+  using type = typename element_traits<T>::accumulator;
+};
+
+}  // namespace detail
+
+// The type in which Op combines elements T: the accumulator of T where Op takes that, else T itself, as for a user's
+// functor of two bfloat16.
+template <class Op, class T>
+using accumulator_for = typename detail::accumulator<Op, T>::type;
+
+// An operation on elements T: a copyable function object that can be called const on two accumulators and is
+// **associative** as far as rounding goes. It may run on any thread and must not throw. What it may say besides:
+//
+//   static constexpr bool commutative            the order of operands does not matter (default: it does, see below)
+//   static constexpr std::string_view name       for messages (default: the name of the type)
+//   template <class T> static constexpr T identity()
+//   A prepare(A) const                           applied once to each contribution before it is combined
+//   A finish(A, int ranks) const                 applied once to the complete result before it is rounded
+//
+//   struct hypotenuse {
+//     static constexpr bool commutative = true;
+//     double operator()(double a, double b) const { return std::sqrt(a * a + b * b); }
+//   };
+template <class Op, class T>
+concept operation = element<T> && std::copy_constructible<Op> && detail::combines<Op, accumulator_for<Op, T>>;
+
+template <class Op, class A>
+concept has_prepare = requires(Op const& op, A const& a) {
+  { op.prepare(a) } -> std::convertible_to<A>;
+};
+
+template <class Op, class A>
+concept has_finish = requires(Op const& op, A const& a, int ranks) {
+  { op.finish(a, ranks) } -> std::convertible_to<A>;
+};
+
+template <class Op, class A>
+concept has_identity = requires {
+  { Op::template identity<A>() } -> std::same_as<A>;
+};
+
+namespace detail {
+
+// The function objects of the standard library (and of CUDA's) on numbers are recognised by name: <functional> would
+// cost every user a quarter of a second of compile time.
+constexpr bool standard_and_commutative(std::string_view name) {
+  std::string_view const space = name.starts_with("cuda::std::") ? "cuda::std::" : "std::";
+  if (!name.starts_with(space)) return false;
+  name = name.substr(0, name.find('<'));
+  name = name.substr(name.rfind(':') + 1);
+  for (std::string_view const known :
+       {"plus", "multiplies", "bit_and", "bit_or", "bit_xor", "logical_and", "logical_or"})
+    if (name == known) return true;
+  return false;
+}
+
+template <class Op>
+inline constexpr bool standard_operation = false;
+template <template <class> class Op, class T>
+  requires std::is_void_v<T> || std::is_arithmetic_v<T>
+inline constexpr bool standard_operation<Op<T>> = standard_and_commutative(type_name<Op<T>>());
+
+template <class Op>
+constexpr bool commutes() {
+  if constexpr (requires {
+                  { Op::commutative } -> std::convertible_to<bool>;
+                })
+    return Op::commutative;
+  else return standard_operation<Op>;
+}
+
+}  // namespace detail
+
+// A functor that says nothing is taken as associative and not commutative, which is always safe.
+template <class Op>
+inline constexpr bool is_commutative = detail::commutes<Op>();
+
+// A function object marked as commutative; all else that it says of itself stays.
+template <class F>
+struct marked_commutative : F {
+  static constexpr bool commutative = true;
+};
+
+// commutative([](float a, float b) { return a + b; })
+template <class F>
+  requires std::is_class_v<F>
+constexpr marked_commutative<F> commutative(F function) {
+  return {std::move(function)};
+}
+
+// The operation's own name, or that of its type.
+template <class Op>
+constexpr std::string_view name_of() {
+  if constexpr (requires { std::string_view{Op::name}; }) return Op::name;
+  else return type_name<Op>();
+}
+
+}  // namespace tutti

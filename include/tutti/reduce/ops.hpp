@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The operations of a reduction: small function objects, called on the accumulator type of the elements.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "tutti/reduce/operation.hpp"
+
+namespace tutti {
+namespace detail {
+
+// Integers wrap: computed in an unsigned type of at least the width of unsigned int, where that is defined.
+template <std::integral T>
+using wrapping = std::make_unsigned_t<std::common_type_t<T, int>>;
+
+template <class T>
+concept number = std::is_arithmetic_v<T>;
+
+// The index of no element.
+inline constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
+
+template <class T, class Limits = std::numeric_limits<T>>
+inline constexpr T greatest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+template <class T, class Limits = std::numeric_limits<T>>
+inline constexpr T least = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+
+template <class T>
+TUTTI_HOST_DEVICE constexpr T add(T const& a, T const& b) {
+  if constexpr (std::is_same_v<T, bool>) return a | b;
+  else if constexpr (std::integral<T>) return static_cast<T>(static_cast<wrapping<T>>(a) + static_cast<wrapping<T>>(b));
+  else return static_cast<T>(a + b);
+}
+
+template <class T>
+TUTTI_HOST_DEVICE constexpr T multiply(T const& a, T const& b) {
+  if constexpr (std::is_same_v<T, bool>) return a & b;
+  else if constexpr (std::integral<T>) return static_cast<T>(static_cast<wrapping<T>>(a) * static_cast<wrapping<T>>(b));
+  else return static_cast<T>(a * b);
+}
+
+// What an operation inherits whose identity is 0, which is T{} for a type of the user's, or 1.
+struct identity_is_zero {
+  template <class T>
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    return T{};
+  }
+};
+struct identity_is_one {
+  template <class T>
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    return static_cast<T>(1);
+  }
+};
+
+}  // namespace detail
+
+// a + b. Integers wrap modulo 2^bits; bool: or. Taken as commutative and associative, also for a type of the user's.
+struct sum : detail::identity_is_zero {
+  static constexpr std::string_view name = "sum";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) { static_cast<T>(a + a); }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::add(a, b);
+  }
+};
+
+// a * b, as sum. For elements whose product does not commute (matrices) pass a functor of your own.
+struct product : detail::identity_is_one {
+  static constexpr std::string_view name = "product";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) { static_cast<T>(a * a); }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::multiply(a, b);
+  }
+};
+
+// The lesser. A NaN anywhere makes the result NaN, in whatever order elements are combined. Of equals the left one
+// stays (so of -0 and +0). Other types are compared by `b < a` alone.
+struct min {
+  static constexpr std::string_view name = "min";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) {
+      { a < a } -> std::convertible_to<bool>;
+    }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    if constexpr (std::floating_point<T>) return ((b < a) | (b != b)) ? b : a;
+    else return b < a ? b : a;
+  }
+  template <class T>
+    requires std::numeric_limits<T>::is_specialized
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    constexpr T value = detail::greatest<T>;
+    return value;
+  }
+};
+
+// The greater; all else as min.
+struct max {
+  static constexpr std::string_view name = "max";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) {
+      { a < a } -> std::convertible_to<bool>;
+    }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    if constexpr (std::floating_point<T>) return ((a < b) | (b != b)) ? b : a;
+    else return a < b ? b : a;
+  }
+  template <class T>
+    requires std::numeric_limits<T>::is_specialized
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    constexpr T value = detail::least<T>;
+    return value;
+  }
+};
+
+// The sum, divided by the number of ranks when it is complete and before it is rounded. Integers: the wrapped sum, the
+// quotient towards zero.
+struct mean : detail::identity_is_zero {
+  static constexpr std::string_view name = "mean";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires std::invocable<sum, T const&, T const&> && (!std::same_as<T, bool>)
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::add(a, b);
+  }
+
+  template <class T>
+  TUTTI_HOST_DEVICE constexpr T finish(T const& all, int ranks) const {
+    if constexpr (std::unsigned_integral<T>) return static_cast<T>(all / static_cast<std::uint64_t>(ranks));
+    else if constexpr (std::integral<T>) return static_cast<T>(all / static_cast<std::int64_t>(ranks));
+    else if constexpr (detail::number<T>) return all / static_cast<T>(ranks);
+    else if constexpr (requires { typename T::value_type; }) return all / static_cast<typename T::value_type>(ranks);
+    else return static_cast<T>(all / ranks);
+  }
+};
+
+struct bit_and {
+  static constexpr std::string_view name = "bit_and";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) { static_cast<T>(a & a); }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a & b);
+  }
+  template <class T>
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    if constexpr (std::is_same_v<T, bool>) return true;
+    else return static_cast<T>(~T{});
+  }
+};
+
+struct bit_or : detail::identity_is_zero {
+  static constexpr std::string_view name = "bit_or";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) { static_cast<T>(a | a); }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct bit_xor : detail::identity_is_zero {
+  static constexpr std::string_view name = "bit_xor";
+  static constexpr bool commutative = true;
+
+  template <class T>
+    requires requires(T const& a) { static_cast<T>(a ^ a); }
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+// Logical operations on arithmetic types: what is not zero is true, and the result is 0 or 1. `&` on two bools instead
+// of `&&` leaves no branch in the loop.
+struct logical_and : detail::identity_is_one {
+  static constexpr std::string_view name = "logical_and";
+  static constexpr bool commutative = true;
+
+  template <detail::number T>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>((a != T{}) & (b != T{}));
+  }
+};
+
+struct logical_or : detail::identity_is_zero {
+  static constexpr std::string_view name = "logical_or";
+  static constexpr bool commutative = true;
+
+  template <detail::number T>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>((a != T{}) | (b != T{}));
+  }
+};
+
+struct logical_xor : detail::identity_is_zero {
+  static constexpr std::string_view name = "logical_xor";
+  static constexpr bool commutative = true;
+
+  template <detail::number T>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>((a != T{}) != (b != T{}));
+  }
+};
+
+// The sum of factor * x over all contributions x. Each is scaled once, where it enters, and rounded to the element
+// type, so a rank's own contribution has the bits that the others receive.
+template <class Factor>
+struct premultiplied_sum {
+  static constexpr std::string_view name = "premultiplied_sum";
+  static constexpr bool commutative = true;
+
+  Factor factor;
+
+  template <class T>
+    requires std::invocable<sum, T const&, T const&>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::add(a, b);
+  }
+  template <class T>
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    return T{};
+  }
+
+  template <class T>
+  TUTTI_HOST_DEVICE constexpr T prepare(T const& x) const {
+    if constexpr (std::integral<T> && std::integral<Factor>) return detail::multiply(static_cast<T>(factor), x);
+    else return static_cast<T>(factor * x);
+  }
+};
+template <class Factor>
+premultiplied_sum(Factor) -> premultiplied_sum<Factor>;
+
+// The located element of the greatest value, of equal values the one of the least index (as MPI_MAXLOC). Where values
+// do not compare, because one is NaN, the left one stays.
+struct max_location {
+  static constexpr std::string_view name = "max_location";
+  static constexpr bool commutative = true;
+
+  template <class T>
+  TUTTI_HOST_DEVICE constexpr located<T> operator()(located<T> const& a, located<T> const& b) const {
+    return a.value < b.value || (a.value == b.value && b.index < a.index) ? b : a;
+  }
+  template <class Located>
+  TUTTI_HOST_DEVICE static constexpr Located identity() {
+    return {max::identity<decltype(Located::value)>(), detail::nowhere};
+  }
+};
+
+// The same for the least value (as MPI_MINLOC).
+struct min_location {
+  static constexpr std::string_view name = "min_location";
+  static constexpr bool commutative = true;
+
+  template <class T>
+  TUTTI_HOST_DEVICE constexpr located<T> operator()(located<T> const& a, located<T> const& b) const {
+    return b.value < a.value || (a.value == b.value && b.index < a.index) ? b : a;
+  }
+  template <class Located>
+  TUTTI_HOST_DEVICE static constexpr Located identity() {
+    return {min::identity<decltype(Located::value)>(), detail::nowhere};
+  }
+};
+
+// log(exp(a) + exp(b)) without overflow: the greater, plus what the lesser adds to it. -inf is the identity; NaN stays
+// NaN.
+struct log_sum_exp {
+  static constexpr std::string_view name = "log_sum_exp";
+  static constexpr bool commutative = true;
+
+  template <std::floating_point T>
+  TUTTI_HOST_DEVICE T operator()(T const& a, T const& b) const {
+    T const high = a < b ? b : a, low = a < b ? a : b;
+    T const difference = low == high ? T{} : low - high;  // equal infinities have no difference
+    return high + std::log1p(std::exp(difference));
+  }
+  template <std::floating_point T>
+  TUTTI_HOST_DEVICE static constexpr T identity() {
+    constexpr T value = detail::least<T>;
+    return value;
+  }
+};
+
+}  // namespace tutti

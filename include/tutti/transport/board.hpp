@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The notice board of a segment: what each rank called last, and the first fault. Written at every call, read only by
+// ranks that have waited long.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tutti/transport/segment.hpp"
+
+namespace tutti {
+
+class board {
+ public:
+  // A call as the board keeps it; word 0 is its fingerprint. What the others mean is the collective layer's.
+  using words = std::array<std::uint64_t, call_record::words>;
+
+  struct fault {
+    int code, rank, peer;
+    std::string text;
+  };
+
+  board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
+
+  void begin(std::uint64_t sequence, words const& call) noexcept {
+    call_record& record = self_->calls[sequence % records];
+    record.sequence.store(0, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
+    record.sequence.store(sequence, std::memory_order_release);
+    self_->called.store(sequence, std::memory_order_release);
+  }
+  void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
+
+  std::uint64_t called(int rank) const noexcept { return segment_->rank(rank).called.load(std::memory_order_acquire); }
+  std::uint64_t finished(int rank) const noexcept {
+    return segment_->rank(rank).finished.load(std::memory_order_acquire);
+  }
+  // Call `sequence` of a rank, if it has got so far and the board still has it.
+  std::optional<words> find(int rank, std::uint64_t sequence) const noexcept {
+    call_record const& record = segment_->rank(rank).calls[sequence % records];
+    if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
+    words out{};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
+    if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
+    return out;
+  }
+
+  // Names of types and operations, by hash, so that a peer can print what this rank used.
+  void introduce(std::uint32_t id, std::string_view text) noexcept {
+    for (name_record& entry : self_->known_names) {
+      std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
+      if (taken == id) return;
+      if (taken != 0) continue;
+      std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
+      std::memcpy(entry.text, text.data(), length);
+      entry.text[length] = '\0';
+      entry.id.store(id, std::memory_order_release);
+      return;
+    }
+  }
+  std::string name(int rank, std::uint32_t id) const {
+    for (name_record const& entry : segment_->rank(rank).known_names)
+      if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
+    return "?";
+  }
+
+  // The first fault wins. Everyone who finds one reports the same.
+  void raise(fault const& f) noexcept {
+    fault_record& record = segment_->header().fault;
+    std::uint32_t none = 0;
+    if (!record.state.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+    record.code = f.code;
+    record.rank = f.rank;
+    record.peer = f.peer;
+    std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
+    std::memcpy(record.text, f.text.data(), length);
+    record.text[length] = '\0';
+    record.state.store(2, std::memory_order_release);
+  }
+  bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_relaxed) != 0; }
+  std::optional<fault> find_fault() const {
+    fault_record const& record = segment_->header().fault;
+    if (record.state.load(std::memory_order_acquire) != 2) return {};
+    return fault{record.code, record.rank, record.peer, record.text};
+  }
+
+ private:
+  segment const* segment_;
+  rank_page* self_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a transport is: views of memory on their way between ranks, and news of peers.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/mailbox.hpp"
+
+namespace tutti {
+
+// Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in order, and it
+// holds two or more that were not received. Nothing here blocks or throws but allocate.
+template <class T>
+concept transport = requires(T t, T const c, int peer, int track, std::size_t bytes, std::uint32_t tag,
+                             std::uint64_t count, void const* data, std::byte* memory) {
+  { T::name } -> std::convertible_to<std::string_view>;
+  { c.rank() } -> std::same_as<int>;
+  { c.ranks() } -> std::same_as<int>;
+  { c.waits() } -> std::same_as<patience>;
+  // mailbox: staged slices
+  { t.claim(peer, track, bytes) } noexcept -> std::same_as<std::byte*>;
+  { t.publish(peer, track, bytes, tag) } noexcept;
+  { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
+  { t.release(peer, track) } noexcept;
+  // mapped: direct reads
+  { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
+  { t.refer(peer, track, data, bytes, tag) } noexcept;
+  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+  { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
+  { t.allocate(bytes) } -> std::same_as<std::byte*>;
+  { t.deallocate(memory, bytes) } noexcept;
+  // packets
+  { c.packets(peer, count) } noexcept -> std::same_as<packet*>;
+  // waiting, and peers that are gone
+  { t.nap([] { return true; }) } noexcept;
+  { t.lost(peer) } noexcept -> std::same_as<bool>;
+  { t.leave() } noexcept;
+  { c.memory() } noexcept -> std::same_as<segment const&>;
+};
+
+}  // namespace tutti

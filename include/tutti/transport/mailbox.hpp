@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages through a shared segment: what loopback and shm have in common. It hands out views, so a value is combined
+// from where it arrived into where it is to leave.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/segment.hpp"
+
+namespace tutti {
+
+// What lies at the head of a channel.
+struct arrival {
+  enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
+  std::byte const* data = nullptr;
+  std::size_t bytes = 0;
+
+  explicit operator bool() const { return state == message; }
+};
+
+class mailbox {
+ public:
+  mailbox(int rank, int ranks, int tracks)
+      : rank_(rank), ranks_(ranks), outgoing_(static_cast<std::size_t>(ranks * tracks)),
+        incoming_(static_cast<std::size_t>(ranks * tracks)) {}
+
+  int rank() const noexcept { return rank_; }
+  int ranks() const noexcept { return ranks_; }
+  patience waits() const noexcept { return waits_; }
+
+  // -- Sending: claim a place, write at most slot_bytes to it, publish. Null while the receiver has not made room.
+  std::byte* claim(int to, int track, std::size_t bytes) noexcept {
+    sender& out = outgoing(to, track);
+    if (out.published - out.consumed == slots && !refresh(out)) return nullptr;
+    slot& next = out.channel->ring[out.published % slots];
+    return bytes <= inline_bytes ? next.line : next.data;
+  }
+  void publish(int to, int track, std::size_t bytes, std::uint32_t tag) noexcept {
+    send(to, track, bytes, bytes <= inline_bytes ? payload::in_line : payload::in_slot, tag);
+  }
+
+  // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `reaches` says so, after a claim.
+  bool reaches(void const* data, std::size_t bytes) const noexcept {
+    auto const address = reinterpret_cast<std::uintptr_t>(data);
+    return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ && address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
+  }
+  void refer(int to, int track, void const* data, std::size_t bytes, std::uint32_t tag) noexcept {
+    slot& next = outgoing(to, track).channel->ring[outgoing(to, track).published % slots];
+    *reinterpret_cast<std::uint64_t*>(next.line) = reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
+    send(to, track, bytes, payload::reference, tag);
+  }
+  // How many messages were published to a peer, and whether it is done with the first `count` of them.
+  std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
+  bool consumed(int to, int track, std::uint64_t count) noexcept {
+    sender& out = outgoing(to, track);
+    if (out.consumed < count) refresh(out);
+    return out.consumed >= count;
+  }
+
+  // -- Receiving: look, use the view, release.
+  arrival look(int from, int track, std::uint32_t tag) noexcept {
+    receiver& in = incoming(from, track);
+    slot& head = in.channel->ring[in.taken % slots];
+    std::uint64_t const word = head.tag.load(std::memory_order_acquire);
+    if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(in.taken + 1)) return {};
+    if (word >> 32 != tag) return {arrival::stranger, nullptr, head.bytes};
+    switch (head.kind) {
+      case payload::in_line: return {arrival::message, head.line, head.bytes};
+      case payload::in_slot: return {arrival::message, head.data, head.bytes};
+      case payload::reference: break;
+    }
+    auto const offset = *reinterpret_cast<std::uint64_t const*>(head.line);
+    return {arrival::message, reinterpret_cast<std::byte const*>(reach_origin_ + offset), head.bytes};
+  }
+  void release(int from, int track) noexcept {
+    receiver& in = incoming(from, track);
+    in.channel->consumed.store(++in.taken, std::memory_order_release);
+    ring(from);
+  }
+
+  // -- Packets: this rank's and its peers' lines of one of the two sets.
+  packet* packets(int rank, std::uint64_t set) const noexcept { return segment_.rank(rank).packets[set % 2]; }
+
+  // -- Waiting. A rank that naps says so and looks once more before it sleeps.
+  template <class Ready>
+  void nap(Ready&& ready) noexcept {
+    rank_page& self = segment_.rank(rank_);
+    self.asleep.store(1, std::memory_order_seq_cst);
+    std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
+    if (!ready()) {
+      std::timespec const time{0, std::chrono::nanoseconds(nap_length).count()};
+      ::syscall(SYS_futex, &self.bell, FUTEX_WAIT, heard, &time, nullptr, 0);
+    }
+    self.asleep.store(0, std::memory_order_relaxed);
+  }
+  // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost every
+  // message 20 cycles and more, where a wake-up that is missed for want of it costs one nap.
+  void ring(int peer) noexcept {
+    rank_page& other = segment_.rank(peer);
+    if (other.asleep.load(std::memory_order_relaxed) == 0) return;
+    other.bell.fetch_add(1, std::memory_order_relaxed);
+    ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+  void ring_all() noexcept {
+    for (int r = 0; r < ranks_; ++r)
+      if (r != rank_) ring(r);
+  }
+
+  // Tells the peers that this rank will call nothing any more.
+  void leave() noexcept {
+    segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
+    ring_all();
+  }
+
+  segment const& memory() const noexcept { return segment_; }
+
+ protected:
+  // `reach`: the memory that all ranks can read, and the address that references count from.
+  void attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end, std::uintptr_t origin, patience how) {
+    segment_ = s;
+    reach_begin_ = begin;
+    reach_end_ = end;
+    reach_origin_ = origin;
+    waits_ = how;
+    for (int t = 0; t < tracks; ++t)
+      for (int r = 0; r < ranks_; ++r) {
+        outgoing(r, t).channel = &segment_.between(rank_, r, t);
+        incoming(r, t).channel = &segment_.between(r, rank_, t);
+      }
+  }
+
+ private:
+  struct sender {
+    tutti::channel* channel = nullptr;
+    std::uint64_t published = 0;
+    std::uint64_t consumed = 0;  // as last seen
+  };
+  struct receiver {
+    tutti::channel* channel = nullptr;
+    std::uint64_t taken = 0;
+  };
+
+  sender& outgoing(int to, int track) noexcept { return outgoing_[static_cast<std::size_t>(track * ranks_ + to)]; }
+  receiver& incoming(int from, int track) noexcept { return incoming_[static_cast<std::size_t>(track * ranks_ + from)]; }
+
+  static bool refresh(sender& out) noexcept {
+    std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
+    return std::exchange(out.consumed, now) != now;
+  }
+  void send(int to, int track, std::size_t bytes, payload kind, std::uint32_t tag) noexcept {
+    sender& out = outgoing(to, track);
+    slot& next = out.channel->ring[out.published % slots];
+    next.bytes = static_cast<std::uint32_t>(bytes);
+    next.kind = kind;
+    ++out.published;
+    std::uint64_t const word = std::uint64_t{tag} << 32 | static_cast<std::uint32_t>(out.published);
+    next.tag.store(word, std::memory_order_release);
+    ring(to);
+  }
+
+  int rank_;
+  int ranks_;
+  segment segment_;
+  std::uintptr_t reach_begin_ = 0, reach_end_ = 0, reach_origin_ = 0;
+  patience waits_ = patience_with_cores;
+  std::vector<sender> outgoing_;
+  std::vector<receiver> incoming_;
+};
+
+}  // namespace tutti

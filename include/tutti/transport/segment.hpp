@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What lies where in the memory that ranks of one machine share. Zeroed memory is a valid, empty segment.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti {
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t page = 4096;
+
+// A slot carries one slice of a message. The head shares its line with short payloads, so a receiver learns "arrived" and
+// reads the payload with one coherence transfer; 48 bytes at an offset of 16 are what is left of the line, aligned for
+// every fundamental type.
+inline constexpr std::size_t inline_bytes = 48;
+// A flag every 16 KiB lets the receiver begin while the sender still copies; 16 slots let a sender run ahead.
+inline constexpr std::size_t slot_bytes = 16 * 1024;
+inline constexpr std::size_t slots = 16;
+
+enum class payload : std::uint32_t { in_slot, in_line, reference };
+
+struct alignas(cache_line) slot {
+  // Low half: number of the message in its channel, from 1. High half: fingerprint of the call that it belongs to.
+  std::atomic<std::uint64_t> tag;
+  std::uint32_t bytes;
+  payload kind;
+  alignas(16) std::byte line[inline_bytes];
+  std::byte data[slot_bytes];
+};
+static_assert(offsetof(slot, data) == cache_line);
+
+// One direction between two ranks: the sender owns the slots' contents, the receiver says how many it is done with.
+struct alignas(cache_line) channel {
+  alignas(cache_line) std::atomic<std::uint64_t> consumed;
+  slot ring[slots];
+};
+
+// Packets: flag and data in every line. Two sets by turns; see execute/packet.hpp.
+inline constexpr std::size_t packet_bytes = 56;
+inline constexpr std::size_t packet_lines = 37;
+struct alignas(cache_line) packet {
+  std::byte data[packet_bytes];
+  std::atomic<std::uint64_t> tag;
+};
+static_assert(sizeof(packet) == cache_line);
+
+// What a rank is doing, for its peers to read when they have waited long.
+struct alignas(cache_line) call_record {
+  static constexpr std::size_t words = 7;
+  std::atomic<std::uint64_t> sequence;
+  std::atomic<std::uint64_t> word[words];
+};
+inline constexpr std::size_t records = 4;
+
+struct name_record {
+  std::atomic<std::uint32_t> id;
+  char text[60];
+};
+inline constexpr std::size_t names = 64;
+
+enum class presence : std::uint32_t { absent, joined, left };
+
+struct rank_page {
+  alignas(cache_line) std::atomic<presence> status;
+  std::uint32_t process;
+  std::uint64_t process_namespace;  // process numbers mean something only to ranks in the same one
+  std::uint64_t cores[16];          // the cores that it may run on, a bit each
+
+  alignas(cache_line) std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> asleep;
+
+  alignas(cache_line) std::atomic<std::uint64_t> called;  // sequence number of the last call that was begun
+  std::atomic<std::uint64_t> finished;                    // and of the last one that was completed
+  call_record calls[records];
+  name_record known_names[names];
+  packet packets[2][packet_lines];
+};
+
+// The first fault of the communicator: whoever finds it writes it down, everyone else reports it.
+struct fault_record {
+  alignas(cache_line) std::atomic<std::uint32_t> state;  // 0 none, 1 being written, 2 written
+  std::int32_t code;
+  std::int32_t rank;
+  std::int32_t peer;
+  char text[1008];
+};
+
+struct segment_header {
+  std::uint64_t version;
+  fault_record fault;
+};
+
+// The addresses of a segment's parts. Parts that nobody touches take no memory: the mapping is sparse.
+class segment {
+ public:
+  segment() = default;
+  segment(std::byte* base, int ranks, int tracks, std::size_t heap_bytes)
+      : base_(base), ranks_(static_cast<std::size_t>(ranks)), tracks_(static_cast<std::size_t>(tracks)),
+        heap_bytes_(heap_bytes) {}
+
+  std::byte* base() const { return base_; }
+  std::size_t heap_bytes() const { return heap_bytes_; }
+  std::size_t bytes() const { return heap_offset(ranks_); }
+
+  segment_header& header() const { return *reinterpret_cast<segment_header*>(base_); }
+  rank_page& rank(int r) const {
+    return *reinterpret_cast<rank_page*>(base_ + ranks_offset() + static_cast<std::size_t>(r) * round_up(sizeof(rank_page)));
+  }
+  channel& between(int from, int to, int track) const {
+    auto const index = (static_cast<std::size_t>(track) * ranks_ + static_cast<std::size_t>(to)) * ranks_ +
+                       static_cast<std::size_t>(from);
+    return *reinterpret_cast<channel*>(base_ + channels_offset() + index * round_up(sizeof(channel)));
+  }
+  std::byte* heap(int r) const { return base_ + heap_offset(static_cast<std::size_t>(r)); }
+
+ private:
+  static constexpr std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+  static constexpr std::size_t ranks_offset() { return round_up(sizeof(segment_header)); }
+  std::size_t channels_offset() const { return ranks_offset() + ranks_ * round_up(sizeof(rank_page)); }
+  std::size_t heap_offset(std::size_t r) const {
+    return channels_offset() + tracks_ * ranks_ * ranks_ * round_up(sizeof(channel)) + r * heap_bytes_;
+  }
+
+  std::byte* base_ = nullptr;
+  std::size_t ranks_ = 0;
+  std::size_t tracks_ = 0;
+  std::size_t heap_bytes_ = 0;
+};
+
+}  // namespace tutti

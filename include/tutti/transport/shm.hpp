@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks are processes of one machine. Their memory is an anonymous file without a name: nothing to guess, nothing that
+// stays behind, however the processes end.
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <new>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/transport/concept.hpp"
+#include "tutti/transport/cores.hpp"
+#include "tutti/transport/heap.hpp"
+#include "tutti/transport/mailbox.hpp"
+
+namespace tutti {
+
+// A file descriptor that closes itself.
+class descriptor {
+ public:
+  descriptor() = default;
+  explicit descriptor(int number) : number_(number) {}
+  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+[[noreturn]] inline void throw_system(std::string const& what, std::string const& way_out, int code = errno) {
+  throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
+}
+
+class shm : public mailbox {
+ public:
+  static constexpr std::string_view name = "shm";
+
+  // The file of a group of ranks, to be handed to all of them: inherited, or sent over a socket. 0600, in no directory.
+  static descriptor create(int ranks, int tracks) {
+    descriptor file(::memfd_create("tutti", MFD_CLOEXEC));
+    if (!file || ::fchmod(file.get(), 0600) != 0)
+      throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
+    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes()).bytes();
+    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+      throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes", "set TUTTI_HEAP to fewer bytes");
+    return file;
+  }
+
+  // One rank, alone: no segment at all.
+  shm() : mailbox(0, 1, 0), heap_(nullptr, 0) {}
+
+  // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
+  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
+      : mailbox(rank, ranks, tracks), mapping_(map(file, ranks, tracks)), heap_(nullptr, 0) {
+    segment const memory(mapping_.base, ranks, tracks, heap_bytes_of(mapping_.bytes, ranks, tracks));
+    heap_ = heap(memory.heap(rank), memory.heap_bytes());
+    auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
+    rank_page& self = memory.rank(rank);
+    self.process = static_cast<std::uint32_t>(::getpid());
+    self.process_namespace = process_namespace();
+    note_cores(self);
+    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base, patience_sharing_cores);
+    self.status.store(presence::joined, std::memory_order_release);
+    ring_all();
+    meet(until);
+    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
+           patience_for(memory, ranks));
+  }
+  shm(shm const&) = delete;
+  shm& operator=(shm const&) = delete;
+
+  // Memory that every rank can read in place.
+  std::byte* allocate(std::size_t bytes) {
+    if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    std::byte* const memory = heap_.allocate(bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  void deallocate(std::byte* memory, std::size_t bytes) noexcept {
+    if (ranks() == 1) ::operator delete(memory, std::align_val_t{page});
+    else heap_.deallocate(memory, bytes);
+  }
+
+  // Whether the process of a peer has ended.
+  bool lost(int peer) const noexcept {
+    descriptor const& process = processes_[static_cast<std::size_t>(peer)];
+    if (!process) return false;
+    pollfd ended{process.get(), POLLIN, 0};
+    return ::poll(&ended, 1, 0) > 0;
+  }
+
+ private:
+  struct mapping {
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+
+    mapping() = default;
+    mapping(std::byte* b, std::size_t n) : base(b), bytes(n) {}
+    mapping(mapping&& other) noexcept : base(std::exchange(other.base, nullptr)), bytes(other.bytes) {}
+    mapping& operator=(mapping&&) = delete;
+    ~mapping() {
+      if (base != nullptr) ::munmap(base, bytes);
+    }
+  };
+
+  // Address space for what comm.allocate may hand out at a rank; memory is taken only when it is touched.
+  static std::size_t heap_bytes() {
+    if (char const* const text = std::getenv("TUTTI_HEAP")) {
+      char* end = nullptr;
+      unsigned long long const bytes = std::strtoull(text, &end, 10);
+      if (end == text || *end != '\0')
+        throw error({.code = error_code::bad_argument, .what = std::string("TUTTI_HEAP=\"") + text + "\" is not a number of bytes",
+                     .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
+      return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
+    }
+    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  }
+  // What the creator has chosen, whatever this rank's environment says.
+  static std::size_t heap_bytes_of(std::size_t file_bytes, int ranks, int tracks) {
+    return (file_bytes - segment(nullptr, ranks, tracks, 0).bytes()) / static_cast<std::size_t>(ranks);
+  }
+
+  static mapping map(descriptor const& file, int ranks, int tracks) {
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
+    if (info.st_uid != ::geteuid())
+      throw error({.code = error_code::system, .what = "the shared memory belongs to user " + std::to_string(info.st_uid) +
+                   ", not to this one (" + std::to_string(::geteuid()) + ")", .way_out = "start all ranks as one user"});
+    auto const bytes = static_cast<std::size_t>(info.st_size);
+    if (bytes < segment(nullptr, ranks, tracks, 0).bytes())
+      throw error({.code = error_code::mismatch, .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
+                   .way_out = "start all ranks with the same number of ranks and the same tutti"});
+    void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+    if (base == MAP_FAILED)
+      throw_system("cannot map " + std::to_string(bytes) + " bytes of shared memory",
+                   "set TUTTI_HEAP to fewer bytes, or raise the limit of virtual memory (ulimit -v)");
+    ::madvise(base, bytes, MADV_DONTDUMP);
+    return {static_cast<std::byte*>(base), bytes};
+  }
+
+  static std::uint64_t process_namespace() {
+    struct stat info {};
+    return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+  }
+
+  // Waits for the others, then keeps a handle on their processes. Where process numbers have different meanings
+  // (containers), a dead peer is noticed at the deadline only.
+  void meet(deadline until) {
+    auto const absent = [&] {
+      std::string list;
+      for (int r = 0; r < ranks(); ++r)
+        if (memory().rank(r).status.load(std::memory_order_acquire) == presence::absent)
+          list += (list.empty() ? "" : ", ") + std::to_string(r);
+      return list;
+    };
+    auto const all_here = [&] { return absent().empty(); };
+    auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
+    bool const met = wait_until_done(look, waits(), until, [&] {
+      nap(all_here);
+      return true;
+    });
+    if (!met)
+      throw error({.code = error_code::timeout, .rank = rank(), .what = "waited for ranks to join that did not: " + absent(),
+                   .way_out = "see whether they were started and reached init(), or raise TUTTI_TIMEOUT"});
+    processes_.resize(static_cast<std::size_t>(ranks()));
+    for (int r = 0; r < ranks(); ++r) {
+      rank_page const& peer = memory().rank(r);
+      if (r == rank() || peer.process_namespace != memory().rank(rank()).process_namespace) continue;
+      processes_[static_cast<std::size_t>(r)] = descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.process, 0)));
+    }
+  }
+
+  mapping mapping_;
+  heap heap_;
+  std::vector<descriptor> processes_;
+};
+
+static_assert(transport<shm>);
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the choice of an algorithm depends on; the same on all ranks.
+#pragma once
+
+#include <cstddef>
+
+#include "tutti/algorithm/collective.hpp"
+
+namespace tutti {
+
+struct problem {
+  collective what{};
+  std::size_t bytes = 0;  // of the message; of one block where chunks are blocks
+  int ranks = 1;
+  bool commutative = true;
+  bool ragged = false;
+};
+
+}  // namespace tutti

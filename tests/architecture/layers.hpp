@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads the #include edges of a header tree and compares them with the layers that its README declares.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace architecture {
+
+// Text by path, relative to include/tutti.
+using tree = std::map<std::string, std::string>;
+
+inline tree read_tree(std::filesystem::path const& root) {
+  tree out;
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(root)) {
+    auto const kind = entry.path().extension();
+    if (kind != ".hpp" && kind != ".cuh" && kind != ".md") continue;
+    std::ifstream file(entry.path());
+    out[entry.path().lexically_relative(root).generic_string()] =
+        std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return out;
+}
+
+inline bool is_header(std::string const& path) { return path.ends_with(".hpp") || path.ends_with(".cuh"); }
+
+// The folder of a header; empty for one at the top, such as tutti.hpp.
+inline std::string layer_of(std::string const& path) {
+  auto const slash = path.find('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+struct page {
+  std::map<std::string, std::set<std::string>> may_include;
+  std::vector<std::string> problems;
+};
+
+// The block that starts with ```layers in README.md: `layer: layers that it may include`, each below those it names, so
+// that no circle can be declared.
+inline page read_page(tree const& files) {
+  page out;
+  auto const readme = files.find("README.md");
+  std::istringstream text(readme == files.end() ? "" : readme->second);
+  bool inside = false;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```layers";
+      continue;
+    }
+    if (!inside) continue;
+    auto const colon = line.find(':');
+    std::string const layer = line.substr(0, colon);
+    if (colon == std::string::npos || out.may_include.contains(layer)) {
+      out.problems.push_back("README.md: cannot read the line \"" + line + "\"");
+      continue;
+    }
+    std::set<std::string> allowed;
+    std::istringstream words(line.substr(colon + 1));
+    for (std::string word; words >> word; allowed.insert(word))
+      if (!out.may_include.contains(word))
+        out.problems.push_back("README.md: " + layer + " names " + word + ", which is not above it");
+    out.may_include[layer] = allowed;
+  }
+  if (out.may_include.empty()) out.problems.push_back("README.md: there is no block ```layers");
+  return out;
+}
+
+// What a header includes of the tree, and a problem for every include of our own that is written in another way.
+inline std::vector<std::string> own_includes(std::string const& path, tree const& files,
+                                             std::vector<std::string>& problems) {
+  static std::regex const directive(R"re(^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"])re");
+  std::vector<std::string> out;
+  std::istringstream text(files.at(path));
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, directive)) continue;
+    bool const quoted = match[1] == "\"";
+    std::string const what = match[2];
+    bool const ours = what.starts_with("tutti/");
+    if (quoted != ours)
+      problems.push_back(path + ": " + what + ": our own headers are \"tutti/...\", all others <...>");
+    else if (ours && !files.contains(what.substr(6)))
+      problems.push_back(path + ": includes " + what + ", which does not exist");
+    else if (ours) out.push_back(what.substr(6));
+  }
+  return out;
+}
+
+// Every way in which the tree differs from its page; empty for a tree in order.
+inline std::vector<std::string> problems_of(tree const& files) {
+  page const declared = read_page(files);
+  std::vector<std::string> problems = declared.problems;
+  std::map<std::string, std::vector<std::string>> edges;
+
+  for (auto const& [path, text] : files) {
+    if (!is_header(path)) continue;
+    if (!text.starts_with("// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"))
+      problems.push_back(path + ": does not begin with the SPDX line");
+    if (text.find("\n#pragma once\n") == std::string::npos) problems.push_back(path + ": has no #pragma once");
+
+    edges[path] = own_includes(path, files, problems);
+    std::string const from = layer_of(path);
+    if (!from.empty() && !declared.may_include.contains(from)) {
+      problems.push_back(path + ": the layer " + from + " is not on the page");
+      continue;
+    }
+    for (std::string const& target : edges[path]) {
+      std::string const to = layer_of(target);
+      // An umbrella may include any layer but the analysis, which nobody should compile who did not name it.
+      bool const allowed = from.empty() ? to != "analyze" : to == from || declared.may_include.at(from).contains(to);
+      if (!allowed) problems.push_back(path + ": includes " + target + ", an arrow that the page does not have");
+    }
+  }
+
+  // Depth first: a header that is met again while its own includes are being followed closes a circle.
+  enum class state { unseen, open, done };
+  std::map<std::string, state> seen;
+  std::function<void(std::string const&)> const follow = [&](std::string const& path) {
+    seen[path] = state::open;
+    for (std::string const& target : edges[path]) {
+      if (seen[target] == state::open) problems.push_back(path + ": includes " + target + " in a circle");
+      if (seen[target] == state::unseen) follow(target);
+    }
+    seen[path] = state::done;
+  };
+  for (auto const& [path, text] : files)
+    if (is_header(path) && seen[path] == state::unseen) follow(path);
+  return problems;
+}
+
+}  // namespace architecture

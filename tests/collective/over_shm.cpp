@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every registered algorithm over shm.
+// labels: processes
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include "collective/registered.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("every registered algorithm gives the right result over shm") {
+  for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13, 16}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_everything_registered(comm); }));
+  }
+}
+
+TEST_CASE("messages of many slices arrive whole over shm") {
+  for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13, 16}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_large_messages(comm); }));
+  }
+}

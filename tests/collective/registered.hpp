@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every registered algorithm, over one transport: awkward numbers of ranks and elements, all protocols, any root, in and
+// out of place, private and shared memory.
+#pragma once
+
+#include <set>
+
+#include "support/conformance.hpp"
+
+namespace tutti::testing {
+
+inline std::set<std::size_t> awkward_counts(int ranks) {
+  auto const p = static_cast<std::size_t>(ranks);
+  return {0, 1, p - 1, p, p + 1, 1000, 4099};
+}
+
+inline std::set<int> some_roots(collective c, int ranks) {
+  if (!rooted(c)) return {0};
+  return {0, 1 % ranks, ranks / 2, ranks - 1};
+}
+
+// The algorithm with this protocol, or not: what cannot be had is refused in a test of its own.
+inline bool possible(dynamic_schedule const& s, collective c, algorithm_id id, protocol how, std::size_t bytes) {
+  bool const all_hear = c == collective::all_reduce || c == collective::barrier || c == collective::all_gather;
+  if (how == protocol::packet) return all_hear && id == algorithm_id::one_shot && bytes <= packet_lines * packet_bytes;
+  return how != protocol::direct || s.direct;
+}
+
+// What a rank of `ranks` does: everything that is registered.
+template <class Comm>
+void check_everything_registered(Comm& comm) {
+  conformance<Comm> check(comm);
+  int trials = 0;
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
+    for (std::size_t const count : awkward_counts(comm.size()))
+      for (int const root : some_roots(c, comm.size()))
+        for (protocol const how : {protocol::packet, protocol::staged, protocol::direct})
+          for (bool const in_place : {false, true}) {
+            if (comm.size() > 1 && !possible(s, c, id, how, count * sizeof(affine))) continue;
+            trial const t{.options = {.algorithm = id, .protocol = how}, .count = count, .root = root, .in_place = in_place,
+                          .shared = ++trials % 2 == 0};
+            if (s.needs_commutative) check.template check<float>(c, t, sum{});
+            else check.template check<affine>(c, t, compose{});
+            if (!s.ragged || how == protocol::packet) continue;
+            if (s.needs_commutative) check.template check_ragged<float>(c, t, sum{});
+            else check.template check_ragged<affine>(c, t, compose{});
+          }
+  });
+}
+
+// A message of many slices, the same everywhere.
+template <class Comm>
+void check_large_messages(Comm& comm) {
+  conformance<Comm> check(comm);
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
+    // Blocks are a rank's share, so that all messages are of the same size.
+    std::size_t const count = (std::size_t{1} << 20) / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
+    for (protocol const how : {protocol::staged, protocol::direct})
+      if (c != collective::barrier && (comm.size() == 1 || possible(s, c, id, how, count)))
+        check.template check<std::uint32_t>(c, {.options = {.algorithm = id, .protocol = how}, .count = count, .root = comm.size() / 2,
+                                                .in_place = how == protocol::staged, .shared = how == protocol::direct}, sum{});
+  });
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The data path against a reference that does one element at a time: all tails, fan-ins, fan-outs, alignments and
+// aliases.
+#include "tutti/reduce/combine.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/types_and_ops.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr std::size_t margin = 9;
+
+// Elements between margins that nobody may touch, beginning `offset` elements past the start of the allocation.
+template <class T>
+class buffer {
+ public:
+  buffer(std::size_t count, std::size_t offset, int seed)
+      : count_{count}, begin_{margin + offset}, memory_{new T[count + 2 * margin + offset]} {
+    for (std::size_t i = 0; i < size(); ++i) memory_[i] = make_value<T>(seed, i);
+  }
+  T* data() const { return memory_.get() + begin_; }
+  std::size_t size() const { return count_ + margin + begin_; }
+
+  // The number of elements that differ from `expected`, or in the margins from what was there at first.
+  template <class Values>
+  int differ(Values const& expected, int seed) const {
+    int out = 0;
+    for (std::size_t i = 0; i < size(); ++i) {
+      bool const inside = i >= begin_ && i < begin_ + count_;
+      T const want = inside ? T(expected[i - begin_]) : make_value<T>(seed, i);
+      out += !same_bits<T>(memory_[i], want);
+    }
+    return out;
+  }
+
+ private:
+  std::size_t count_, begin_;
+  std::unique_ptr<T[]> memory_;
+};
+
+// Element by element and in order, as the contract says.
+template <class T, class Op>
+T reference(T const* const* sources, int count, std::size_t i, Op const& op, stage at) {
+  using A = accumulator_for<Op, T>;
+  auto const contribution = [&](int k) {
+    A x = static_cast<A>(sources[k][i]);
+    if constexpr (has_prepare<Op, A>) {
+      if (k == at.prepare) x = static_cast<A>(static_cast<T>(op.prepare(x)));
+    }
+    return x;
+  };
+  A all = contribution(0);
+  for (int k = 1; k < count; ++k) all = static_cast<A>(op(all, contribution(k)));
+  if constexpr (has_finish<Op, A>) {
+    if (at.finish > 0) all = static_cast<A>(op.finish(all, at.finish));
+  }
+  return static_cast<T>(all);
+}
+
+// `in_place` destinations are the last sources.
+template <class T, class Op>
+int wrong_elements(std::size_t n, int fan_in, int fan_out, int in_place, std::size_t offset, Op const& op,
+                   stage at = {}) {
+  std::vector<buffer<T>> from, to;
+  std::vector<T const*> sources;
+  std::vector<T*> destinations;
+  for (int k = 0; k < fan_in; ++k) {
+    from.emplace_back(n, (offset * static_cast<std::size_t>(k + 1)) % 7, k);
+    sources.push_back(from.back().data());
+  }
+  for (int k = 0; k < fan_out - in_place; ++k) {
+    to.emplace_back(n, (offset * static_cast<std::size_t>(k + 3)) % 5, 100 + k);
+    destinations.push_back(to.back().data());
+  }
+  for (int k = 0; k < in_place; ++k) destinations.push_back(from[static_cast<std::size_t>(fan_in - 1 - k)].data());
+
+  std::vector<std::conditional_t<std::same_as<T, bool>, char, T>> expected(n);
+  for (std::size_t i = 0; i < n; ++i) expected[i] = reference(sources.data(), fan_in, i, op, at);
+  combine(one_thread{}, sources.data(), fan_in, destinations.data(), fan_out, n, op, at);
+
+  int wrong = 0;
+  for (std::size_t k = 0; k < to.size(); ++k) wrong += to[k].differ(expected, 100 + static_cast<int>(k));
+  for (int k = 0; k < fan_in; ++k) {
+    bool const overwritten = k >= fan_in - in_place;
+    std::vector<std::conditional_t<std::same_as<T, bool>, char, T>> before(n);
+    for (std::size_t i = 0; i < n; ++i)
+      before[i] = make_value<T>(k, i + margin + (offset * static_cast<std::size_t>(k + 1)) % 7);
+    wrong += from[static_cast<std::size_t>(k)].differ(overwritten ? expected : before, k);
+  }
+  return wrong;
+}
+
+constexpr std::initializer_list<int> fan_ins = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
+
+// The operation that stands for its type where all of them would take too long.
+template <class T>
+using first_operation = std::tuple_element_t<0, decltype(operations_on<T>())>;
+
+}  // namespace
+
+TEST_CASE("every type: all tails, fan-ins, fan-outs, offsets, and in place") {
+  for_each_type(element_types{}, []<class T>() {
+    CAPTURE(std::string{type_name<T>()});
+    int wrong = 0;
+    for (std::size_t n = 0; n <= 200; ++n) {
+      // 10 fan-ins, 3 fan-outs, 4 offsets and in place or not come by in turn; neighbours of n meet other combinations.
+      for (int const fan_in : fan_ins) {
+        int const turn = static_cast<int>(n) + fan_in, fan_out = 1 + turn % 3;
+        int const in_place = std::min({(turn / 3) % 3, fan_in, fan_out});
+        wrong +=
+            wrong_elements<T>(n, fan_in, fan_out, in_place, static_cast<std::size_t>(turn) % 4, first_operation<T>{});
+      }
+    }
+    CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("several blocks and an odd tail") {
+  for_each_type(element_types{}, []<class T>() {
+    CAPTURE(std::string{type_name<T>()});
+    std::size_t const n = 2 * one_thread::block_bytes / sizeof(T) + 77;
+    for (int const fan_in : {1, 2, 3, 4, 7})
+      for (int const in_place : {0, 1}) CHECK(wrong_elements<T>(n, fan_in, 2, in_place, 1, first_operation<T>{}) == 0);
+  });
+}
+
+TEST_CASE_TEMPLATE("every operation, raw and complete", T, std::int8_t, std::uint64_t, float, bfloat16, bool,
+                   std::complex<float>) {
+  for_each_operation<T>([](auto const& op) {
+    CAPTURE(std::string{name_of<std::remove_cvref_t<decltype(op)>>()});
+    for (std::size_t const n : {1u, 7u, 16u, 131u}) {
+      for (int const fan_in : fan_ins) {
+        CHECK(wrong_elements<T>(n, fan_in, 1, 0, 0, op) == 0);
+        for (int const prepare : {-1, 0, fan_in - 1})
+          for (int const finish : {0, 3}) CHECK(wrong_elements<T>(n, fan_in, 2, 1, 1, op, {prepare, finish}) == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("bfloat16 is added up in float and rounded once") {
+  // 1 + 2^-8 is a tie in bfloat16 and rounds back to 1, so rounding at each step would lose every 2^-8.
+  std::vector<bfloat16> const one(37, bfloat16(1.0f)), small(37, bfloat16(0.00390625f));
+  std::vector<bfloat16> out(37);
+  bfloat16 const* const sources[] = {one.data(),   small.data(), small.data(), small.data(),
+                                     small.data(), small.data(), small.data()};
+  bfloat16* const to[] = {out.data()};
+  combine(one_thread{}, sources, 3, to, 1, out.size(), sum{});
+  for (bfloat16 const x : out) CHECK(float{x} == 1.0078125f);
+  combine(one_thread{}, sources, 7, to, 1, out.size(), sum{});
+  for (bfloat16 const x : out) CHECK(float{x} == 1.0234375f);
+  // A functor of the storage type asks for the other, and gets it.
+  auto const rounds = [](bfloat16 a, bfloat16 b) { return bfloat16(float{a} + float{b}); };
+  combine(one_thread{}, sources, 7, to, 1, out.size(), rounds);
+  for (bfloat16 const x : out) CHECK(float{x} == 1.0f);
+}
+
+TEST_CASE("the mean is divided before it is rounded") {
+  std::vector<half> const a(19, half(2048.0f)), b(19, half(1.0f));
+  std::vector<half> out(19);
+  half const* const sources[] = {a.data(), b.data()};
+  half* const to[] = {out.data()};
+  combine(one_thread{}, sources, 2, to, 1, out.size(), mean{}, {.finish = 2});
+  for (half const x : out) CHECK(float{x} == 1024.0f);  // 1024.5 is a tie; 2049 would have been rounded to 2048 before
+  half const* const large[] = {a.data(), a.data(), b.data()};
+  combine(one_thread{}, large, 3, to, 1, out.size(), mean{}, {.finish = 4});
+  for (half const x : out) CHECK(float{x} == 1024.0f);
+}
+
+TEST_CASE("a contribution that is scaled here has the bits of one that was scaled elsewhere") {
+  premultiplied_sum const third{1.0f / 3};
+  std::vector<float> mine(83), theirs(83), scaled(83), here(83), elsewhere(83);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    mine[i] = 0.1f * static_cast<float>(i);
+    theirs[i] = 1e-3f * static_cast<float>(i * i);
+  }
+  float const* const raw[] = {mine.data(), theirs.data()};
+  float const* const ready[] = {scaled.data(), theirs.data()};
+  float *const to_scaled[] = {scaled.data()}, *const to_here[] = {here.data()},
+               *const to_elsewhere[] = {elsewhere.data()};
+  combine(one_thread{}, raw, 1, to_scaled, 1, mine.size(), third, {.prepare = 0});
+  combine(one_thread{}, ready, 2, to_elsewhere, 1, mine.size(), third);
+  combine(one_thread{}, raw, 2, to_here, 1, mine.size(), third, {.prepare = 0});
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    CHECK(scaled[i] == mine[i] * (1.0f / 3));
+    CHECK(same_bits(here[i], elsewhere[i]));
+  }
+}
+
+TEST_CASE("a result does not depend on where its element stands") {
+  auto const op = [](float a, float b) { return a * 0.7f + b; };
+  std::vector<float> a(300, 0.1f), b(300, 0.3f), c(300, 0.9f), out(300);
+  float const* const sources[] = {a.data(), b.data(), c.data(), a.data(), b.data(), c.data()};
+  float* const to[] = {out.data()};
+  for (int const fan_in : {2, 3, 4, 6}) {
+    combine(one_thread{}, sources, fan_in, to, 1, out.size(), op);
+    int different = 0;
+    for (float const x : out) different += !same_bits(x, out[0]);
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("sources may be the same pointer, and so may destinations") {
+  std::vector<int> x(50, 3), y(50, 0);
+  int const* const sources[] = {x.data(), x.data(), x.data()};
+  int* const to[] = {y.data(), y.data(), x.data()};
+  combine(one_thread{}, sources, 3, to, 3, x.size(), sum{});
+  CHECK(x == std::vector<int>(50, 9));
+  CHECK(y == std::vector<int>(50, 9));
+}
+
+TEST_CASE("nothing to do is nothing done") {
+  int const x = 1;
+  int const* const sources[] = {&x, &x};
+  combine(one_thread{}, sources, 2, static_cast<int* const*>(nullptr), 0, 1, sum{});
+  int y = 7;
+  int* const to[] = {&y};
+  combine(one_thread{}, sources, 2, to, 1, 0, sum{});
+  CHECK(y == 7);
+}
+
+TEST_CASE("copy: to several, to itself, over several blocks") {
+  for (std::size_t const n : {0u, 1u, 100u, 5000u}) {
+    std::vector<summary> from(n), a(n), b(n);
+    for (std::size_t i = 0; i < n; ++i) from[i] = make_value<summary>(1, i);
+    std::vector<summary> const expected = from;
+    summary* const to[] = {a.data(), from.data(), b.data()};
+    copy(one_thread{}, from.data(), to, 3, n);
+    CHECK(a == expected);
+    CHECK(b == expected);
+    CHECK(from == expected);
+    summary* const single[] = {a.data()};
+    copy(one_thread{}, from.data(), single, 0, n);
+    copy(one_thread{}, from.data(), single, 1, n);
+    CHECK(a == expected);
+  }
+}
+
+namespace {
+
+// A team of which one member at a time is run: together they must do all of the work, each its own part.
+struct member {
+  static constexpr std::size_t block_bytes = 16;
+  int rank_, size_;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+};
+
+}  // namespace
+
+TEST_CASE("the members of a group share the work") {
+  for (int const size : {1, 2, 5}) {
+    for (std::size_t const n : {0u, 3u, 4u, 97u}) {
+      std::vector<float> a(n, 2), b(n, 3), sums(n), copies(n);
+      float const* const sources[] = {a.data(), b.data(), a.data(), b.data(), a.data()};
+      float *const to[] = {sums.data()}, *const to_copy[] = {copies.data()};
+      for (int rank = 0; rank < size; ++rank) {
+        combine(member{rank, size}, sources, 5, to, 1, n, sum{});
+        copy(member{rank, size}, a.data(), to_copy, 1, n);
+      }
+      CHECK(sums == std::vector<float>(n, 12));
+      CHECK(copies == a);
+      std::vector<float> part(n);
+      float* const to_part[] = {part.data()};
+      combine(member{0, 5}, sources, 2, to_part, 1, n, sum{});
+      for (std::size_t i = 0; i < n; ++i) CHECK(part[i] == (i / 4 % 5 == 0 ? 5.0f : 0.0f));
+    }
+  }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The main function of every test: doctest, and a watchdog that says where a test hangs before ctest kills it.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "support/watchdog.hpp"
+
+namespace {
+
+// Copied here when a case starts, because a signal handler may neither allocate nor take a lock.
+char running[256] = "no test case";
+
+void write_all(char const* text) {
+  [[maybe_unused]] auto const written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+std::atomic<void (*)()> report{nullptr};
+
+void on_alarm(int) {
+  write_all("watchdog: still in \"");
+  write_all(running);
+  write_all("\"\n");
+  if (auto const more = report.load()) more();
+  std::abort();
+}
+
+struct name_keeper : doctest::IReporter {
+  explicit name_keeper(doctest::ContextOptions const&) {}
+  void test_case_start(doctest::TestCaseData const& data) override {
+    std::size_t const length = std::min(std::strlen(data.m_name), sizeof running - 1);
+    std::memcpy(running, data.m_name, length);
+    running[length] = '\0';
+  }
+  void report_query(doctest::QueryData const&) override {}
+  void test_run_start() override {}
+  void test_run_end(doctest::TestRunStats const&) override {}
+  void test_case_reenter(doctest::TestCaseData const&) override {}
+  void test_case_end(doctest::CurrentTestCaseStats const&) override {}
+  void test_case_exception(doctest::TestCaseException const&) override {}
+  void subcase_start(doctest::SubcaseSignature const&) override {}
+  void subcase_end() override {}
+  void log_assert(doctest::AssertData const&) override {}
+  void log_message(doctest::MessageData const&) override {}
+  void test_case_skipped(doctest::TestCaseData const&) override {}
+};
+DOCTEST_REGISTER_LISTENER("name_keeper", 1, name_keeper);
+
+}  // namespace
+
+namespace tutti::testing {
+
+void report_when_hanging(void (*print)()) { report.store(print); }
+
+}  // namespace tutti::testing
+
+int main(int argc, char** argv) {
+  if (char const* const seconds = std::getenv("TUTTI_TEST_SECONDS")) {
+    ::signal(SIGALRM, on_alarm);
+    ::alarm(static_cast<unsigned>(std::atoi(seconds)));
+  }
+  return doctest::Context{argc, argv}.run();
+}

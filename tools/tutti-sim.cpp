@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Looks at algorithms without running them: proves them, prices them, simulates them on many ranks, draws them.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "tutti/algorithm/registry.hpp"
+#include "tutti/analyze/cost.hpp"
+#include "tutti/analyze/draw.hpp"
+#include "tutti/analyze/verify.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::analyze;
+
+struct served {
+  algorithm_id id;
+  collective what;
+  dynamic_schedule schedule;
+};
+
+[[noreturn]] void refuse(std::string what, std::string way_out) {
+  throw error({.code = error_code::bad_argument, .what = std::move(what), .way_out = std::move(way_out)});
+}
+
+collective collective_named(std::string const& wanted) {
+  std::string all;
+  for (collective const c : every_collective) {
+    if (name(c) == wanted) return c;
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", name(c));
+  }
+  refuse(fmt::format("\"{}\" is not a collective", wanted), "collectives are: " + all);
+}
+
+// The schedules of these algorithms ("all": of all) for these collectives.
+std::vector<served> chosen(std::vector<std::string> const& wanted_algorithms, std::string const& wanted_collective) {
+  for (std::string const& n : wanted_algorithms)
+    if (n != "all" && find_algorithm(n) == algorithm_id::automatic)
+      refuse(fmt::format("\"{}\" is not an algorithm", n),
+             fmt::format("algorithms are: {}, or all of them: all", fmt::join(algorithms::names, ", ")));
+  bool const any = wanted_collective == "all";
+  collective const only = any ? collective{} : collective_named(wanted_collective);
+  std::vector<served> out;
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
+    bool const wanted = std::any_of(wanted_algorithms.begin(), wanted_algorithms.end(),
+                                    [&](std::string const& n) { return n == "all" || n == name(id); });
+    if (wanted && (any || c == only)) out.push_back({id, c, s});
+  });
+  if (out.empty())
+    refuse(fmt::format("{} does not serve {}", fmt::join(wanted_algorithms, ", "), wanted_collective),
+           "`tutti-sim list` prints who serves what");
+  return out;
+}
+
+void check_ranks(int ranks, int root) {
+  if (ranks < 1) refuse(fmt::format("{} ranks", ranks), "give at least 1");
+  if (root < 0 || root >= ranks)
+    refuse(fmt::format("root {} of {} ranks", root, ranks), fmt::format("give 0 to {}", ranks - 1));
+}
+
+std::string time_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.2f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+// -- The commands.
+
+void list_command() {
+  std::size_t wide = 0;
+  for (std::string_view const n : algorithms::names) wide = std::max(wide, n.size());
+  for (std::size_t i = 1; i <= algorithms::size; ++i) {
+    auto const id = static_cast<algorithm_id>(i);
+    std::string line;
+    for (collective const c : every_collective)
+      if (auto const s = find_schedule(id, c))
+        line += fmt::format("{}{}{}", line.empty() ? "" : " ", name(c), s.needs_commutative ? "*" : "");
+    fmt::print("{:<{}}  {}\n", name(id), wide, line);
+  }
+  fmt::print("\n* for commutative operations only\n");
+}
+
+struct verify_arguments {
+  std::vector<std::string> algorithms{"all"};
+  std::string what = "all";
+  std::string ranks = "1-32";
+  int slices = 3, credits = 2;
+  bool in_place = false, direct = false;
+};
+
+std::pair<int, int> range_of(std::string const& text) {
+  try {
+    std::size_t used = 0;
+    int const first = std::stoi(text, &used);
+    if (used == text.size()) return {first, first};
+    if (text[used] == '-') {
+      std::string const rest = text.substr(used + 1);
+      if (int const last = std::stoi(rest, &used); used == rest.size() && first <= last) return {first, last};
+    }
+  } catch (std::exception const&) {
+    // told below
+  }
+  refuse(fmt::format("\"{}\" is not a range of ranks", text), "write 8 or 1-64");
+}
+
+int verify_command(verify_arguments const& a) {
+  auto const [first, last] = range_of(a.ranks);
+  check_ranks(first, 0);
+  if (last > 512)
+    refuse(fmt::format("{} ranks", last),
+           "verify up to 512, where it takes minutes; `tutti-sim simulate` takes any number");
+  if (a.slices < 1 || a.credits < 1) refuse("fewer than one slice or credit", "give at least 1");
+  bool fine = true;
+  for (served const& x : chosen(a.algorithms, a.what)) {
+    int cases = 0;
+    std::string why;
+    for (int p = first; p <= last && why.empty(); ++p)
+      for (int root = 0; root < (rooted(x.what) ? p : 1) && why.empty(); root += std::max(1, p / 8))
+        for (int ordered = 0; ordered <= (reduces(x.what) && !x.schedule.needs_commutative ? 1 : 0) && why.empty();
+             ++ordered) {
+          verdict const v =
+              verify(x.schedule, x.what, {p, root, ordered == 1},
+                     {.in_place = a.in_place, .direct = a.direct, .slices = a.slices, .credits = a.credits});
+          ++cases;
+          if (!v.ok) why = fmt::format("{} ranks, root {}{}: {}", p, root, ordered ? ", ordered" : "", v.why);
+        }
+    fine = fine && why.empty();
+    fmt::print("{:<6} {:<18} {:<14} {}\n", why.empty() ? "right" : "WRONG", name(x.id), name(x.what),
+               why.empty() ? fmt::format("{} cases", cases) : why);
+  }
+  return fine ? 0 : 1;
+}
+
+struct machine_arguments {
+  std::vector<std::string> algorithms{"all"};
+  std::string what = "all_reduce";
+  std::vector<int> ranks{2, 8, 64, 1024};
+  double bytes = 8, slice = 0;
+  int root = 0;
+  model machine{.alpha = 3.64e-6, .beta = 4e-11, .gamma = 1e-11, .gap = 1e-7};
+};
+
+void machine_options(CLI::App& to, machine_arguments& a) {
+  to.add_option("algorithm", a.algorithms, "algorithms, or all")->capture_default_str();
+  to.add_option("-c,--collective", a.what, "which collective")->capture_default_str();
+  to.add_option("-r,--ranks", a.ranks, "numbers of ranks")->capture_default_str();
+  to.add_option("-b,--bytes", a.bytes, "size of the message, such as 8, 64KiB, 1GiB")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  to.add_option("-s,--slice", a.slice, "at most so many bytes a slice; 0: no slices")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  to.add_option("--root", a.root, "the root, where there is one")->capture_default_str();
+  to.add_option("--alpha", a.machine.alpha, "seconds a message")->capture_default_str();
+  to.add_option("--beta", a.machine.beta, "seconds a byte")->capture_default_str();
+  to.add_option("--gamma", a.machine.gamma, "seconds a byte combined")->capture_default_str();
+  to.add_option("--gap", a.machine.gap, "seconds that a message keeps a port busy beside its bytes")
+      ->capture_default_str();
+  to.add_option("--node", a.machine.ranks_per_node, "ranks a node; 0: no nodes")->capture_default_str();
+  to.add_option("--alpha-inside", a.machine.alpha_inside, "seconds a message within a node")->capture_default_str();
+}
+
+void check(machine_arguments const& a) {
+  for (int const p : a.ranks) check_ranks(p, a.root);
+  model const& m = a.machine;
+  if (a.bytes < 0 || a.slice < 0 || m.alpha < 0 || m.beta < 0 || m.gamma < 0 || m.gap < 0 || m.alpha_inside < 0 ||
+      m.ranks_per_node < 0)
+    refuse("a negative size or time", "give 0 or more");
+}
+
+void simulate_command(machine_arguments const& a) {
+  check(a);
+  std::vector<served> const rows = chosen(a.algorithms, a.what);
+  fmt::print("{} of {:.0f} bytes; alpha {:g} s, beta {:g} s/byte, gamma {:g} s/byte, gap {:g} s\n\n{:<20}", a.what,
+             a.bytes, a.machine.alpha, a.machine.beta, a.machine.gamma, a.machine.gap, "ranks");
+  for (int const p : a.ranks) fmt::print("{:>14}", p);
+  fmt::print("\n");
+  std::string complaints;
+  for (served const& x : rows) {
+    fmt::print("{:<20}", name(x.id));
+    for (int const p : a.ranks) {
+      std::string cell;
+      try {
+        cell = time_text(simulate(x.schedule, {p, a.root}, {a.bytes, a.slice}, a.machine).seconds);
+      } catch (error const& e) {
+        cell = "-";
+        complaints += fmt::format("{}, {} ranks: {}\n", name(x.id), p, e.what());
+      }
+      fmt::print("{:>14}", cell);
+      std::fflush(stdout);
+    }
+    fmt::print("\n");
+  }
+  if (!complaints.empty()) fmt::print("\n{}", complaints);
+}
+
+void cost_command(machine_arguments const& a) {
+  check(a);
+  std::vector<served> const rows = chosen(a.algorithms, a.what);
+  fmt::print(
+      "T = hops * alpha + sent * bytes * beta + combined * bytes * gamma\n\n{:<20}{:>8}{:>8}{:>10}{:>10}{:>14}\n",
+      a.what, "ranks", "hops", "sent", "combined", "T");
+  for (served const& x : rows)
+    for (int const p : a.ranks) {
+      terms const t = terms_of(x.schedule, {p, a.root});
+      fmt::print("{:<20}{:>8}{:>8.0f}{:>10.3f}{:>10.3f}{:>14}\n", name(x.id), p, t.hops, t.sent, t.combined,
+                 time_text(predict(x.schedule, {p, a.root}, {a.bytes, a.slice}, a.machine)));
+    }
+}
+
+struct draw_arguments {
+  std::string algorithm, what;
+  int ranks = 4, root = 0;
+  bool ordered = false;
+  std::string svg;
+};
+
+void draw_command(draw_arguments const& a) {
+  check_ranks(a.ranks, a.root);
+  if (a.ranks > 64) refuse(fmt::format("a picture of {} ranks", a.ranks), "draw up to 64");
+  served const x = chosen({a.algorithm}, a.what).front();
+  shape const s{a.ranks, a.root, a.ordered};
+  if (a.svg.empty()) return draw_text(std::cout, x.schedule, s);
+  std::ofstream file(a.svg);
+  draw_svg(file, x.schedule, s);
+  file.close();
+  if (!file)
+    refuse(fmt::format("cannot write {}", a.svg), "name a file in a folder that exists and that you may write to");
+  fmt::print("wrote {}\n", a.svg);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Proves, prices, simulates and draws tutti's algorithms."};
+  app.require_subcommand(1);
+
+  app.add_subcommand("list", "which algorithm serves which collective");
+
+  verify_arguments verifying;
+  CLI::App& verify = *app.add_subcommand("verify", "prove schedules right, by executing them on symbols");
+  verify.add_option("algorithm", verifying.algorithms, "algorithms, or all")->capture_default_str();
+  verify.add_option("-c,--collective", verifying.what, "which collective, or all")->capture_default_str();
+  verify.add_option("-r,--ranks", verifying.ranks, "number of ranks, or a range")->capture_default_str();
+  verify.add_option("--slices", verifying.slices, "slices a chunk")->capture_default_str();
+  verify.add_option("--credits", verifying.credits, "slices that a channel holds")->capture_default_str();
+  verify.add_flag("--in-place", verifying.in_place, "input and output are the same memory");
+  verify.add_flag("--direct", verifying.direct, "peers read each other's memory");
+
+  machine_arguments pricing, simulating;
+  CLI::App& cost = *app.add_subcommand("cost", "the terms of the alpha-beta-gamma model");
+  machine_options(cost, pricing);
+  CLI::App& simulate = *app.add_subcommand("simulate", "the time on any number of ranks");
+  machine_options(simulate, simulating);
+
+  draw_arguments drawing;
+  CLI::App& draw = *app.add_subcommand("draw", "ranks against time");
+  draw.add_option("algorithm", drawing.algorithm, "which algorithm")->required();
+  draw.add_option("-c,--collective", drawing.what, "which collective")->required();
+  draw.add_option("-r,--ranks", drawing.ranks, "number of ranks")->capture_default_str();
+  draw.add_option("--root", drawing.root, "the root, where there is one")->capture_default_str();
+  draw.add_flag("--ordered", drawing.ordered, "combine in rank order");
+  draw.add_option("--svg", drawing.svg, "write an SVG file instead of text");
+
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (verify.parsed()) return verify_command(verifying);
+    if (cost.parsed()) cost_command(pricing);
+    else if (simulate.parsed()) simulate_command(simulating);
+    else if (draw.parsed()) draw_command(drawing);
+    else list_command();
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 2;
+  }
+  return 0;
+}
