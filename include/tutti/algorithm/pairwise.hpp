@@ -16,6 +16,7 @@ struct pairwise {
 template <>
 struct schedule<pairwise, collective::all_to_all> : schedule_defaults {
   static constexpr bool in_place = false;  // the block that arrives in round i would overwrite what leaves in round p-i
+  static constexpr bool direct_in_place = false;
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? s.ranks : 0; }

@@ -42,9 +42,6 @@ struct schedule<recursive_doubling, collective::barrier> : schedule<recursive_do
 // are fewer. (Hillis and Steele, 1986.)
 template <>
 struct schedule<recursive_doubling, collective::scan> : schedule_defaults {
-  static constexpr bool direct_in_place = false;
-  static constexpr bool direct = false;
-
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return log2_ceil(s.ranks); }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     return doubling(s, me.rank, 1 << i, 0, i == 0 ? space::input : space::output, i == 0);
@@ -65,9 +62,6 @@ struct schedule<recursive_doubling, collective::scan> : schedule_defaults {
 // The contributions move one rank up, then ranks 1 to p-1 scan them.
 template <>
 struct schedule<recursive_doubling, collective::exclusive_scan> : schedule_defaults {
-  static constexpr bool direct = false;
-  static constexpr bool direct_in_place = false;
-
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const {
     return s.ranks > 1 ? 1 + log2_ceil(s.ranks - 1) : 0;
   }

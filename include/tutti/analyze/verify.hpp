@@ -247,13 +247,21 @@ class verification {
     for (; c.peer_from < c.now().from.count; ++c.peer_from) {
       int const peer = c.now().from.at(c.peer_from, shape_.ranks);
       unit const of{c.peer_from, u.slice};
-      if (!arrived(r, peer, of) || !writable(r, of)) return moved;
-      keep(c, of, take(c, peer, of, {0, u.slice}));
+      if (!arrived(r, peer, of)) return moved;
+      if (!stays(c, peer, of, {0, u.slice})) {
+        if (!writable(r, of)) return moved;
+        keep(c, of, take(c, peer, of, {0, u.slice}));
+      }
       moved = true;
     }
     c.peer_from = 0;
     ++c.received;
     return true;
+  }
+
+  // In place, the own chunk may be where it belongs: nothing is written, whoever still reads it.
+  bool stays(cursor<S> const& c, int peer, unit of, unit own_of) const {
+    return peer == c.me().rank && readable(c, c.now().own, own_of) == cell(c, c.now().keep, of, "writes");
   }
 
   bool receive_combined(runner& r, unit u) {
