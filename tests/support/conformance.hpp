@@ -3,13 +3,12 @@
 // launcher brings the message to the test.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
-#include <sys/mman.h>
 #include <vector>
 
 #include "support/types_and_ops.hpp"
@@ -38,7 +37,7 @@ class guarded {
  public:
   guarded(Comm& comm, std::size_t count, bool shared) : size_(count) {
     if (shared) shared_.push_back(comm.template allocate<T>(count + 2 * guard));
-    else private_.resize(count + 2 * guard);
+    else private_ = std::make_unique<T[]>(count + 2 * guard);
     std::memset(static_cast<void*>(begin()), pattern, (count + 2 * guard) * sizeof(T));
   }
   std::span<T> span() { return {begin() + guard, size_}; }
@@ -53,10 +52,10 @@ class guarded {
  private:
   static constexpr std::size_t guard = 8;
   static constexpr unsigned char pattern = 0x5a;
-  T* begin() { return shared_.empty() ? private_.data() : shared_.front().data(); }
+  T* begin() { return shared_.empty() ? private_.get() : shared_.front().data(); }
 
   std::size_t size_;
-  std::vector<T> private_;
+  std::unique_ptr<T[]> private_;
   std::vector<decltype(std::declval<Comm&>().template allocate<T>(0))> shared_;
 };
 
@@ -84,13 +83,10 @@ class conformance {
   template <class T, class Op>
   void check(collective what, trial const& t, Op const& op) {
     switch (what) {
-      case collective::all_reduce: return reduction<T>(what, t, op, comm_.size());
-      case collective::reduce: return reduction<T>(what, t, op, comm_.size());
-      case collective::scan:
-      case collective::exclusive_scan:
-        if constexpr (!has_finish<Op, accumulator_for<Op, T>>)
-          return reduction<T>(what, t, op, what == collective::scan ? comm_.rank() + 1 : comm_.rank());
-        else return;
+      case collective::all_reduce: return reduction<T, collective::all_reduce>(t, op, comm_.size());
+      case collective::reduce: return reduction<T, collective::reduce>(t, op, comm_.size());
+      case collective::scan: return reduction<T, collective::scan>(t, op, comm_.rank() + 1);
+      case collective::exclusive_scan: return reduction<T, collective::exclusive_scan>(t, op, comm_.rank());
       case collective::reduce_scatter: return reduce_scatter<T>(t, op);
       case collective::broadcast: return broadcast<T>(t);
       case collective::all_gather: return all_gather<T>(t);
@@ -99,6 +95,12 @@ class conformance {
       case collective::all_to_all: return all_to_all<T>(t);
       case collective::barrier: return tutti::barrier(comm_, t.options);
     }
+  }
+
+  // all_reduce alone, for tests over many types and operations: it is the one that every algorithm serves.
+  template <class T, class Op>
+  void check_all_reduce(trial const& t, Op const& op) {
+    reduction<T, collective::all_reduce>(t, op, comm_.size());
   }
 
   // The _v form, where there is one; blocks of 0, 1, ... times t.count elements and some more.
@@ -136,21 +138,19 @@ class conformance {
     throw std::runtime_error(why + ": " + t.text(what, rank(), comm_.size()));
   }
 
-  template <class T, class Op>
-  void reduction(collective what, trial const& t, Op const& op, int up_to) {
+  template <class T, collective C, class Op>
+  void reduction(trial const& t, Op const& op, int up_to) {
     guarded<T, Comm> in(comm_, t.count, t.shared), out(comm_, t.count, t.shared);
     auto& target = t.in_place ? in : out;
     fill(in.span(), rank());
-    switch (what) {
-      case collective::all_reduce: tutti::all_reduce(comm_, in.span(), target.span(), op, t.options); break;
-      case collective::reduce: tutti::reduce(comm_, in.span(), target.span(), op, t.root, t.options); break;
-      case collective::scan: tutti::scan(comm_, in.span(), target.span(), op, t.options); break;
-      default: tutti::exclusive_scan(comm_, in.span(), target.span(), op, t.options);
-    }
-    bool const gets = what == collective::reduce ? rank() == t.root : up_to > 0;
-    if (gets) compare<T>(what, t, target.span(), [&](std::size_t i) { return folded<T>(up_to, i, op); });
-    if (!gets || !t.in_place) compare<T>(what, t, in.span(), [&](std::size_t i) { return make_value<T>(rank(), i); });
-    expect_untouched(what, t, in, out);
+    if constexpr (C == collective::all_reduce) tutti::all_reduce(comm_, in.span(), target.span(), op, t.options);
+    else if constexpr (C == collective::reduce) tutti::reduce(comm_, in.span(), target.span(), op, t.root, t.options);
+    else if constexpr (C == collective::scan) tutti::scan(comm_, in.span(), target.span(), op, t.options);
+    else tutti::exclusive_scan(comm_, in.span(), target.span(), op, t.options);
+    bool const gets = C == collective::reduce ? rank() == t.root : up_to > 0;
+    if (gets) compare<T>(C, t, target.span(), [&](std::size_t i) { return folded<T>(up_to, i, op); });
+    if (!gets || !t.in_place) compare<T>(C, t, in.span(), [&](std::size_t i) { return make_value<T>(rank(), i); });
+    expect_untouched(C, t, in, out);
   }
 
   template <class T, class Op>

@@ -80,10 +80,9 @@ class group {
   Transport& transport() noexcept { return *transport_; }
 
   // -- The life of a call. Throws where the communicator has a fault already.
-  std::uint64_t begin(request const& r, plan const& p, std::source_location where) {
+  void begin(request const& r, plan const& p, std::source_location where) {
+    notices_->begin(++sequence_, to_words(r, p), Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
-    notices_->begin(++sequence_, to_words(r, p));
-    return sequence_;
   }
   void finish() noexcept { notices_->finish(sequence_); }
 
@@ -106,11 +105,11 @@ class group {
     if (notices_->faulty()) report_fault(where);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
-      if (auto const theirs = notices_->find(peer, sequence_); theirs && fingerprint_of(*theirs) != fingerprint_of(mine()))
-        raise_mismatch(peer, *theirs, where);
+      if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
       if (notices_->finished(peer) >= sequence_) continue;
+      bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
       bool const left = transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
-      if (!left && !transport_->lost(peer)) continue;
+      if (!left && !lost) continue;
       // It may have finished and gone between the two looks.
       if (notices_->finished(peer) >= sequence_) continue;
       if (left)
@@ -138,9 +137,7 @@ class group {
   }
 
   [[noreturn]] void report(surprise const& s, std::source_location where) {
-    // The peer is in this call, or was a moment ago in an earlier one: its board says which.
-    auto const theirs = notices_->find(s.peer, sequence_);
-    if (s.other_call && theirs && fingerprint_of(*theirs) != fingerprint_of(mine())) raise_mismatch(s.peer, *theirs, where);
+    if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0) raise_mismatch(s.peer, call, where);
     std::string const what = s.other_call
         ? "a message of another call came from rank " + std::to_string(s.peer) + ", which is " + last_call(s.peer)
         : "rank " + std::to_string(s.peer) + " sent " + std::to_string(s.bytes) + " bytes where rank " + std::to_string(rank()) +
@@ -163,11 +160,22 @@ class group {
            (words ? ", " + describe(*words, *notices_, peer) : "");
   }
 
-  [[noreturn]] void raise_mismatch(int peer, board::words const& theirs, std::source_location where) {
+  // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
+  // one that this rank has finished, since not every rank waits in every call.
+  std::uint64_t first_disagreement(int peer) const {
+    for (std::uint64_t call = sequence_ < records ? 1 : sequence_ - records + 1; call <= sequence_; ++call) {
+      auto const ours = notices_->find(rank(), call), theirs = notices_->find(peer, call);
+      if (ours && theirs && fingerprint_of(*ours) != fingerprint_of(*theirs)) return call;
+    }
+    return 0;
+  }
+  [[noreturn]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
+    auto const said = [&](int who) {
+      auto const words = notices_->find(who, call);
+      return "rank " + std::to_string(who) + " calls " + (words ? describe(*words, *notices_, who) : "something else");
+    };
     raise({static_cast<int>(error_code::mismatch), rank(), peer,
-           "ranks disagree in call #" + std::to_string(sequence_) + ": rank " + std::to_string(rank()) + " calls " +
-               describe(mine(), *notices_, rank()) + ", rank " + std::to_string(peer) + " calls " +
-               describe(theirs, *notices_, peer)}, where);
+           "ranks disagree in call #" + std::to_string(call) + ": " + said(rank()) + ", " + said(peer)}, where);
   }
 
   [[noreturn]] void raise(board::fault const& f, std::source_location where) {
@@ -177,6 +185,8 @@ class group {
   }
 
   [[noreturn]] void report_fault(std::source_location where) {
+    notices_->accept_fault();
+    if constexpr (!Transport::memory_stays) withdraw();
     std::optional<board::fault> fault = notices_->find_fault();
     for (int i = 0; !fault && i < 1000; ++i) {  // it is being written
       transport_->nap([] { return false; });
@@ -186,6 +196,24 @@ class group {
     auto const code = static_cast<error_code>(fault->code);
     int const peer = fault->peer == rank() ? fault->rank : fault->peer;
     throw error({.code = code, .rank = rank(), .peer = peer, .what = fault->text, .way_out = way_out(code), .where = where});
+  }
+
+  // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
+  // learn of the fault as soon as they wait; who has not begun the call will not read at all.
+  void withdraw() noexcept {
+    auto const harmless = [&](int peer) {
+      return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ || notices_->finished(peer) >= sequence_ ||
+             transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
+    };
+    auto const look = [&] {
+      for (int peer = 0; peer < ranks(); ++peer)
+        if (peer != rank() && !harmless(peer)) return progress::stuck;
+      return progress::done;
+    };
+    wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&] {
+      transport_->nap([] { return false; });
+      return true;
+    });
   }
 
   static std::string way_out(error_code code) {

@@ -36,8 +36,8 @@ class error : public std::runtime_error {
     error_code code{};
     int rank = -1;         // who throws; -1 outside of a communicator
     int peer = -1;         // who is to blame; -1 where that is not one other rank
-    std::string what;      // what happened
-    std::string way_out;   // what to do about it
+    std::string what{};    // what happened
+    std::string way_out{}; // what to do about it
     std::source_location where{};
   };
 

@@ -2,20 +2,28 @@
 // run_local and run_threads: ranks without a launcher, as processes or threads of this program.
 #pragma once
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <poll.h>
 #include <string>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tutti/algorithm/concept.hpp"
@@ -32,12 +40,26 @@ inline void expect_ranks(int ranks) {
                  .way_out = "ask for 1 to " + std::to_string(max_ranks)});
 }
 
-// A rank that was forked, as its parent sees it.
-struct child {
-  pid_t process = -1;
-  descriptor ended;   // readable when it has ended
-  descriptor report;  // what its exception said
-  bool running = true;
+// Ranks that were forked, as their parent sees them. None of them outlives this object.
+struct children {
+  struct child {
+    pid_t process = -1;
+    descriptor ended;   // readable when it has ended
+    descriptor report;  // when it failed, and what its exception said
+    bool running = false;
+  };
+  std::vector<child> all;
+
+  void kill() const noexcept {
+    for (child const& c : all)
+      if (c.running) ::kill(c.process, SIGKILL);
+  }
+  ~children() {
+    kill();
+    for (child const& c : all)
+      while (c.running && ::waitpid(c.process, nullptr, 0) < 0 && errno == EINTR) {
+      }
+  }
 };
 
 // In the child: runs the rank and ends the process, past the parent's exit handlers.
@@ -46,34 +68,48 @@ template <class F>
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it was gone before that
   int code = 0;
-  auto const tell = [&](char const* text) {
-    code = 1;
-    if (::write(report, text, std::strlen(text)) < 0) code = 2;
+  // The pipe is read when this process has ended; what is longer than it holds is cut.
+  auto const tell = [&](std::string_view text) {
+    if (code != 0) return;
+    std::int64_t const now = deadline::clock::now().time_since_epoch().count();
+    iovec const parts[] = {{const_cast<std::int64_t*>(&now), sizeof now}, {const_cast<char*>(text.data()), std::min<std::size_t>(text.size(), 4000)}};
+    code = ::writev(report, parts, 2) < 0 ? 2 : 1;
   };
-  try {
+  auto const guarded = [&](auto&& work) {
+    try {
+      work();
+    } catch (std::exception const& e) {
+      tell(e.what());
+    } catch (...) {
+      tell("an exception that is no std::exception");
+    }
+  };
+  guarded([&] {
     auto const until = deadline::after(settings::from_environment().timeout);
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>() : std::make_unique<shm>(file, rank, ranks, max_tracks, until));
-    f(comm);
-  } catch (std::exception const& e) {
-    tell(e.what());
-  } catch (...) {
-    tell("an exception that is no std::exception");
-  }
+    guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
+  });
   std::fflush(nullptr);
   ::_exit(code);
 }
 
-inline std::string how_it_ended(int rank, int status, std::string const& said) {
-  std::string out = "rank " + std::to_string(rank);
-  if (WIFSIGNALED(status)) out += " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
-  else out += " ended with exit code " + std::to_string(WEXITSTATUS(status));
-  return said.empty() ? out : out + ", " + said;
-}
+// How a rank failed.
+struct failure {
+  std::int64_t time = 0;  // of deadline::clock
+  int rank = -1;
+  std::string text;
+};
 
-inline std::string read_all(int file) {
-  std::string out;
-  char part[512];
-  for (ssize_t n; (n = ::read(file, part, sizeof part)) > 0;) out.append(part, static_cast<std::size_t>(n));
+inline failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
+  failure out{last_seen_alive, rank, "rank " + std::to_string(rank)};
+  if (WIFSIGNALED(status)) out.text += " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
+  char said[4096];
+  // Other processes that a rank has left behind may hold the pipe, so its end is not waited for.
+  ssize_t const bytes = ::read(report, said, sizeof said);
+  if (bytes < static_cast<ssize_t>(sizeof out.time)) return out;
+  std::memcpy(&out.time, said, sizeof out.time);
+  out.text += ", " + std::string(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time);
   return out;
 }
 
@@ -82,58 +118,62 @@ inline std::string read_all(int file) {
 // Calls f(comm) in `ranks` processes that are forked for it, over shared memory, and returns when all have ended. What a
 // rank changes in memory of its own is lost with it. Call it while this process has one thread.
 // Throws error: rank_lost if a rank threw, was killed or exited with a code other than 0; the message has what each such
-// rank said, in the order of their ends. Ranks that go on for 10 s after that are killed.
+// rank said, in the order of their failures, and peer() is the first. Ranks that go on for 10 s after that are killed.
 //
 //   tutti::run_local(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_local(int ranks, F&& f) {
   detail::expect_ranks(ranks);
   descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, max_tracks);
-  std::vector<detail::child> children(static_cast<std::size_t>(ranks));
+  detail::children family;
+  family.all.reserve(static_cast<std::size_t>(ranks));
   std::fflush(nullptr);  // or every child would print it again
   pid_t const parent = ::getpid();
-  std::string failures;
-  int first_failure = -1;
-  auto const kill_all = [&] {
-    for (detail::child const& c : children)
-      if (c.running && c.process > 0) ::kill(c.process, SIGKILL);
-  };
 
   for (int r = 0; r < ranks; ++r) {
-    detail::child& c = children[static_cast<std::size_t>(r)];
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
-    descriptor const writing(ends[1]);
-    c.report = descriptor(ends[0]);
-    c.process = ::fork();
-    if (c.process == 0) detail::be_rank(file, r, ranks, parent, writing.get(), f);
-    if (c.process < 0) {
-      int const code = errno;
-      kill_all();
-      throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)", code);
+    descriptor reading(ends[0]), writing(ends[1]);
+    ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
+    pid_t const process = ::fork();
+    if (process == 0) {
+      for (auto& c : family.all) c = {};  // the elder ones are no business of this one
+      reading = descriptor();
+      detail::be_rank(file, r, ranks, parent, writing.get(), f);
     }
-    c.ended = descriptor(static_cast<int>(::syscall(SYS_pidfd_open, c.process, 0)));
+    if (process < 0) throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
+    descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    family.all.push_back({process, std::move(ended), std::move(reading), true});
   }
 
-  deadline patience_left = deadline::after(std::chrono::hours(24 * 365));
+  auto const now = [] { return deadline::clock::now().time_since_epoch().count(); };
+  std::vector<detail::failure> failures;
+  std::optional<deadline> patience_left;
+  std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
     std::vector<pollfd> waiting;
-    for (detail::child const& c : children) waiting.push_back({c.running ? c.ended.get() : -1, POLLIN, 0});
+    for (auto const& c : family.all) waiting.push_back({c.running ? c.ended.get() : -1, POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), 100);
-    if (patience_left.passed()) kill_all();
+    if (patience_left && patience_left->passed()) family.kill();
+    std::int64_t const this_look = now();
     for (int r = 0; r < ranks; ++r) {
-      detail::child& c = children[static_cast<std::size_t>(r)];
+      auto& c = family.all[static_cast<std::size_t>(r)];
       int status = 0;
       if (!c.running || ::waitpid(c.process, &status, WNOHANG) != c.process) continue;
       c.running = false;
       --running;
       if (status == 0) continue;
-      if (first_failure < 0) first_failure = r, patience_left = deadline::after(std::chrono::seconds(10));
-      failures += (failures.empty() ? "" : "\n  ") + detail::how_it_ended(r, status, detail::read_all(c.report.get()));
+      if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
+      failures.push_back(detail::make_failure(r, status, c.report.get(), last_look));
     }
+    last_look = this_look;
   }
-  if (first_failure >= 0)
-    throw error({.code = error_code::rank_lost, .peer = first_failure, .what = failures, .way_out = "the first of them is the cause"});
+  if (failures.empty()) return;
+  // Several may have ended between two looks; a rank that said nothing failed before those that complained of it.
+  std::ranges::stable_sort(failures, {}, &detail::failure::time);
+  std::string list;
+  for (detail::failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
+  throw error({.code = error_code::rank_lost, .peer = failures.front().rank, .what = list, .way_out = "the first of them is the cause"});
 }
 
 // Calls f(comm) in `ranks` threads, over loopback, and returns when all have ended. Rethrows the first exception of a

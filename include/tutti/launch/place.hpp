@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -42,44 +43,68 @@ struct launcher {
   char const* name;
   char const* rank;
   char const* size;
-  char const* local_size;
+  char const* local_size[2];
   char const* job[2];
+  bool own_names;  // nobody else sets these variables, so one of rank and size without the other is a mistake
 };
 
-// In the order in which they are asked: the innermost launcher first. Slurm sets SLURM_NTASKS in batch scripts as well,
-// where this process is alone; SLURM_STEP_NUM_TASKS is srun's. MPICH's launcher has no job name in the environment; its
-// ranks of one machine are children of one process, as those of the others are.
+// In the order in which they are asked: the innermost launcher first. Slurm sets SLURM_PROCID in batch scripts as well,
+// where this process is alone; SLURM_STEP_NUM_TASKS is srun's. With --mpi=pmi2 srun sets PMI_RANK and PMI_SIZE too.
 inline constexpr launcher launchers[] = {
-    {"tutti-run", "TUTTI_RANK", "TUTTI_SIZE", "TUTTI_SIZE", {"TUTTI_JOB", nullptr}},
-    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {nullptr, nullptr}},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+    {"tutti-run", "TUTTI_RANK", "TUTTI_SIZE", {"TUTTI_SIZE"}, {"TUTTI_JOB"}, true},
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, true},
+    {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", {"MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}, {}, true},
+    {"torchrun", "RANK", "WORLD_SIZE", {"LOCAL_WORLD_SIZE"}, {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}, false},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_STEP_TASKS_PER_NODE"}, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, false},
 };
+
+// The process that started all ranks of this machine, for launchers that give the job no name. MPICH's leaves each rank
+// one end of a pair of sockets, which tells who made it, even from within a script that the launcher started.
+inline std::string starter() {
+  ucred who{};
+  socklen_t bytes = sizeof who;
+  auto const connection = environment_number("PMI_FD");
+  bool const known = connection && ::getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
+  return std::to_string(known ? who.pid : ::getppid());
+}
 
 }  // namespace detail
 
 // What the environment says. Throws bad_argument where it contradicts itself.
 inline place find_place() {
   for (detail::launcher const& l : detail::launchers) {
-    auto const rank = detail::environment_number(l.rank), size = detail::environment_number(l.size);
-    if (!rank || !size) continue;
-    if (*size < 1 || *rank >= *size)
+    bool const has_rank = !detail::environment_text(l.rank).empty(), has_size = !detail::environment_text(l.size).empty();
+    if (l.own_names && has_rank != has_size)
       throw error({.code = error_code::bad_argument,
-                   .what = std::string(l.rank) + "=" + std::to_string(*rank) + " is not a rank of " + l.size + "=" + std::to_string(*size),
+                   .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
+                   .way_out = "start the program by a launcher, or unset the variable to run alone"});
+    if (!has_rank || !has_size) continue;
+    place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
+    if (out.size < 1 || out.rank >= out.size)
+      throw error({.code = error_code::bad_argument,
+                   .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" + std::to_string(out.size),
                    .way_out = "start the program by a launcher, or unset both to run alone"});
-    place out{*rank, *size, 1, l.name, ""};
-    // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
-    std::string const local = detail::environment_text(l.local_size);
-    out.local_size = local.empty() ? *size : std::atoi(local.c_str());
-    out.job = std::to_string(*size);
+    out.local_size = out.size;
+    for (char const* const variable : l.local_size) {
+      if (variable == nullptr || detail::environment_text(variable).empty()) continue;
+      // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
+      out.local_size = std::atoi(detail::environment_text(variable).c_str());
+      if (out.local_size < 1 || out.local_size > out.size)
+        throw error({.code = error_code::bad_argument,
+                     .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " + l.size + "=" +
+                             std::to_string(out.size),
+                     .way_out = "start the program by a launcher, or unset these variables to run alone"});
+      break;
+    }
+    out.job = std::to_string(out.size);
     bool named = false;
     for (char const* const variable : l.job) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
       out.job += "-" + detail::environment_text(variable);
       named = true;
     }
-    if (!named) out.job += "-" + std::to_string(::getppid());
+    if (!named) out.job += "-" + detail::starter();
     return out;
   }
   return {};

@@ -27,17 +27,18 @@ class board {
 
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  void begin(std::uint64_t sequence, words const& call) noexcept {
+  // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
+  void begin(std::uint64_t sequence, words const& call, std::memory_order order = std::memory_order_release) noexcept {
     call_record& record = self_->calls[sequence % records];
     record.sequence.store(0, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
     record.sequence.store(sequence, std::memory_order_release);
-    self_->called.store(sequence, std::memory_order_release);
+    self_->called.store(sequence, order);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
 
-  std::uint64_t called(int rank) const noexcept { return segment_->rank(rank).called.load(std::memory_order_acquire); }
+  std::uint64_t called(int rank) const noexcept { return segment_->rank(rank).called.load(std::memory_order_seq_cst); }
   std::uint64_t finished(int rank) const noexcept {
     return segment_->rank(rank).finished.load(std::memory_order_acquire);
   }
@@ -74,7 +75,7 @@ class board {
   void raise(fault const& f) noexcept {
     fault_record& record = segment_->header().fault;
     std::uint32_t none = 0;
-    if (!record.state.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) return;
+    if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
     record.code = f.code;
     record.rank = f.rank;
     record.peer = f.peer;
@@ -83,7 +84,11 @@ class board {
     record.text[length] = '\0';
     record.state.store(2, std::memory_order_release);
   }
-  bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_relaxed) != 0; }
+  bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
+  void accept_fault() noexcept { self_->knows_fault.store(1, std::memory_order_release); }
+  bool knows_fault(int rank) const noexcept {
+    return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
+  }
   std::optional<fault> find_fault() const {
     fault_record const& record = segment_->header().fault;
     if (record.state.load(std::memory_order_acquire) != 2) return {};

@@ -31,6 +31,7 @@ concept transport = requires(T t, T const c, int peer, int track, std::size_t by
   { t.refer(peer, track, data, bytes, tag) } noexcept;
   { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
   { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
+  { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
   { t.allocate(bytes) } -> std::same_as<std::byte*>;
   { t.deallocate(memory, bytes) } noexcept;
   // packets

@@ -22,6 +22,7 @@ namespace tutti {
 class loopback : public mailbox {
  public:
   static constexpr std::string_view name = "loopback";
+  static constexpr bool memory_stays = false;  // peers read the caller's own arrays
 
   // The memory that the ranks of a group share; make one, then one loopback a thread.
   class hub {

@@ -3,14 +3,21 @@
 // socket with an abstract name, which vanishes with its process.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <optional>
+#include <poll.h>
 #include <string>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -21,64 +28,150 @@ namespace tutti {
 
 // One rank's part in the meeting of a job. `job` is the same at its ranks and different from other jobs of this machine.
 // Both sides look at the user of the other: a name can be guessed, an owner cannot be forged.
+//
+// Guests keep their connection until rank 0 has heard of all of them. So it learns at once of a guest that ends, they
+// learn at once when it does, and where it gives up it tells everyone why: all ranks report the same.
 class rendezvous {
  public:
   rendezvous(std::string const& job, int rank, int ranks, deadline until) : rank_(rank), ranks_(ranks), until_(until) {
-    std::string const name = "tutti-" + std::to_string(::geteuid()) + "-" + job;
+    std::string const name = fitting("tutti-" + std::to_string(::geteuid()) + "-" + job);
     address_.sun_family = AF_UNIX;
-    std::size_t const length = std::min(name.size(), sizeof address_.sun_path - 1);
-    std::memcpy(address_.sun_path + 1, name.data(), length);  // a first byte of 0 makes the name abstract
-    address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
+    address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
 
-  // The file of the shared memory.
-  descriptor meet(int tracks) { return rank_ == 0 ? hand_out(shm::create(ranks_, tracks)) : fetch(); }
+  // The file of the shared memory. Throws error: timeout with the ranks that did not come, rank_lost where one of them
+  // ended meanwhile, mismatch where two say that they are the same rank, system.
+  descriptor meet(int tracks) { return rank_ == 0 ? be_host(tracks) : be_guest(); }
 
  private:
-  static descriptor make_socket() {
-    descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
-    return out;
-  }
+  static constexpr int look_around = 100;  // milliseconds between two looks at the deadline
 
-  descriptor hand_out(descriptor file) {
-    descriptor const listener = make_socket();
-    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address_), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
-      throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
-    std::vector<bool> here(static_cast<std::size_t>(ranks_));
-    here[0] = true;
-    for (int missing = ranks_ - 1; missing > 0;) {
-      pollfd waiting{listener.get(), POLLIN, 0};
-      if (::poll(&waiting, 1, 10) <= 0) {
-        if (until_.passed()) report_absent(here);
-        continue;
-      }
-      descriptor const guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      int guest_rank = -1;
-      if (!guest || !same_user(guest) || !limit_time(guest) ||
-          ::recv(guest.get(), &guest_rank, sizeof guest_rank, MSG_WAITALL) != sizeof guest_rank)
-        continue;
-      if (guest_rank < 1 || guest_rank >= ranks_ || here[static_cast<std::size_t>(guest_rank)])
-        throw error({.code = error_code::mismatch, .rank = 0, .peer = guest_rank,
-                     .what = "a process joined as rank " + std::to_string(guest_rank) + " of " + std::to_string(ranks_) +
-                             ", which is taken or does not exist",
-                     .way_out = "start all ranks by one launcher, with one number of ranks"});
-      if (!send_file(guest, file)) continue;
-      here[static_cast<std::size_t>(guest_rank)] = true;
-      --missing;
+  // What rank 0 sends: the file, or why there is none.
+  struct answer {
+    std::int32_t code = 0;
+    std::int32_t peer = -1;
+    char text[1016] = {};
+  };
+
+  // A message with an answer, and room for a file.
+  struct envelope {
+    answer content{};
+    iovec data{&content, sizeof content};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr head{};
+
+    envelope() {
+      head.msg_iov = &data;
+      head.msg_iovlen = 1;
     }
-    return file;
+    envelope(envelope const&) = delete;
+    envelope& operator=(envelope const&) = delete;
+  };
+
+  // -- Rank 0.
+
+  descriptor be_host(int tracks) {
+    descriptor const listener = make_socket();
+    if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
+      throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
+    std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
+    try {
+      descriptor file = shm::create(ranks_, tracks);
+      gather(listener, guests);
+      for (descriptor const& guest : guests)
+        if (guest) send_file(guest, file);  // one that ended just now is missed at the joining
+      return file;
+    } catch (error const& e) {
+      for (descriptor const& guest : guests)
+        if (guest) send_refusal(guest, e);
+      throw;
+    }
   }
 
-  descriptor fetch() {
+  // Returns when every guest has come and said its rank.
+  void gather(descriptor const& listener, std::vector<descriptor>& guests) {
+    std::vector<descriptor> nameless;  // connected, and have not said their rank
+    for (int missing = ranks_ - 1; missing > 0;) {
+      std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
+      for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
+      for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
+      int const events = ::poll(waiting.data(), waiting.size(), look_around);
+      if (until_.passed())
+        throw error({.code = error_code::timeout, .rank = 0, .what = "waited for ranks to join that did not: " + absent(guests),
+                     .way_out = "see whether they were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+      if (events <= 0) continue;
+
+      for (std::size_t r = 0; r < guests.size(); ++r)  // a guest says nothing more until it has its answer
+        if (waiting[1 + r].revents != 0)
+          throw error({.code = error_code::rank_lost, .rank = 0, .peer = static_cast<int>(r),
+                       .what = "rank " + std::to_string(r) + " ended or gave up while these had not joined: " + absent(guests),
+                       .way_out = "see the output of that rank"});
+      std::vector<descriptor> still_nameless;
+      for (std::size_t i = 0; i < nameless.size(); ++i) {
+        int rank = -1;
+        if (waiting[1 + guests.size() + i].revents == 0) still_nameless.push_back(std::move(nameless[i]));
+        else if (::recv(nameless[i].get(), &rank, sizeof rank, MSG_DONTWAIT) == sizeof rank) {
+          seat(guests, rank) = std::move(nameless[i]);
+          --missing;
+        }
+      }
+      nameless = std::move(still_nameless);
+      if (waiting[0].revents != 0) {
+        descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!guest && (errno == EMFILE || errno == ENFILE))
+          throw_system("cannot take in " + std::to_string(ranks_) + " ranks", "raise the limit of open files (ulimit -n)");
+        if (guest && same_user(guest)) nameless.push_back(std::move(guest));
+      }
+    }
+  }
+
+  descriptor& seat(std::vector<descriptor>& guests, int rank) const {
+    if (rank < 1 || rank >= ranks_ || guests[static_cast<std::size_t>(rank)])
+      throw error({.code = error_code::mismatch, .rank = 0, .peer = rank,
+                   .what = "a process joined as rank " + std::to_string(rank) + " of " + std::to_string(ranks_) +
+                           ", which is taken or does not exist",
+                   .way_out = "start all ranks by one launcher, with one number of ranks"});
+    return guests[static_cast<std::size_t>(rank)];
+  }
+
+  static std::string absent(std::vector<descriptor> const& guests) {
+    std::string list;
+    for (std::size_t r = 1; r < guests.size(); ++r)
+      if (!guests[r]) list += (list.empty() ? "" : ", ") + std::to_string(r);
+    return list;
+  }
+
+  static void send_file(descriptor const& guest, descriptor const& file) {
+    envelope message;
+    message.head.msg_control = message.control;
+    message.head.msg_controllen = sizeof message.control;
+    cmsghdr* const part = CMSG_FIRSTHDR(&message.head);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    int const number = file.get();
+    std::memcpy(CMSG_DATA(part), &number, sizeof number);
+    ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
+  }
+  static void send_refusal(descriptor const& guest, error const& why) {
+    envelope message;
+    message.content.code = static_cast<std::int32_t>(why.code());
+    message.content.peer = why.peer();
+    std::snprintf(message.content.text, sizeof message.content.text, "%s", why.what());
+    ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
+  }
+
+  // -- The others.
+
+  descriptor be_guest() {
     while (true) {
       descriptor const host = make_socket();
-      if (::connect(host.get(), reinterpret_cast<sockaddr*>(&address_), address_bytes_) == 0) {
+      if (::connect(host.get(), address(), address_bytes_) == 0) {
         if (!same_user(host))
           throw error({.code = error_code::system, .rank = rank_, .what = "the meeting point of this job belongs to another user",
                        .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
-        if (limit_time(host) && ::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_)
-          if (descriptor file = receive_file(host)) return file;
+        if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
       }
       if (until_.passed())
         throw error({.code = error_code::timeout, .rank = rank_, .peer = 0, .what = "rank 0 did not open the meeting point of this job",
@@ -87,12 +180,50 @@ class rendezvous {
     }
   }
 
-  [[noreturn]] void report_absent(std::vector<bool> const& here) {
-    std::string absent;
-    for (std::size_t r = 0; r < here.size(); ++r)
-      if (!here[r]) absent += (absent.empty() ? "" : ", ") + std::to_string(r);
-    throw error({.code = error_code::timeout, .rank = 0, .what = "waited for ranks to join that did not: " + absent,
-                 .way_out = "see whether they were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+  descriptor receive_file(descriptor const& host) const {
+    // Rank 0, which knows who is missing, is given half a second more to say so.
+    std::optional<deadline> last_moment;
+    pollfd waiting{host.get(), POLLIN, 0};
+    while (::poll(&waiting, 1, look_around) <= 0) {
+      if (!last_moment && until_.passed()) last_moment = deadline::after(std::chrono::milliseconds(500));
+      if (last_moment && last_moment->passed())
+        throw error({.code = error_code::timeout, .rank = rank_, .what = "rank 0 still waits for other ranks to join",
+                     .way_out = "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+    }
+    envelope message;
+    message.head.msg_control = message.control;
+    message.head.msg_controllen = sizeof message.control;
+    if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content)
+      throw error({.code = error_code::rank_lost, .rank = rank_, .peer = 0, .what = "rank 0 ended or gave up before all ranks had joined",
+                   .way_out = "see the output of that rank"});
+    if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(part), sizeof number);
+      return descriptor(number);
+    }
+    message.content.text[sizeof message.content.text - 1] = '\0';
+    throw error({.code = static_cast<error_code>(message.content.code), .rank = rank_,
+                 .peer = message.content.peer == rank_ ? 0 : message.content.peer,
+                 .what = std::string("rank 0 gave up: ") + message.content.text, .way_out = ""});
+  }
+
+  // -- Both.
+
+  // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).
+  static std::string fitting(std::string name) {
+    constexpr std::size_t room = sizeof(sockaddr_un::sun_path) - 1;
+    if (name.size() <= room) return name;
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    char text[18];
+    std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash));
+    return name.substr(0, room - 17) + text;
+  }
+
+  static descriptor make_socket() {
+    descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
+    return out;
   }
 
   static bool same_user(descriptor const& peer) {
@@ -100,45 +231,8 @@ class rendezvous {
     socklen_t bytes = sizeof who;
     return ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == ::geteuid();
   }
-  // A peer that says nothing is given up after a second, and may come again.
-  static bool limit_time(descriptor const& peer) {
-    timeval const second{1, 0};
-    return ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) == 0;
-  }
 
-  struct file_message {
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr head{};
-
-    file_message() {
-      head.msg_iov = &data;
-      head.msg_iovlen = 1;
-      head.msg_control = control;
-      head.msg_controllen = sizeof control;
-    }
-  };
-
-  static bool send_file(descriptor const& to, descriptor const& file) {
-    file_message message;
-    cmsghdr* const part = CMSG_FIRSTHDR(&message.head);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    int const number = file.get();
-    std::memcpy(CMSG_DATA(part), &number, sizeof number);
-    return ::sendmsg(to.get(), &message.head, MSG_NOSIGNAL) == 1;
-  }
-  static descriptor receive_file(descriptor const& from) {
-    file_message message;
-    if (::recvmsg(from.get(), &message.head, MSG_CMSG_CLOEXEC) != 1) return {};
-    cmsghdr* const part = CMSG_FIRSTHDR(&message.head);
-    if (part == nullptr || part->cmsg_type != SCM_RIGHTS) return {};
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(part), sizeof number);
-    return descriptor(number);
-  }
+  sockaddr const* address() const { return reinterpret_cast<sockaddr const*>(&address_); }
 
   int rank_;
   int ranks_;

@@ -73,6 +73,7 @@ struct rank_page {
 
   alignas(cache_line) std::atomic<std::uint64_t> called;  // sequence number of the last call that was begun
   std::atomic<std::uint64_t> finished;                    // and of the last one that was completed
+  std::atomic<std::uint32_t> knows_fault;                 // it reads no peer's memory any more
   call_record calls[records];
   name_record known_names[names];
   packet packets[2][packet_lines];

@@ -3,6 +3,7 @@
 // stays behind, however the processes end.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,9 +14,11 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -53,15 +56,23 @@ class descriptor {
 class shm : public mailbox {
  public:
   static constexpr std::string_view name = "shm";
+  static constexpr bool memory_stays = true;  // mapped as long as anybody reads it
 
-  // The file of a group of ranks, to be handed to all of them: inherited, or sent over a socket. 0600, in no directory.
+  // The file of a group of ranks, to be handed to all of them: inherited, or sent over a socket. 0600, in no directory,
+  // and of this size for ever: whoever holds it cannot pull memory away from under the others.
   static descriptor create(int ranks, int tracks) {
-    descriptor file(::memfd_create("tutti", MFD_CLOEXEC));
+    descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file || ::fchmod(file.get(), 0600) != 0)
       throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
     std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes()).bytes();
-    if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-      throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes", "set TUTTI_HEAP to fewer bytes");
+    // Where the limit of file sizes is lower, ftruncate ends the process by a signal.
+    rlimit limit{};
+    bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
+    if (!allowed || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+      throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes",
+                   "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)", allowed ? errno : EFBIG);
+    if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+      throw_system("cannot seal the size of the shared memory", "");
     return file;
   }
 
@@ -69,19 +80,24 @@ class shm : public mailbox {
   shm() : mailbox(0, 1, 0), heap_(nullptr, 0) {}
 
   // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
+  // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
   shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-      : mailbox(rank, ranks, tracks), mapping_(map(file, ranks, tracks)), heap_(nullptr, 0) {
+      : mailbox(rank, ranks, tracks), mapping_(introduce(file, rank, ranks, tracks)), heap_(nullptr, 0),
+        watches_(static_cast<std::size_t>(ranks)) {
     segment const memory(mapping_.base, ranks, tracks, heap_bytes_of(mapping_.bytes, ranks, tracks));
     heap_ = heap(memory.heap(rank), memory.heap_bytes());
     auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
     rank_page& self = memory.rank(rank);
-    self.process = static_cast<std::uint32_t>(::getpid());
-    self.process_namespace = process_namespace();
     note_cores(self);
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base, patience_sharing_cores);
     self.status.store(presence::joined, std::memory_order_release);
     ring_all();
-    meet(until);
+    try {
+      meet(until);
+    } catch (...) {
+      leave();
+      throw;
+    }
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
            patience_for(memory, ranks));
   }
@@ -100,12 +116,17 @@ class shm : public mailbox {
     else heap_.deallocate(memory, bytes);
   }
 
-  // Whether the process of a peer has ended.
+  // Whether the process of a peer has ended, orderly or not.
   bool lost(int peer) const noexcept {
-    descriptor const& process = processes_[static_cast<std::size_t>(peer)];
-    if (!process) return false;
-    pollfd ended{process.get(), POLLIN, 0};
+    watch const& w = watches_[static_cast<std::size_t>(peer)];
+    if (!w.process) return w.ended;
+    pollfd ended{w.process.get(), POLLIN, 0};
     return ::poll(&ended, 1, 0) > 0;
+  }
+
+  // A process that the program has forked has this object too, and is not the rank.
+  void leave() noexcept {
+    if (memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid())) mailbox::leave();
   }
 
  private:
@@ -139,16 +160,43 @@ class shm : public mailbox {
     return (file_bytes - segment(nullptr, ranks, tracks, 0).bytes()) / static_cast<std::size_t>(ranks);
   }
 
-  static mapping map(descriptor const& file, int ranks, int tracks) {
+  // A handle on the process of a peer.
+  struct watch {
+    descriptor process;
+    bool ended = false;  // there was nothing left to get a handle on
+    bool begun = false;
+  };
+
+  // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
+  // the others learn that at once.
+  static mapping introduce(descriptor const& file, int rank, int ranks, int tracks) {
+    expect_file_for(file, ranks, tracks);
+    mapping const front = map(file, segment(nullptr, ranks, 0, 0).bytes());
+    rank_page& self = segment(front.base, ranks, 0, 0).rank(rank);
+    self.process_namespace = process_namespace();
+    std::atomic_ref(self.process).store(static_cast<std::uint32_t>(::getpid()), std::memory_order_release);
+    try {
+      struct stat info {};
+      ::fstat(file.get(), &info);
+      return map(file, static_cast<std::size_t>(info.st_size));
+    } catch (...) {
+      self.status.store(presence::left, std::memory_order_release);
+      throw;
+    }
+  }
+
+  static void expect_file_for(descriptor const& file, int ranks, int tracks) {
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
     if (info.st_uid != ::geteuid())
       throw error({.code = error_code::system, .what = "the shared memory belongs to user " + std::to_string(info.st_uid) +
                    ", not to this one (" + std::to_string(::geteuid()) + ")", .way_out = "start all ranks as one user"});
-    auto const bytes = static_cast<std::size_t>(info.st_size);
-    if (bytes < segment(nullptr, ranks, tracks, 0).bytes())
+    if (static_cast<std::size_t>(info.st_size) < segment(nullptr, ranks, tracks, 0).bytes())
       throw error({.code = error_code::mismatch, .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
                    .way_out = "start all ranks with the same number of ranks and the same tutti"});
+  }
+
+  static mapping map(descriptor const& file, std::size_t bytes) {
     void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
     if (base == MAP_FAILED)
       throw_system("cannot map " + std::to_string(bytes) + " bytes of shared memory",
@@ -162,36 +210,59 @@ class shm : public mailbox {
     return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
   }
 
-  // Waits for the others, then keeps a handle on their processes. Where process numbers have different meanings
+  // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
   // (containers), a dead peer is noticed at the deadline only.
   void meet(deadline until) {
     auto const absent = [&] {
       std::string list;
       for (int r = 0; r < ranks(); ++r)
-        if (memory().rank(r).status.load(std::memory_order_acquire) == presence::absent)
-          list += (list.empty() ? "" : ", ") + std::to_string(r);
+        if (status(r) == presence::absent) list += (list.empty() ? "" : ", ") + std::to_string(r);
       return list;
     };
-    auto const all_here = [&] { return absent().empty(); };
+    auto const all_here = [&] {
+      for (int r = 0; r < ranks(); ++r)
+        if (status(r) == presence::absent) return false;
+      return true;
+    };
     auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
     bool const met = wait_until_done(look, waits(), until, [&] {
       nap(all_here);
+      for (int r = 0; r < ranks(); ++r) {
+        begin_watch(r);
+        if (!lost(r) || status(r) == presence::left) continue;
+        throw error({.code = error_code::rank_lost, .rank = rank(), .peer = r,
+                     .what = "rank " + std::to_string(r) + " (process " + std::to_string(memory().rank(r).process) +
+                             ") ended before all ranks had joined",
+                     .way_out = "see the output of that rank"});
+      }
       return true;
     });
     if (!met)
       throw error({.code = error_code::timeout, .rank = rank(), .what = "waited for ranks to join that did not: " + absent(),
                    .way_out = "see whether they were started and reached init(), or raise TUTTI_TIMEOUT"});
-    processes_.resize(static_cast<std::size_t>(ranks()));
-    for (int r = 0; r < ranks(); ++r) {
-      rank_page const& peer = memory().rank(r);
-      if (r == rank() || peer.process_namespace != memory().rank(rank()).process_namespace) continue;
-      processes_[static_cast<std::size_t>(r)] = descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.process, 0)));
-    }
+    for (int r = 0; r < ranks(); ++r) begin_watch(r);
+  }
+
+  presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
+
+  // As soon as the peer has said who it is.
+  void begin_watch(int r) {
+    watch& w = watches_[static_cast<std::size_t>(r)];
+    rank_page& peer = memory().rank(r);
+    std::uint32_t const process = std::atomic_ref(peer.process).load(std::memory_order_acquire);
+    if (w.begun || process == 0 || r == rank()) return;
+    w.begun = true;
+    if (peer.process_namespace != memory().rank(rank()).process_namespace) return;
+    w.process = descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    if (w.process) return;
+    w.ended = errno == ESRCH;
+    if (errno == EMFILE || errno == ENFILE)
+      throw_system("cannot watch the processes of " + std::to_string(ranks()) + " ranks", "raise the limit of open files (ulimit -n)");
   }
 
   mapping mapping_;
   heap heap_;
-  std::vector<descriptor> processes_;
+  std::vector<watch> watches_;
 };
 
 static_assert(transport<shm>);

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls that are wrong by themselves are refused before anything is sent, and the communicator stays usable.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+
+namespace {
+
+// On every rank the same call is refused with this sentence, and the next one works.
+template <class F>
+void refused(std::string const& sentence, F call) {
+  run_threads(3, [&](auto& comm) {
+    std::string said = "nothing was thrown";
+    try {
+      call(comm);
+    } catch (error const& e) {
+      if (e.code() == error_code::bad_argument) said = e.what();
+    }
+    std::vector<int> one{1};
+    all_reduce(comm, one);
+    if (said.find(sentence) == std::string::npos) throw std::runtime_error("expected \"" + sentence + "\", got \"" + said + "\"");
+    if (one[0] != 3) throw std::runtime_error("the communicator is damaged");
+  });
+}
+
+}  // namespace
+
+TEST_CASE("wrong arguments are refused with what, where and the way out") {
+  refused("the output of all_reduce has 3 elements where the call needs 4", [](auto& comm) {
+    std::vector<float> in(4), out(3);
+    all_reduce(comm, in, out);
+  });
+  refused("arguments.cpp:", [](auto& comm) {
+    std::vector<float> in(4), out(3);
+    all_reduce(comm, in, out);
+  });
+  refused("root 3 is not a rank of a communicator of 3", [](auto& comm) {
+    std::vector<float> v(4);
+    broadcast(comm, v, 3);
+  });
+  refused("use a rank from 0 to 2", [](auto& comm) {
+    std::vector<float> v(4);
+    broadcast(comm, v, -1);
+  });
+  refused("input and output overlap", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, std::span(v).first(6), std::span(v).last(6));
+  });
+  refused("which 3 ranks cannot share equally", [](auto& comm) {
+    std::vector<float> v(10);
+    all_to_all(comm, v);
+  });
+  refused("block 2 ends at element 9 of a buffer of 8", [](auto& comm) {
+    std::vector<float> mine(3), all(8);
+    std::vector<std::size_t> const counts{3, 3, 3};
+    all_gather_v(comm, mine, all, counts);
+  });
+  refused("bruck cannot do all_reduce: it does not serve this collective", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::bruck});
+  });
+  refused("out of rank order and the operation is not commutative", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, [](float a, float) { return a; }, {.algorithm = algorithm_id::ring});
+  });
+  refused("protocol packet cannot carry this call", [](auto& comm) {
+    std::vector<float> v(100'000);
+    all_reduce(comm, v, sum{}, {.protocol = protocol::packet});
+  });
+  refused("protocol direct is not safe for recursive_doubling", [](auto& comm) {
+    std::vector<float> v(100'000);
+    all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::recursive_doubling, .protocol = protocol::direct});
+  });
+}
+
+TEST_CASE("the environment is read and checked") {
+  auto const with = [](char const* variable, char const* value, auto f) {
+    ::setenv(variable, value, 1);
+    f();
+    ::unsetenv(variable);
+  };
+  auto const says = [](std::string const& sentence) {
+    try {
+      settings::from_environment();
+      FAIL("nothing was thrown");
+    } catch (error const& e) {
+      CAPTURE(e.what());
+      CHECK(std::string(e.what()).find(sentence) != std::string::npos);
+    }
+  };
+  with("TUTTI_TIMEOUT", "0.5", [] { CHECK(settings::from_environment().timeout == std::chrono::milliseconds(500)); });
+  with("TUTTI_TIMEOUT", "soon", [&] { says("\"soon\" is not a time"); });
+  with("TUTTI_TIMEOUT", "-1", [&] { says("number of seconds above 0"); });
+  with("TUTTI_ALGORITHM", "rong", [&] { says("\"rong\" is not an algorithm; algorithms are: ring, binomial_tree"); });
+  with("TUTTI_ALGORITHM", "all_reduce=bruck", [&] { says("bruck does not serve all_reduce"); });
+  with("TUTTI_ALGORITHM", "everything=ring", [&] { says("\"everything\" is not a collective"); });
+  with("TUTTI_ALGORITHM", "ring,broadcast=binomial_tree", [] {
+    settings const s = settings::from_environment();
+    CHECK(s.algorithms[collective::all_reduce] == algorithm_id::ring);
+    CHECK(s.algorithms[collective::broadcast] == algorithm_id::binomial_tree);
+    CHECK(s.algorithms[collective::barrier] == algorithm_id::automatic);
+  });
+}
+
+TEST_CASE("explain says what TUTTI_ALGORITHM changes") {
+  ::setenv("TUTTI_ALGORITHM", "ring", 1);
+  run_threads(3, [](auto& comm) {
+    auto const taken = explain<float>(comm, collective::all_reduce, 1 << 20);
+    auto const unfit = explain<float>(comm, collective::barrier, 1);
+    if (taken.algorithm != algorithm_id::ring || taken.text.find("TUTTI_ALGORITHM") == std::string::npos) throw std::runtime_error(taken.text);
+    if (unfit.algorithm == algorithm_id::ring) throw std::runtime_error(unfit.text);
+  });
+  ::unsetenv("TUTTI_ALGORITHM");
+}
+
+TEST_CASE("one rank alone: every call is a copy at most") {
+  run_local(1, [](auto& comm) {
+    std::vector<int> a{3, 4}, b(2);
+    all_reduce(comm, a, b, mean{});
+    exclusive_scan(comm, a);
+    barrier(comm);
+    broadcast(comm, a, 0);
+    all_to_all(comm, a);
+    if (a != b) throw std::runtime_error("a copy went wrong");
+  });
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sums of floating-point numbers that round at every step: the same bits on every rank and in every run.
+// labels: threads
+// timeout: 200
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/types_and_ops.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+
+namespace {
+
+// Numbers between 1/256 and 256 with random mantissas: their sum depends on the order of combination.
+template <class T>
+std::vector<T> rounding_values(int rank, std::size_t count) {
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t const x = testing::scramble(static_cast<std::uint64_t>(rank), i);
+    float const mantissa = 1.0f + static_cast<float>(x >> 40) / static_cast<float>(1 << 24);
+    out[i] = static_cast<T>(std::ldexp(mantissa, static_cast<int>(x % 17) - 8));
+  }
+  return out;
+}
+
+std::uint64_t hash_of(void const* data, std::size_t bytes) {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < bytes; ++i) hash = mix(hash, static_cast<unsigned char const*>(data)[i]);
+  return hash;
+}
+
+template <class T, class Comm, class Op>
+void check_bits(Comm& comm, Op const& op) {
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
+    if (c != collective::all_reduce) return;
+    for (std::size_t const count : {5u, 700u, 9000u}) {
+      auto const in = rounding_values<T>(comm.rank(), count);
+      std::uint64_t first = 0;
+      for (int repeat = 0; repeat < 100; ++repeat) {
+        protocol const how = repeat % 2 == 0 ? protocol::staged : s.direct ? protocol::direct : protocol::automatic;
+        std::vector<T> out(count);
+        all_reduce(comm, in, out, op, {.algorithm = id, .protocol = how});
+        std::uint64_t const hash = hash_of(out.data(), count * sizeof(T));
+        if (repeat == 0) first = hash;
+        if (hash != first) throw std::runtime_error(std::string(name(id)) + " gave other bits in repeat " + std::to_string(repeat));
+      }
+      std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
+      all_gather(comm, std::span(&first, 1), all);
+      for (std::uint64_t const other : all)
+        if (other != first) throw std::runtime_error(std::string(name(id)) + " gave ranks different bits");
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a sum has the same bits on every rank and in 100 repeats, by every algorithm") {
+  for (int const ranks : {2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) {
+      check_bits<float>(comm, sum{});
+      check_bits<bfloat16>(comm, mean{});
+      check_bits<bfloat16>(comm, premultiplied_sum{0.3f});
+    }));
+  }
+}
+
+TEST_CASE("packets give the bits of the schedule that they implement") {
+  CHECK_NOTHROW(run_threads(5, [](auto& comm) {
+    auto const in = rounding_values<bfloat16>(comm.rank(), 900);
+    std::vector<bfloat16> packets(900), slices(900);
+    premultiplied_sum const op{0.7f};
+    all_reduce(comm, in, packets, op, {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet});
+    all_reduce(comm, in, slices, op, {.algorithm = algorithm_id::one_shot, .protocol = protocol::staged});
+    if (std::memcmp(packets.data(), slices.data(), 900 * sizeof(bfloat16)) != 0) throw std::runtime_error("they differ");
+  }));
+}
+
+TEST_CASE("these sums do depend on the order, or the test above would prove nothing") {
+  auto const a = rounding_values<float>(0, 700), b = rounding_values<float>(1, 700), c = rounding_values<float>(2, 700);
+  int different = 0;
+  for (std::size_t i = 0; i < 700; ++i) different += (a[i] + b[i]) + c[i] != a[i] + (b[i] + c[i]);
+  CHECK(different > 100);
+}
