@@ -18,14 +18,14 @@ inline board::words to_words(request const& r, plan const& p) {
           r.type | static_cast<std::uint64_t>(r.op) << 32,
           static_cast<std::uint32_t>(r.root) | static_cast<std::uint64_t>(r.counts) << 32,
           r.element_bytes,
-          0,
+          r.unlisted != nullptr ? r.unlisted->id : 0,
           0};
 }
 
 inline std::uint32_t fingerprint_of(board::words const& words) { return static_cast<std::uint32_t>(words[0]); }
 
 // "all_reduce of 1000 float with sum (ring, staged)", with the names that `rank` has put on the board.
-inline std::string describe(board::words const& words, board const& notices, int rank) {
+[[gnu::cold]] inline std::string describe(board::words const& words, board const& notices, int rank) {
   auto const what = static_cast<collective>(words[0] >> 32 & 0xff);
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);
   auto const how = static_cast<protocol>(words[0] >> 48 & 0xff);
@@ -42,7 +42,7 @@ inline std::string describe(board::words const& words, board const& notices, int
   }
   if (op != 0) out += " with " + notices.name(rank, op);
   if (rooted(what)) out += ", root " + std::to_string(static_cast<std::int32_t>(words[3] & 0xffffffff));
-  out += " (" + std::string(name(algorithm));
+  out += " (" + (words[5] != 0 ? notices.name(rank, static_cast<std::uint32_t>(words[5])) : std::string(name(algorithm)));
   if (how != protocol::automatic) out += ", " + std::string(name(how));
   return out + ")";
 }

@@ -63,15 +63,27 @@ constexpr void check_algorithm() {
   }
 }
 
+// What is meant: the caller's own algorithm, or a registered one.
+inline dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
+  return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule(chosen, r.what);
+}
+inline std::string algorithm_name(request const& r, algorithm_id chosen) {
+  return std::string(r.unlisted != nullptr ? r.unlisted->name : name(chosen));
+}
+
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
 template <class Transport>
 plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
   problem const p{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged};
   choice chosen = select(p);
-  if (r.algorithm != algorithm_id::automatic) {
-    if (auto const why = objection(r.algorithm, p); !why.empty())
-      refuse(g.rank(), std::string(name(r.algorithm)) + " cannot do " + std::string(name(r.what)) + ": " + std::string(why),
+  if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
+    if (auto const why = objection(schedule_of(r, r.algorithm), p); !why.empty())
+      refuse(g.rank(), algorithm_name(r, r.algorithm) + " cannot do " + std::string(name(r.what)) + ": " + std::string(why),
              "leave options::algorithm automatic, or use " + std::string(name(chosen.algorithm)), where);
+    shape const s{g.ranks(), r.root, !r.commutative};
+    if (r.unlisted != nullptr && r.unlisted->schedule.lanes(s) * r.unlisted->schedule.phases(s) > max_tracks)
+      refuse(g.rank(), algorithm_name(r, r.algorithm) + " has more than " + std::to_string(max_tracks) + " lanes and phases, taken together",
+             "give it fewer", where);
     chosen = {r.algorithm, "asked for by the caller"};
   } else if (algorithm_id const wanted = g.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
     if (objection(wanted, p).empty()) chosen = {wanted, "TUTTI_ALGORITHM"};
@@ -86,8 +98,8 @@ plan make_plan(group<Transport>& g, request const& r, std::source_location where
            "packets are for all_reduce, all_gather and barrier by one_shot, up to " +
                std::to_string(packet_exchange<Transport>::max_bytes) + " bytes",
            where);
-  if (r.how == protocol::direct && !find_schedule(chosen.algorithm, r.what).direct)
-    refuse(g.rank(), "protocol direct is not safe for " + std::string(name(chosen.algorithm)), "use protocol staged, or another algorithm", where);
+  if (r.how == protocol::direct && !schedule_of(r, chosen.algorithm).direct)
+    refuse(g.rank(), "protocol direct is not safe for " + algorithm_name(r, chosen.algorithm), "use protocol staged, or another algorithm", where);
   protocol const how = r.how != protocol::automatic ? r.how : packets ? protocol::packet : protocol::automatic;
   request agreed = r;
   agreed.algorithm = chosen.algorithm;
@@ -105,6 +117,7 @@ class running_call {
         plan_(g.plans.find(r, [&] {
           g.introduce(r.type, type);
           if (r.op != 0) g.introduce(r.op, op);
+          if (r.unlisted != nullptr) g.introduce(r.unlisted->id, r.unlisted->name);
           return make_plan(g, r, where);
         })) {
     g.begin(r, plan_, where);
@@ -142,11 +155,29 @@ void with_schedule(algorithm_id chosen, F&& f) {
   else f(schedule<Algorithm, C>{});
 }
 
+template <class Algorithm, class List>
+inline constexpr bool listed = false;
+template <class Algorithm, class... Algorithms>
+inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<Algorithm, Algorithms> || ...);
+
 // A named algorithm counts like one that was asked for in the options.
 template <class Algorithm>
 constexpr algorithm_id id_of(options const& o) {
   if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
-  else return find_algorithm(Algorithm::name);
+  else if constexpr (listed<Algorithm, algorithms>) return find_algorithm(Algorithm::name);
+  else return algorithm_id::automatic;
+}
+
+template <class Algorithm, collective C>
+inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
+                                             dynamic_schedule::of<schedule<Algorithm, C>>()};
+
+// An algorithm that a user wrote runs its own schedule, whatever its name, and ranks must agree on it.
+template <class Algorithm, collective C>
+constexpr unlisted_algorithm const* unlisted_or_none() {
+  if constexpr (!std::is_same_v<Algorithm, automatic> && !listed<Algorithm, algorithms> && serves<Algorithm, C>)
+    return &unlisted<Algorithm, C>;
+  else return nullptr;
 }
 
 // Runs the schedule of a call over these surfaces. Surfaces of collectives whose chunks are parts of one message need no

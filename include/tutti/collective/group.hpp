@@ -101,7 +101,7 @@ class group {
   // -- Faults. Whoever finds one writes it down, wakes the others and throws; the others report it as theirs.
 
   // Looks whether waiting longer makes sense; throws if not.
-  void examine(std::source_location where) {
+  [[gnu::cold]] void examine(std::source_location where) {
     if (notices_->faulty()) report_fault(where);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
@@ -122,7 +122,7 @@ class group {
     }
   }
 
-  [[noreturn]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
+  [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
     std::string absent;
     int first = -1;
     for (int peer = 0; peer < ranks(); ++peer) {
@@ -136,7 +136,7 @@ class group {
            "no end of " + this_call() + " within " + std::to_string(seconds) + " s" + absent}, where);
   }
 
-  [[noreturn]] void report(surprise const& s, std::source_location where) {
+  [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0) raise_mismatch(s.peer, call, where);
     std::string const what = s.other_call
         ? "a message of another call came from rank " + std::to_string(s.peer) + ", which is " + last_call(s.peer)
@@ -148,11 +148,11 @@ class group {
 
  private:
   board::words mine() const { return notices_->find(rank(), sequence_).value(); }
-  std::string this_call() const {
+  [[gnu::cold]] std::string this_call() const {
     return "call #" + std::to_string(sequence_) + ", " + describe(mine(), *notices_, rank());
   }
   // "after call #11, all_reduce of ..." or "in call #12, ...".
-  std::string last_call(int peer) const {
+  [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
     if (called == 0) return "before its first call";
     auto const words = notices_->find(peer, called);
@@ -169,7 +169,7 @@ class group {
     }
     return 0;
   }
-  [[noreturn]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
     auto const said = [&](int who) {
       auto const words = notices_->find(who, call);
       return "rank " + std::to_string(who) + " calls " + (words ? describe(*words, *notices_, who) : "something else");
@@ -178,13 +178,13 @@ class group {
            "ranks disagree in call #" + std::to_string(call) + ": " + said(rank()) + ", " + said(peer)}, where);
   }
 
-  [[noreturn]] void raise(board::fault const& f, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise(board::fault const& f, std::source_location where) {
     notices_->raise(f);
     transport_->ring_all();
     report_fault(where);
   }
 
-  [[noreturn]] void report_fault(std::source_location where) {
+  [[noreturn, gnu::cold]] void report_fault(std::source_location where) {
     notices_->accept_fault();
     if constexpr (!Transport::memory_stays) withdraw();
     std::optional<board::fault> fault = notices_->find_fault();
@@ -200,7 +200,7 @@ class group {
 
   // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
   // learn of the fault as soon as they wait; who has not begun the call will not read at all.
-  void withdraw() noexcept {
+  [[gnu::cold]] void withdraw() noexcept {
     auto const harmless = [&](int peer) {
       return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ || notices_->finished(peer) >= sequence_ ||
              transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;

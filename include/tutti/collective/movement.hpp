@@ -24,8 +24,8 @@ std::byte* writable_bytes_of(R& range) {
 
 template <collective C, class Algorithm, class T>
 request movement_request(options const& o, std::uint64_t count, int root = 0) {
-  return {.what = C, .algorithm = id_of<Algorithm>(o), .how = o.protocol, .root = root, .type = type_id<T>(),
-          .element_bytes = sizeof(T), .count = count};
+  return {.what = C, .algorithm = id_of<Algorithm>(o), .unlisted = unlisted_or_none<Algorithm, C>(), .how = o.protocol,
+          .root = root, .type = type_id<T>(), .element_bytes = sizeof(T), .count = count};
 }
 
 // A _v form: what ranks must agree on is the hash of the counts, where all ranks know them.

@@ -12,8 +12,8 @@ namespace tutti::detail {
 
 template <collective C, class Algorithm, class T, class Op>
 request reduction_request(options const& o, std::uint64_t count, int root = 0) {
-  return {.what = C, .algorithm = id_of<Algorithm>(o), .how = o.protocol, .commutative = is_commutative<Op>, .root = root,
-          .type = type_id<T>(), .op = type_id<Op>(), .element_bytes = sizeof(T), .count = count};
+  return {.what = C, .algorithm = id_of<Algorithm>(o), .unlisted = unlisted_or_none<Algorithm, C>(), .how = o.protocol,
+          .commutative = is_commutative<Op>, .root = root, .type = type_id<T>(), .op = type_id<Op>(), .element_bytes = sizeof(T), .count = count};
 }
 
 // The result of one rank alone: its contribution, through the operation's prologue and epilogue.

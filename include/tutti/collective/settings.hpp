@@ -15,7 +15,7 @@ struct settings {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);
   overrides algorithms{};
 
-  static settings from_environment() {
+  [[gnu::cold]] static settings from_environment() {
     settings out;
     if (char const* const text = std::getenv("TUTTI_TIMEOUT")) {
       char* end = nullptr;

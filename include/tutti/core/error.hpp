@@ -50,14 +50,14 @@ class error : public std::runtime_error {
   std::source_location const& where() const noexcept { return details_.where; }
 
  private:
-  static std::string sentence(details const& d) {
+  [[gnu::cold]] static std::string sentence(details const& d) {
     std::string out = "tutti: " + d.what;
     if (d.rank >= 0) out += " [rank " + std::to_string(d.rank) + "]";
     if (d.where.line() != 0) out += " (" + site(d.where) + ")";
     if (!d.way_out.empty()) out += "; " + d.way_out;
     return out;
   }
-  static std::string site(std::source_location const& where) {
+  [[gnu::cold]] static std::string site(std::source_location const& where) {
     return std::string(where.file_name()) + ":" + std::to_string(where.line());
   }
 

@@ -29,10 +29,18 @@ constexpr std::string_view name(protocol p) {
   return "?";
 }
 
+// An algorithm that a caller names by its type and that the registry does not have: it has no algorithm_id.
+struct unlisted_algorithm {
+  std::string_view name;
+  std::uint32_t id = 0;  // type_id
+  dynamic_schedule schedule;
+};
+
 // What ranks must agree on, and what the choice depends on. Equal on all ranks for a right call.
 struct request {
   collective what{};
   algorithm_id algorithm = algorithm_id::automatic;
+  unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
   protocol how = protocol::automatic;
   bool commutative = true;
   bool ragged = false;       // a _v form
@@ -69,6 +77,7 @@ constexpr std::uint64_t key_of(request const& r) {
                                static_cast<std::uint64_t>(static_cast<std::uint32_t>(r.root)) << 32,
                            r.count);
   hash = mix(hash, r.type | static_cast<std::uint64_t>(r.op) << 32);
+  if (r.unlisted != nullptr) hash = mix(hash, r.unlisted->id);
   return mix(hash, r.counts | static_cast<std::uint64_t>(r.element_bytes) << 32);
 }
 

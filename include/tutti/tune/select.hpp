@@ -28,14 +28,14 @@ struct thresholds {
 inline constexpr thresholds measured{.one_shot = 64 * 1024, .few_hops = 256 * 1024};
 
 // Why an algorithm can't be used for a problem; empty where it can.
-constexpr std::string_view objection(algorithm_id id, problem const& p) {
-  dynamic_schedule const s = find_schedule(id, p.what);
+constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
   if (!s) return "it does not serve this collective";
   if (s.needs_commutative && !p.commutative)
     return "it combines contributions out of rank order and the operation is not commutative";
   if (p.ragged && !s.ragged) return "it does not serve the _v form";
   return {};
 }
+constexpr std::string_view objection(algorithm_id id, problem const& p) { return objection(find_schedule(id, p.what), p); }
 
 // The tuned choice.
 constexpr choice select(problem const& p) {
@@ -95,7 +95,7 @@ class overrides {
   algorithm_id operator[](collective c) const { return ids_[static_cast<std::size_t>(c)]; }
 
  private:
-  void add(std::string_view entry) {
+  [[gnu::cold]] void add(std::string_view entry) {
     std::size_t const equals = entry.find('=');
     std::string_view const algorithm = equals == std::string_view::npos ? entry : entry.substr(equals + 1);
     algorithm_id const id = find_algorithm(algorithm);
@@ -113,7 +113,7 @@ class overrides {
     if (!known)
       refuse(entry, "\"" + std::string(entry.substr(0, equals)) + "\" is not a collective", "write collective=algorithm, e.g. all_reduce=ring");
   }
-  [[noreturn]] static void refuse(std::string_view entry, std::string const& what, std::string const& way_out) {
+  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string const& what, std::string const& way_out) {
     throw error({.code = error_code::bad_argument, .what = "TUTTI_ALGORITHM: in \"" + std::string(entry) + "\", " + what, .way_out = way_out});
   }
   template <class Names>

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Random sequences of collectives over shm.
+// labels: processes
+// timeout: 200
+#include <doctest/doctest.h>
+
+#include "collective/mixed.hpp"
+
+TEST_CASE("random sequences of collectives do not disturb each other over shm") {
+  unsigned seed = 1;
+  for (int const ranks : {2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(tutti::run_local(ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, 1500); }));
+    ++seed;
+  }
+}

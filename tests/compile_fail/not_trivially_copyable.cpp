@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What owns memory elsewhere cannot be an element.
+// expect: trivially_copyable
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+void call(tutti::communicator<tutti::loopback>& comm) {
+#ifdef TUTTI_CONTROL
+  std::vector<char> data(8);
+#else
+  std::vector<std::string> data(8);
+#endif
+  tutti::broadcast(comm, data);
+}

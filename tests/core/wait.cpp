@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The waiting loop ends when the work is done, when the deadline has passed, and when somebody gives up.
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "tutti/core/wait.hpp"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr patience brief{3, std::chrono::microseconds{10}};
+deadline const far = deadline::after(1h);
+}  // namespace
+
+TEST_CASE("work that is done is not waited for") {
+  int naps = 0;
+  CHECK(wait_until_done([] { return progress::done; }, brief, far, [&] { return ++naps < 0; }));
+  CHECK(naps == 0);
+}
+
+TEST_CASE("work that moves is polled until it is done") {
+  int polls = 0;
+  CHECK(wait_until_done([&] { return ++polls < 1000 ? progress::moved : progress::done; }, brief, far, [] { return false; }));
+  CHECK(polls == 1000);
+}
+
+TEST_CASE("work that is stuck naps, and ends when it moves again") {
+  int naps = 0;
+  auto const poll = [&] { return naps < 5 ? progress::stuck : progress::done; };
+  CHECK(wait_until_done(poll, brief, far, [&] { return ++naps < 100; }));
+  CHECK(naps == 5);
+}
+
+TEST_CASE("the deadline and a nap that gives up end the wait") {
+  auto const never = [] { return progress::stuck; };
+  CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [] { return true; }));
+  CHECK_FALSE(wait_until_done(never, brief, far, [] { return false; }));
+}

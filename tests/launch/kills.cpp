@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank is killed at a random moment of random calls: every other rank learns of it, soon, by name.
+// labels: processes
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/conformance.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int ranks = 4;
+
+// What a rank saw, written where its parent can read it.
+struct sight {
+  std::int64_t time;  // of the error or, at the victim, of its end
+  std::int64_t calls;
+  error_code code;
+  int peer;
+  bool saw;
+};
+
+std::int64_t now() { return deadline::clock::now().time_since_epoch().count(); }
+
+class sights {
+ public:
+  sights() : of_(static_cast<sight*>(::mmap(nullptr, sizeof(sight) * ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(of_ != MAP_FAILED);
+  }
+  sights(sights const&) = delete;
+  sights& operator=(sights const&) = delete;
+  ~sights() { ::munmap(of_, sizeof(sight) * ranks); }
+  sight& operator[](int r) const { return of_[r]; }
+
+ private:
+  sight* of_;
+};
+
+[[noreturn]] void end_here(sight& mine) {
+  mine.time = now();
+  ::raise(SIGKILL);
+  std::abort();
+}
+
+// Calls work() until it throws; the victim dies `delay` after its first call began.
+template <class Comm, class Work>
+void go_on_until_error(Comm& comm, int victim, std::chrono::microseconds delay, sight& mine, Work&& work) {
+  std::jthread killer;
+  if (comm.rank() == victim)
+    killer = std::jthread([&mine, delay] {
+      std::this_thread::sleep_for(delay);
+      end_here(mine);
+    });
+  try {
+    for (;; ++mine.calls) work();
+  } catch (error const& e) {
+    mine.time = now(), mine.code = e.code(), mine.peer = e.peer(), mine.saw = true;
+  }
+}
+
+// Runs `rank` in every rank and returns, for each survivor, the seconds from the kill to its error.
+template <class F>
+std::vector<double> survive(sights const& seen, int victim, F&& rank) {
+  for (int r = 0; r < ranks; ++r) seen[r] = {};
+  std::string said;
+  try {
+    run_local(ranks, rank);
+  } catch (error const& e) {
+    said = e.what();
+    CHECK(e.peer() == victim);
+  }
+  CAPTURE(said);
+  CHECK(said.find("rank " + std::to_string(victim) + " was ended by signal 9") != std::string::npos);
+  std::vector<double> seconds;
+  for (int r = 0; r < ranks; ++r) {
+    if (r == victim) continue;
+    CAPTURE(r);
+    CHECK(seen[r].saw);
+    CHECK(seen[r].code == error_code::rank_lost);
+    CHECK(seen[r].peer == victim);
+    seconds.push_back(std::chrono::duration<double>(deadline::clock::duration(seen[r].time - seen[victim].time)).count());
+    CHECK(seconds.back() < 5);
+  }
+  return seconds;
+}
+
+void print(char const* what, std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  auto const at = [&](std::size_t percent) { return 1e3 * seconds[(seconds.size() - 1) * percent / 100]; };
+  std::printf("%s: noticed after %.2f ms (median), %.2f (90 %%), %.2f (99 %%), %.2f (last of %zu)\n", what, at(50), at(90), at(99), at(100),
+              seconds.size());
+}
+
+struct registered {
+  algorithm_id id;
+  collective what;
+  dynamic_schedule schedule;
+};
+
+std::vector<registered> everything_registered() {
+  std::vector<registered> out;
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) { out.push_back({id, c, s}); });
+  return out;
+}
+
+// A call of any kind, by any algorithm, of 8 B to 4 MiB; the same on all ranks, which have equal generators.
+template <class Comm>
+void any_call(Comm& comm, std::vector<registered> const& all, std::mt19937& random) {
+  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  registered const& one = all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+  std::size_t count = std::size_t{2} << below(20);
+  if (by_block(one.what)) count = std::max<std::size_t>(count / ranks, 2);
+  trial const t{.options = {.algorithm = one.id, .protocol = below(2) == 0 ? protocol::staged : protocol::automatic},
+                .count = count, .root = below(ranks), .in_place = below(2) == 0, .shared = below(2) == 0};
+  conformance<Comm>(comm).template check<float>(one.what, t, sum{});
+}
+
+std::size_t count_children() {
+  std::size_t out = 0;
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) ++out;
+  return out;
+}
+
+std::size_t count_entries(char const* folder, std::string const& having) {
+  std::size_t out = 0;
+  if (DIR* const d = ::opendir(folder)) {
+    while (dirent const* const entry = ::readdir(d)) out += std::string(entry->d_name).find(having) != std::string::npos;
+    ::closedir(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("whenever a rank is killed, every other rank throws an error that names it") {
+  ::setenv("TUTTI_TIMEOUT", "20", 1);
+  auto const all = everything_registered();
+  sights const seen;
+  std::vector<double> seconds;
+  std::int64_t calls = 0;
+  std::size_t const open_before = count_entries("/proc/self/fd", "");
+  std::mt19937 random(20261121);
+  for (unsigned run = 0; run < 120; ++run) {
+    int const victim = static_cast<int>(random() % ranks);
+    auto const delay = std::chrono::microseconds(random() % 50000);
+    CAPTURE(run);
+    CAPTURE(victim);
+    auto const these = survive(seen, victim, [&](auto& comm) {
+      std::mt19937 same_everywhere(run);
+      go_on_until_error(comm, victim, delay, seen[comm.rank()], [&] { any_call(comm, all, same_everywhere); });
+    });
+    seconds.insert(seconds.end(), these.begin(), these.end());
+    calls += seen[victim == 0 ? 1 : 0].calls + 1;
+  }
+  std::printf("%lld calls of random kinds in 120 runs, each ended by a kill\n", static_cast<long long>(calls));
+  print("random calls", seconds);
+  CHECK(calls >= 1000);
+  CHECK(count_children() == 0);
+  CHECK(count_entries("/dev/shm", "tutti") == 0);
+  CHECK(count_entries("/proc/self/fd", "") == open_before);
+}
+
+TEST_CASE("a rank killed in the middle of an all_reduce of 64 MiB") {
+  ::setenv("TUTTI_TIMEOUT", "60", 1);
+  std::size_t const count = (std::size_t{64} << 20) / sizeof(float);
+  sights const seen;
+  for (bool const shared : {false, true}) {
+    std::vector<double> seconds;
+    for (int const victim : {0, 3}) {
+      CAPTURE(shared);
+      CAPTURE(victim);
+      auto const these = survive(seen, victim, [&](auto& comm) {
+        using array = decltype(comm.template allocate<float>(0));
+        std::vector<float> mine(shared ? 0 : count);
+        array given = comm.template allocate<float>(shared ? count : 0);
+        std::span<float> const data = shared ? std::span<float>(given.data(), count) : std::span<float>(mine);
+        options const how{.algorithm = algorithm_id::ring, .protocol = shared ? protocol::direct : protocol::staged};
+        all_reduce(comm, data, sum{}, how);
+        auto const began = deadline::clock::now();
+        all_reduce(comm, data, sum{}, how);
+        auto const whole = std::chrono::duration_cast<std::chrono::microseconds>(deadline::clock::now() - began);
+        barrier(comm);
+        go_on_until_error(comm, victim, whole / 2, seen[comm.rank()], [&] { all_reduce(comm, data, sum{}, how); });
+      });
+      for (int r = 0; r < ranks; ++r) CHECK(seen[r].calls == 0);  // it was the middle of the first one
+      seconds.insert(seconds.end(), these.begin(), these.end());
+    }
+    print(shared ? "all_reduce of 64 MiB, direct" : "all_reduce of 64 MiB, staged", seconds);
+  }
+}
