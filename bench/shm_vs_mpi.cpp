@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
 #include <sched.h>
 #include <string>
@@ -29,6 +31,7 @@ struct settings {
   int repeats = 7;
   double block_ms = 10;
   bool in_place = false;
+  tutti::protocol protocol = tutti::protocol::automatic;
   std::string json, peer = "plain";
   std::vector<std::string> merge;
 };
@@ -56,10 +59,13 @@ std::string first_after(char const* file, std::string const& key) {
   return "?";
 }
 
-int cores() {
+// On which any of the ranks may run: a launcher may have bound each to one of its own.
+int count_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  ::sched_getaffinity(0, sizeof set, &set);
+  MPI_Allreduce(MPI_IN_PLACE, &set, sizeof set, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+  return CPU_COUNT(&set);
 }
 
 std::string load() {
@@ -68,7 +74,7 @@ std::string load() {
   return text;
 }
 
-std::string environment_line() {
+std::string environment_line(int cores) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(version, &length);
@@ -83,7 +89,7 @@ std::string environment_line() {
   char const* const compiler = "g++";
 #endif
   return fmt::format("{}; {} (family {}, model {}), {} cores; {}; {} {}; load {}", date, first_after("/proc/cpuinfo", "model name"),
-                     first_after("/proc/cpuinfo", "cpu family"), first_after("/proc/cpuinfo", "model\t"), cores(), mpi, compiler,
+                     first_after("/proc/cpuinfo", "cpu family"), first_after("/proc/cpuinfo", "model\t"), cores, mpi, compiler,
                      __VERSION__, load());
 }
 
@@ -91,8 +97,8 @@ std::string environment_line() {
 
 class course {
  public:
-  course(settings const& s, tutti::communicator<tutti::shm>& comm)
-      : settings_(s), comm_(comm), start_(MPI_COMM_WORLD, comm.size() > cores()),
+  course(settings const& s, tutti::communicator<tutti::shm>& comm, bool crowded)
+      : settings_(s), comm_(comm), start_(MPI_COMM_WORLD, crowded),
         first_(s.max / sizeof(float)), second_(s.max / sizeof(float)),
         shared_first_(comm.allocate<float>(s.max / sizeof(float))), shared_second_(comm.allocate<float>(s.max / sizeof(float))) {}
 
@@ -138,9 +144,10 @@ class course {
         out.push_back({label.empty() ? b : label + " " + b, runs, a, a.out, [=, this] { call_tutti(comm_, t, a, o); }});
       }
     };
-    if (settings_.algorithms.empty()) add("", {});
+    if (settings_.algorithms.empty()) add("", {.protocol = settings_.protocol});
     for (std::string const& wanted : settings_.algorithms)
-      if (tutti::algorithm_id const id = tutti::find_algorithm(wanted); tutti::find_schedule(id, t.what)) add(wanted, {.algorithm = id});
+      if (tutti::algorithm_id const id = tutti::find_algorithm(wanted); tutti::find_schedule(id, t.what))
+        add(wanted, {.algorithm = id, .protocol = settings_.protocol});
     return out;
   }
 
@@ -186,11 +193,12 @@ class course {
 
 void measure(settings const& s) {
   auto comm = tutti::init();
-  course on(s, comm);
+  int const cores = count_cores();
+  course on(s, comm, comm.size() > cores);
   std::ofstream json;
   if (comm.is_main()) {
     fmt::print("# {}\n# {} ranks; float sum; time of the last rank from a common start, median; ratio: the peer's time over ours\n",
-               environment_line(), comm.size());
+               environment_line(cores), comm.size());
     if (!s.json.empty()) json.open(s.json);
   }
   printer print;
@@ -233,6 +241,10 @@ int main(int argc, char** argv) {
   app.add_option("--buffers", s.buffers, "tutti's arrays: private, or shared ones from comm.allocate")
       ->delimiter(',')->check(CLI::IsMember({"private", "shared"}))->capture_default_str();
   app.add_option("-a,--algorithm", s.algorithms, "pins tutti's algorithm; several compete")->delimiter(',')->check(CLI::IsMember(algorithms));
+  std::map<std::string, tutti::protocol> protocols;
+  for (auto const p : {tutti::protocol::automatic, tutti::protocol::packet, tutti::protocol::staged, tutti::protocol::direct})
+    protocols.emplace(name(p), p);
+  app.add_option("--protocol", s.protocol, "pins tutti's protocol")->transform(CLI::CheckedTransformer(protocols))->capture_default_str();
   app.add_option("--peer", s.peer, "what to call the peer's setting")->capture_default_str();
   app.add_option("--json", s.json, "writes a line for each row to this file");
   app.add_option("--merge", s.merge, "only prints the rows of these files, against the strongest peer at each size");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A type and an operation of your own: mean and deviation of numbers that are spread over ranks, in one all_reduce of one
-// small struct.
+// A type and an operation of your own: mean and deviation of numbers that are spread over ranks, in one all_reduce of
+// one small struct.
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -32,7 +32,7 @@ struct merge {
 };
 
 // A measurement: a large constant and a little noise, which is what makes the textbook formula fail.
-double measured(std::size_t i) { return 1e9 + std::sin(static_cast<double>(i * i)); }
+double measured(std::size_t i) { return 1e7 + std::sin(static_cast<double>(i * i)); }
 
 moments moments_of(tutti::extent some) {
   moments out;
@@ -50,7 +50,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < n; ++i) sum += measured(i), squares += measured(i) * measured(i);
   double const mean = sum / static_cast<double>(n);
-  std::printf("%zu measurements around a thousand million, on %d ranks\n", n, comm.size());
+  std::printf("%zu measurements around ten million, on %d ranks\n", n, comm.size());
   std::printf("  merged over ranks     mean %.6f   deviation %.9f\n", together[0].mean, together[0].deviation());
   std::printf("  one process alone     mean %.6f   deviation %.9f\n", alone.mean, alone.deviation());
   std::printf("  E[x^2] - E[x]^2       mean %.6f   variance  %.9f  (digits lost, hence the struct)\n", mean,

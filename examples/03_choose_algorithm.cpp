@@ -35,7 +35,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
   tutti::all_reduce(comm, mine, sums);
   check();
 
-  // Compiled in: no table of algorithms, no look-up; one that does not serve the call or the operation does not compile.
+  // Compiled in: no table, no look-up; one that does not serve the call or the operation does not compile.
   tutti::all_reduce<tutti::ring>(comm, mine, sums);
   check();
   say(comm, "compiled in", "all_reduce<tutti::ring>(comm, in, out)");

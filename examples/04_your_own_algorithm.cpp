@@ -12,9 +12,9 @@
 #include <tutti/analyze/verify.hpp>
 #include <tutti/tutti.hpp>
 
-// A tree of fours. In round k the ranks r, r + 4^k, r + 2*4^k, r + 3*4^k meet at r, for all r that 4^(k+1) divides: four
-// contributions in one pass over memory, half the rounds of a binomial tree. Each stands for a run of consecutive ranks,
-// so ranks are combined in order and the operation need not commute. The result goes back the same way.
+// A tree of fours. In round k the ranks r, r + 4^k, r + 2*4^k, r + 3*4^k meet at r, for all r that 4^(k+1) divides:
+// four contributions in one pass over memory, half the rounds of a binomial tree. Each stands for a run of consecutive
+// ranks, so ranks are combined in order and the operation need not commute. The result goes back the same way.
 struct four_tree {
   static constexpr std::string_view name = "four_tree";
 };

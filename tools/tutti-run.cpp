@@ -147,7 +147,7 @@ class job {
         end_orphans();
         return code;
       }
-    while (std::ranges::any_of(ranks_, [](rank const& r) { return r.process > 0; })) wait_and_act();
+    while (std::ranges::any_of(ranks_, [](pid_t process) { return process > 0; })) wait_and_act();
     end_orphans();
     for (output& o : outputs_)
       if (o.handle() >= 0) o.pass_on(), o.finish();
@@ -155,9 +155,6 @@ class job {
   }
 
  private:
-  struct rank {
-    pid_t process = -1;  // -1 when it has ended
-  };
   enum class stage { running, failed, terminating, killing };
 
   // Returns 0, or the exit code where the program cannot be started.
@@ -185,7 +182,7 @@ class job {
       [[maybe_unused]] auto const told = ::write(trouble_end.get(), &code, sizeof code);
       ::_exit(127);
     }
-    ranks_.push_back({process});
+    ranks_.push_back(process);
     if (options_.prefix) {
       outputs_.emplace_back(std::move(out), STDOUT_FILENO, r);
       outputs_.emplace_back(std::move(err), STDERR_FILENO, r);
@@ -228,11 +225,11 @@ class job {
     int status = 0;
     for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
       for (std::size_t r = 0; r < ranks_.size(); ++r)
-        if (ranks_[r].process == process) {
-          ranks_[r].process = -1;
+        if (ranks_[r] == process) {
+          ranks_[r] = -1;
           if (status != 0) ended.emplace_back(r, status);
         }
-    std::ranges::stable_sort(ended, {}, [](auto const& e) { return !WIFSIGNALED(e.second); });
+    std::ranges::sort(ended, {}, [](auto const& e) { return std::pair(!WIFSIGNALED(e.second), e.first); });
     for (auto const& [r, how] : ended) note_failure(r, how);
   }
 
@@ -264,13 +261,13 @@ class job {
   std::string list_running() const {
     std::string out;
     for (std::size_t r = 0; r < ranks_.size(); ++r)
-      if (ranks_[r].process > 0) out += fmt::format("{}{}", out.empty() ? "" : ", ", r);
+      if (ranks_[r] > 0) out += fmt::format("{}{}", out.empty() ? "" : ", ", r);
     return out;
   }
 
   void kill_all(int number) const {
-    for (rank const& r : ranks_)
-      if (r.process > 0) ::kill(r.process, number);
+    for (pid_t const process : ranks_)
+      if (process > 0) ::kill(process, number);
   }
 
   // Kills every child until there is none: each that ends may leave children of its own to this process.
@@ -286,7 +283,7 @@ class job {
   options options_;
   sigset_t signals_before_{};
   descriptor signals_;
-  std::vector<rank> ranks_;
+  std::vector<pid_t> ranks_;  // -1 when it has ended
   std::vector<output> outputs_;
   stage stage_ = stage::running;
   std::optional<clock_type::time_point> next_;  // when the stage ends, if it does

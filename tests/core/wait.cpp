@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "tutti/core/wait.hpp"
 
@@ -37,4 +38,12 @@ TEST_CASE("the deadline and a nap that gives up end the wait") {
   auto const never = [] { return progress::stuck; };
   CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [] { return true; }));
   CHECK_FALSE(wait_until_done(never, brief, far, [] { return false; }));
+}
+
+TEST_CASE("a countdown begins at its first look") {
+  countdown left(50ms);
+  std::this_thread::sleep_for(60ms);
+  CHECK_FALSE(left.passed());
+  std::this_thread::sleep_for(60ms);
+  CHECK(left.passed());
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/analyze/simulate.hpp"
+#include "tutti/core/text.hpp"
 
 namespace tutti::analyze {
 
@@ -23,14 +24,16 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
     if (others.empty()) return std::string{};
     if (others.size() > 3) return std::to_string(others.size()) + "*";
     std::string out;
-    for (int const q : others) out += (out.empty() ? "" : ",") + std::to_string(q);
+    for (int const q : others) {
+      if (!out.empty()) out += ',';
+      out += std::to_string(q);
+    }
     return out;
   };
   auto const which = [&](region const& r) {
     int const n = r.what.count, first = r.what.at(0, total_chunks);
-    if (n == 1) return "c" + std::to_string(first);
-    return "c" + std::to_string(first) + (r.what.run == 1 && r.what.stride != 1 ? ".." : "-") +
-           std::to_string(r.what.at(n - 1, total_chunks));
+    if (n == 1) return join({"c", first});
+    return join({"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
   };
   std::string const from = who(t.from), to = who(t.to);
   std::string in, out;
@@ -101,7 +104,7 @@ class picture {
          << "\" stroke=\"#bbb\"/><text x=\"" << left - 12 << "\" y=\"" << y(r) + 4 << "\" text-anchor=\"end\">rank "
          << r << "</text>\n";
     for (message_event const& m : messages_) {
-      std::string const colour = "hsl(" + std::to_string((m.chunk * 137 + m.lane * 180) % 360) + ",65%,42%)";
+      std::string const colour = join({"hsl(", (m.chunk * 137 + m.lane * 180) % 360, ",65%,42%)"});
       double const x1 = x(m.sent), y1 = y(m.from), x2 = x(m.arrived), y2 = y(m.to);
       to << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
          << "\" stroke-width=\"1.5\"" << (m.lane > 0 ? " stroke-dasharray=\"5 3\"" : "")
@@ -123,7 +126,7 @@ class picture {
 
   std::string row_name(std::size_t row) const {
     int const r = static_cast<int>(row);
-    return "rank " + std::to_string(r / lanes_) + (lanes_ > 1 ? ", lane " + std::to_string(r % lanes_) : "");
+    return lanes_ > 1 ? join({"rank ", r / lanes_, ", lane ", r % lanes_}) : join({"rank ", r});
   }
 
   template <class Cell>

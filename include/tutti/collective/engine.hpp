@@ -130,8 +130,7 @@ class running_call {
   template <class Work>
   void complete(Work& work) {
     auto& transport = group_.transport();
-    deadline const until = deadline::after(timeout_);
-    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), until, [&] {
+    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_), [&] {
       transport.nap([&] { return work.poll() != progress::stuck; });
       group_.examine(where_);
       return true;

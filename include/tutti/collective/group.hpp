@@ -15,6 +15,7 @@
 
 #include "tutti/collective/call.hpp"
 #include "tutti/collective/settings.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/transport/board.hpp"
@@ -114,11 +115,11 @@ class group {
       if (notices_->finished(peer) >= sequence_) continue;
       if (left)
         raise({static_cast<int>(error_code::rank_left), rank(), peer,
-               "rank " + std::to_string(peer) + " closed its communicator " + last_call(peer) + ", while rank " +
-                   std::to_string(rank()) + " is in " + this_call()}, where);
+               join({"rank ", peer, " closed its communicator ", last_call(peer), ", while rank ", rank(), " is in ",
+                     this_call()})}, where);
       raise({static_cast<int>(error_code::rank_lost), rank(), peer,
-             "rank " + std::to_string(peer) + " (process " + std::to_string(transport_->memory().rank(peer).process) +
-                 ") ended " + last_call(peer) + ", while rank " + std::to_string(rank()) + " is in " + this_call()}, where);
+             join({"rank ", peer, " (process ", transport_->memory().rank(peer).process, ") ended ", last_call(peer),
+                   ", while rank ", rank(), " is in ", this_call()})}, where);
     }
   }
 
@@ -128,36 +129,36 @@ class group {
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank() || notices_->called(peer) >= sequence_) continue;
       if (first < 0) first = peer;
-      absent += "; rank " + std::to_string(peer) + " has not arrived: it is " + last_call(peer);
+      absent += join({"; rank ", peer, " has not arrived: it is ", last_call(peer)});
     }
     if (first < 0) absent = "; all ranks have arrived, but one does not go on";
     double const seconds = std::chrono::duration<double>(timeout).count();
     raise({static_cast<int>(error_code::timeout), rank(), first,
-           "no end of " + this_call() + " within " + std::to_string(seconds) + " s" + absent}, where);
+           join({"no end of ", this_call(), " within ", seconds, " s", absent})}, where);
   }
 
   [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0) raise_mismatch(s.peer, call, where);
-    std::string const what = s.other_call
-        ? "a message of another call came from rank " + std::to_string(s.peer) + ", which is " + last_call(s.peer)
-        : "rank " + std::to_string(s.peer) + " sent " + std::to_string(s.bytes) + " bytes where rank " + std::to_string(rank()) +
-              " expects " + std::to_string(s.expected) + " (of a slice of at most 16 KiB)";
-    raise({static_cast<int>(error_code::mismatch), rank(), s.peer, what + ", in " + this_call()}, where);
+    std::string const what =
+        s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
+                     : join({"rank ", s.peer, " sent ", s.bytes, " bytes where rank ", rank(), " expects ", s.expected,
+                             " (of a slice of at most 16 KiB)"});
+    raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where);
   }
 
 
  private:
   board::words mine() const { return notices_->find(rank(), sequence_).value(); }
   [[gnu::cold]] std::string this_call() const {
-    return "call #" + std::to_string(sequence_) + ", " + describe(mine(), *notices_, rank());
+    return join({"call #", sequence_, ", ", describe(mine(), *notices_, rank())});
   }
   // "after call #11, all_reduce of ..." or "in call #12, ...".
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
     if (called == 0) return "before its first call";
     auto const words = notices_->find(peer, called);
-    return (finished >= called ? "after call #" : "in call #") + std::to_string(called) +
-           (words ? ", " + describe(*words, *notices_, peer) : "");
+    std::string const what = words ? describe(*words, *notices_, peer) : "which is past";
+    return join({finished >= called ? "after call #" : "in call #", called, ", ", what});
   }
 
   // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
@@ -172,10 +173,10 @@ class group {
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
     auto const said = [&](int who) {
       auto const words = notices_->find(who, call);
-      return "rank " + std::to_string(who) + " calls " + (words ? describe(*words, *notices_, who) : "something else");
+      return join({"rank ", who, " calls ", words ? describe(*words, *notices_, who) : "something else"});
     };
     raise({static_cast<int>(error_code::mismatch), rank(), peer,
-           "ranks disagree in call #" + std::to_string(call) + ": " + said(rank()) + ", " + said(peer)}, where);
+           join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})}, where);
   }
 
   [[noreturn, gnu::cold]] void raise(board::fault const& f, std::source_location where) {

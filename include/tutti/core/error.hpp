@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "tutti/core/text.hpp"
 
 namespace tutti {
 
@@ -37,7 +40,7 @@ class error : public std::runtime_error {
     int rank = -1;         // who throws; -1 outside of a communicator
     int peer = -1;         // who is to blame; -1 where that is not one other rank
     std::string what{};    // what happened
-    std::string way_out{}; // what to do about it
+    std::string way_out{};  // what to do about it
     std::source_location where{};
   };
 
@@ -51,14 +54,11 @@ class error : public std::runtime_error {
 
  private:
   [[gnu::cold]] static std::string sentence(details const& d) {
-    std::string out = "tutti: " + d.what;
-    if (d.rank >= 0) out += " [rank " + std::to_string(d.rank) + "]";
-    if (d.where.line() != 0) out += " (" + site(d.where) + ")";
-    if (!d.way_out.empty()) out += "; " + d.way_out;
+    std::string out = join({"tutti: ", d.what});
+    if (d.rank >= 0) out += join({" [rank ", d.rank, "]"});
+    if (d.where.line() != 0) out += join({" (", d.where.file_name(), ":", d.where.line(), ")"});
+    if (!d.way_out.empty()) out += join({"; ", d.way_out});
     return out;
-  }
-  [[gnu::cold]] static std::string site(std::source_location const& where) {
-    return std::string(where.file_name()) + ":" + std::to_string(where.line());
   }
 
   details details_;

@@ -30,8 +30,9 @@ constexpr std::string_view type_name() {
 }
 
 // FNV-1a of the name and the size. Equal on all ranks that run programs of one compiler; a fingerprint, not a proof.
+// consteval, for a compiler may otherwise walk through the name at every call.
 template <class T>
-constexpr std::uint32_t type_id() {
+consteval std::uint32_t type_id() {
   std::uint32_t hash = 2166136261u;
   for (char const c : type_name<T>()) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return (hash ^ static_cast<std::uint32_t>(sizeof(T))) * 16777619u;

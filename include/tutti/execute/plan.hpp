@@ -87,7 +87,7 @@ class plan_cache {
   // The plan for a request; `make` is called where it is not known.
   template <class Make>
   plan const& find(request const& r, Make&& make) {
-    entry& e = entries_[static_cast<std::size_t>(key_of(r)) % entries_.size()];
+    entry& e = entries_[place_of(r)];
     if (!e.used || e.key != r) {
       e.value = make();
       e.key = r;
@@ -102,6 +102,13 @@ class plan_cache {
     plan value{};
     bool used = false;
   };
+  // The product's high bits depend on all bits of the word. Two requests at one place cost time only.
+  static std::size_t place_of(request const& r) {
+    std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.counts) << 32 ^
+                               static_cast<std::uint64_t>(r.what) << 24 ^ static_cast<std::uint64_t>(r.root) << 48;
+    return static_cast<std::size_t>((word * 0x9e3779b97f4a7c15u) >> 58);
+  }
+
   std::array<entry, 64> entries_{};
 };
 

@@ -24,7 +24,7 @@ namespace tutti {
 //     auto comm = tutti::init();
 //     ...
 //   }
-inline communicator<shm> init() {
+[[gnu::cold]] inline communicator<shm> init() {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)

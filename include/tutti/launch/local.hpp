@@ -72,7 +72,8 @@ template <class F>
   auto const tell = [&](std::string_view text) {
     if (code != 0) return;
     std::int64_t const now = deadline::clock::now().time_since_epoch().count();
-    iovec const parts[] = {{const_cast<std::int64_t*>(&now), sizeof now}, {const_cast<char*>(text.data()), std::min<std::size_t>(text.size(), 4000)}};
+    iovec const parts[] = {{const_cast<std::int64_t*>(&now), sizeof now},
+                           {const_cast<char*>(text.data()), std::min<std::size_t>(text.size(), 4000)}};
     code = ::writev(report, parts, 2) < 0 ? 2 : 1;
   };
   auto const guarded = [&](auto&& work) {
@@ -102,7 +103,8 @@ struct failure {
 
 inline failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
   failure out{last_seen_alive, rank, "rank " + std::to_string(rank)};
-  if (WIFSIGNALED(status)) out.text += " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+  int const number = WTERMSIG(status);
+  if (WIFSIGNALED(status)) out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
   else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
   char said[4096];
   // Other processes that a rank has left behind may hold the pipe, so its end is not waited for.
@@ -170,7 +172,7 @@ void run_local(int ranks, F&& f) {
   }
   if (failures.empty()) return;
   // Several may have ended between two looks; a rank that said nothing failed before those that complained of it.
-  std::ranges::stable_sort(failures, {}, &detail::failure::time);
+  std::ranges::sort(failures, {}, [](detail::failure const& one) { return std::pair(one.time, one.rank); });
   std::string list;
   for (detail::failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
   throw error({.code = error_code::rank_lost, .peer = failures.front().rank, .what = list, .way_out = "the first of them is the cause"});

@@ -23,7 +23,7 @@ struct place {
 
 namespace detail {
 
-inline std::optional<int> environment_number(char const* name) {
+[[gnu::cold]] inline std::optional<int> environment_number(char const* name) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return {};
   char* end = nullptr;
@@ -34,7 +34,7 @@ inline std::optional<int> environment_number(char const* name) {
   return static_cast<int>(value);
 }
 
-inline std::string environment_text(char const* name) {
+[[gnu::cold]] inline std::string environment_text(char const* name) {
   char const* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
@@ -61,7 +61,7 @@ inline constexpr launcher launchers[] = {
 
 // The process that started all ranks of this machine, for launchers that give the job no name. MPICH's leaves each rank
 // one end of a pair of sockets, which tells who made it, even from within a script that the launcher started.
-inline std::string starter() {
+[[gnu::cold]] inline std::string starter() {
   ucred who{};
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
@@ -72,7 +72,7 @@ inline std::string starter() {
 }  // namespace detail
 
 // What the environment says. Throws bad_argument where it contradicts itself.
-inline place find_place() {
+[[gnu::cold]] inline place find_place() {
   for (detail::launcher const& l : detail::launchers) {
     bool const has_rank = !detail::environment_text(l.rank).empty(), has_size = !detail::environment_text(l.size).empty();
     if (l.own_names && has_rank != has_size)
@@ -83,7 +83,8 @@ inline place find_place() {
     place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
     if (out.size < 1 || out.rank >= out.size)
       throw error({.code = error_code::bad_argument,
-                   .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" + std::to_string(out.size),
+                   .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" +
+                           std::to_string(out.size),
                    .way_out = "start the program by a launcher, or unset both to run alone"});
     out.local_size = out.size;
     for (char const* const variable : l.local_size) {
@@ -101,10 +102,10 @@ inline place find_place() {
     bool named = false;
     for (char const* const variable : l.job) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
-      out.job += "-" + detail::environment_text(variable);
+      out.job.append("-").append(detail::environment_text(variable));
       named = true;
     }
-    if (!named) out.job += "-" + detail::starter();
+    if (!named) out.job.append("-").append(detail::starter());
     return out;
   }
   return {};

@@ -33,7 +33,7 @@ namespace tutti {
 // learn at once when it does, and where it gives up it tells everyone why: all ranks report the same.
 class rendezvous {
  public:
-  rendezvous(std::string const& job, int rank, int ranks, deadline until) : rank_(rank), ranks_(ranks), until_(until) {
+  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until) : rank_(rank), ranks_(ranks), until_(until) {
     std::string const name = fitting("tutti-" + std::to_string(::geteuid()) + "-" + job);
     address_.sun_family = AF_UNIX;
     std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
@@ -71,14 +71,14 @@ class rendezvous {
 
   // -- Rank 0.
 
-  descriptor be_host(int tracks) {
+  [[gnu::cold]] descriptor be_host(int tracks) {
     descriptor const listener = make_socket();
     if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
       throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
     std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
     try {
+      gather(listener, guests);  // first, so that all are told if the rest goes wrong
       descriptor file = shm::create(ranks_, tracks);
-      gather(listener, guests);
       for (descriptor const& guest : guests)
         if (guest) send_file(guest, file);  // one that ended just now is missed at the joining
       return file;
@@ -90,7 +90,7 @@ class rendezvous {
   }
 
   // Returns when every guest has come and said its rank.
-  void gather(descriptor const& listener, std::vector<descriptor>& guests) {
+  [[gnu::cold]] void gather(descriptor const& listener, std::vector<descriptor>& guests) {
     std::vector<descriptor> nameless;  // connected, and have not said their rank
     for (int missing = ranks_ - 1; missing > 0;) {
       std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
@@ -135,14 +135,14 @@ class rendezvous {
     return guests[static_cast<std::size_t>(rank)];
   }
 
-  static std::string absent(std::vector<descriptor> const& guests) {
+  [[gnu::cold]] static std::string absent(std::vector<descriptor> const& guests) {
     std::string list;
     for (std::size_t r = 1; r < guests.size(); ++r)
       if (!guests[r]) list += (list.empty() ? "" : ", ") + std::to_string(r);
     return list;
   }
 
-  static void send_file(descriptor const& guest, descriptor const& file) {
+  [[gnu::cold]] static void send_file(descriptor const& guest, descriptor const& file) {
     envelope message;
     message.head.msg_control = message.control;
     message.head.msg_controllen = sizeof message.control;
@@ -154,7 +154,7 @@ class rendezvous {
     std::memcpy(CMSG_DATA(part), &number, sizeof number);
     ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
   }
-  static void send_refusal(descriptor const& guest, error const& why) {
+  [[gnu::cold]] static void send_refusal(descriptor const& guest, error const& why) {
     envelope message;
     message.content.code = static_cast<std::int32_t>(why.code());
     message.content.peer = why.peer();
@@ -164,7 +164,7 @@ class rendezvous {
 
   // -- The others.
 
-  descriptor be_guest() {
+  [[gnu::cold]] descriptor be_guest() {
     while (true) {
       descriptor const host = make_socket();
       if (::connect(host.get(), address(), address_bytes_) == 0) {
@@ -210,7 +210,7 @@ class rendezvous {
   // -- Both.
 
   // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).
-  static std::string fitting(std::string name) {
+  [[gnu::cold]] static std::string fitting(std::string name) {
     constexpr std::size_t room = sizeof(sockaddr_un::sun_path) - 1;
     if (name.size() <= room) return name;
     std::uint64_t hash = 0xcbf29ce484222325u;
@@ -220,7 +220,7 @@ class rendezvous {
     return name.substr(0, room - 17) + text;
   }
 
-  static descriptor make_socket() {
+  [[gnu::cold]] static descriptor make_socket() {
     descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
     return out;

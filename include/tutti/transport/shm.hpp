@@ -60,7 +60,7 @@ class shm : public mailbox {
 
   // The file of a group of ranks, to be handed to all of them: inherited, or sent over a socket. 0600, in no directory,
   // and of this size for ever: whoever holds it cannot pull memory away from under the others.
-  static descriptor create(int ranks, int tracks) {
+  [[gnu::cold]] static descriptor create(int ranks, int tracks) {
     descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file || ::fchmod(file.get(), 0600) != 0)
       throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
@@ -144,7 +144,7 @@ class shm : public mailbox {
   };
 
   // Address space for what comm.allocate may hand out at a rank; memory is taken only when it is touched.
-  static std::size_t heap_bytes() {
+  [[gnu::cold]] static std::size_t heap_bytes() {
     if (char const* const text = std::getenv("TUTTI_HEAP")) {
       char* end = nullptr;
       unsigned long long const bytes = std::strtoull(text, &end, 10);
@@ -169,7 +169,7 @@ class shm : public mailbox {
 
   // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
   // the others learn that at once.
-  static mapping introduce(descriptor const& file, int rank, int ranks, int tracks) {
+  [[gnu::cold]] static mapping introduce(descriptor const& file, int rank, int ranks, int tracks) {
     expect_file_for(file, ranks, tracks);
     mapping const front = map(file, segment(nullptr, ranks, 0, 0).bytes());
     rank_page& self = segment(front.base, ranks, 0, 0).rank(rank);
@@ -185,7 +185,7 @@ class shm : public mailbox {
     }
   }
 
-  static void expect_file_for(descriptor const& file, int ranks, int tracks) {
+  [[gnu::cold]] static void expect_file_for(descriptor const& file, int ranks, int tracks) {
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
     if (info.st_uid != ::geteuid())
@@ -196,7 +196,7 @@ class shm : public mailbox {
                    .way_out = "start all ranks with the same number of ranks and the same tutti"});
   }
 
-  static mapping map(descriptor const& file, std::size_t bytes) {
+  [[gnu::cold]] static mapping map(descriptor const& file, std::size_t bytes) {
     void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
     if (base == MAP_FAILED)
       throw_system("cannot map " + std::to_string(bytes) + " bytes of shared memory",
@@ -212,7 +212,7 @@ class shm : public mailbox {
 
   // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
   // (containers), a dead peer is noticed at the deadline only.
-  void meet(deadline until) {
+  [[gnu::cold]] void meet(deadline until) {
     auto const absent = [&] {
       std::string list;
       for (int r = 0; r < ranks(); ++r)
@@ -246,7 +246,7 @@ class shm : public mailbox {
   presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
 
   // As soon as the peer has said who it is.
-  void begin_watch(int r) {
+  [[gnu::cold]] void begin_watch(int r) {
     watch& w = watches_[static_cast<std::size_t>(r)];
     rank_page& peer = memory().rank(r);
     std::uint32_t const process = std::atomic_ref(peer.process).load(std::memory_order_acquire);

@@ -24,7 +24,8 @@ struct thresholds {
   std::size_t few_hops;  // logarithmic hops of whole messages; above it bandwidth decides
 };
 
-// shm on 2 cores of an AMD EPYC 9004 (Zen 4), 2026-11-21, `bench/shm_vs_mpi` with each algorithm pinned.
+// shm on 2 cores of an AMD EPYC 9004 (Zen 4), 2, 4 and 8 ranks, 2026-11-21: `bench_shm_vs_mpi --mode it --algorithm
+// one_shot,two_shot,...` over private and shared arrays.
 inline constexpr thresholds measured{.one_shot = 64 * 1024, .few_hops = 256 * 1024};
 
 // Why an algorithm can't be used for a problem; empty where it can.
@@ -51,7 +52,8 @@ constexpr choice select(problem const& p) {
       return {algorithm_id::two_shot, "large message: least bytes in two hops"};
     case collective::reduce:
       if (small && few) return {algorithm_id::one_shot, "small message: one hop"};
-      if (medium && !few) return {algorithm_id::binomial_tree, "small message, many ranks: logarithmic hops"};
+      if (p.ranks == 2) return {algorithm_id::double_binary_tree, "two ranks: each combines half"};
+      if (medium) return {algorithm_id::binomial_tree, "medium message: logarithmic hops, each rank combines what came"};
       return {algorithm_id::two_shot, "large message: least bytes in two hops"};
     case collective::broadcast:
       if (few) return {algorithm_id::one_shot, "few ranks: the root's memory is read by each once"};

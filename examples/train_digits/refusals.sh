@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Bad files and arguments are refused with a sentence and exit code 2. Called with the program and the folder of data.
+set -u
+program=$1 good=$2/digits.csv.gz
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# refused <text that must be said> <argument...>
+refused() {
+  expected=$1
+  shift
+  said=$("$program" "$@" 2>&1)
+  code=$?
+  case $said in
+    *"$expected"*) [ $code -eq 2 ] && return ;;
+  esac
+  printf 'expected exit code 2 and "%s", got %s and\n%s\n' "$expected" $code "$said"
+  failed=1
+}
+
+gzip -dc "$good" >"$work/plain.csv"
+head -c 20000 "$good" >"$work/cut.csv.gz"
+{ head -c 20000 "$good"; head -c 64 /dev/zero; tail -c +20065 "$good"; } >"$work/hole.csv.gz"
+head -c 10000 "$work/plain.csv" >"$work/cut.csv"
+sed '7s/,/,seven,/;7s/,[^,]*$//' "$work/plain.csv" >"$work/word.csv"
+sed '9s/[^,]*$/12/' "$work/plain.csv" >"$work/label.csv"
+: >"$work/empty.csv"
+
+refused "none.csv: cannot open it: No such file or directory; give a file" --data "$work/none.csv"
+refused "cut.csv.gz:621: the compressed data is damaged, here or above (unexpected end of file)" --data "$work/cut.csv.gz"
+refused "the compressed data is damaged, here or above (incorrect data check)" --data "$work/hole.csv.gz"
+refused "numbers where 65 belong; give a file" --data "$work/cut.csv"
+refused 'word.csv:7: pixel 2 is "seven", not a number from 0 to 16' --data "$work/word.csv"
+refused 'label.csv:9: the label is "12", not a number from 0 to 9' --data "$work/label.csv"
+refused "empty.csv: 0 images, which is too few" --data "$work/empty.csv"
+refused "cannot read it" --data "$work"
+refused "--ranks" --ranks 0
+export TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_JOB=refusals
+refused "--ranks 3, but tutti-run started 2; leave --ranks away" --ranks 3
+exit $failed

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Data-parallel training of a small network on handwritten digits. Every rank has the weights, computes the gradients
+// of its share of each batch, and all_reduce adds them up: the same steps as one process takes with whole batches.
+// args: --ranks 4
+#define EIGEN_DONT_PARALLELIZE  // ranks are the parallelism; threads of their own would fight for the cores
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <tutti/tutti.hpp>
+
+#include "digits.hpp"
+#include "network.hpp"
+
+namespace {
+
+struct settings {
+  int ranks = 4;
+  int epochs = 20;
+  int batch = 32;
+  unsigned seed = 1;
+  float momentum = 0.9f;
+
+  // Small batches are noisy and take smaller steps.
+  float rate() const { return 0.1f * static_cast<float>(std::min(batch, 32)) / 32; }
+};
+
+// What must hold at the end. Two runs add the same numbers up in another order, so they differ by rounding (6e-8 a
+// float addition), which a thousand steps of training carry on.
+constexpr double least_accuracy = 0.95, most_difference = 1e-4;
+
+using communicator = tutti::communicator<tutti::shm>;
+using seconds = std::chrono::duration<double>;
+using std::chrono::steady_clock;
+
+// Calls f and adds the time that it took.
+template <class F>
+void timed(seconds& total, F f) {
+  auto const begin = steady_clock::now();
+  f();
+  total += steady_clock::now() - begin;
+}
+
+struct outcome {
+  Eigen::VectorXf weights;
+  double accuracy = 0;
+  seconds time{};
+};
+
+outcome train(communicator& comm, split const& data, settings const& with, bool talk) {
+  int const ranks = comm.size(), rank = comm.rank();
+  std::size_t const images = data.training.labels.size(), held_out = data.held_out.labels.size();
+  network net;
+  if (comm.is_main()) net.draw_weights(with.seed);
+  tutti::broadcast(comm, std::span(net.weights.data(), network::parameters), 0);
+
+  auto shared = comm.allocate<float>(network::parameters);  // peers read it in place
+  Eigen::Map<Eigen::VectorXf> gradient(shared.data(), network::parameters);
+  Eigen::VectorXf velocity = Eigen::VectorXf::Zero(network::parameters);
+  std::vector<Eigen::Index> order(images);
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(with.seed + 1);  // the same at all ranks, hence the same order
+  double accuracy = 0;
+
+  auto const start = steady_clock::now();
+  if (talk) std::printf("epoch     loss   held-out    images/s   communication\n");
+  for (int epoch = 1; epoch <= with.epochs; ++epoch) {
+    auto const begin = steady_clock::now();
+    seconds talking{};
+    network::score learned;
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t at = 0; at < images; at += static_cast<std::size_t>(with.batch)) {
+      std::size_t const batch = std::min(images - at, static_cast<std::size_t>(with.batch));
+      tutti::extent const mine = tutti::part(batch, ranks, rank);  // shares differ by one image at most; may be empty
+      auto const score = net.learn(data.training, std::span(order).subspan(at + mine.begin, mine.count), gradient);
+      learned.loss += score.loss;
+      // Sums, not means of means, and then one division: the mean over the batch, whatever the shares.
+      timed(talking, [&] { tutti::all_reduce(comm, shared); });
+      velocity = with.momentum * velocity + gradient / static_cast<float>(batch);
+      net.weights -= with.rate() * velocity;
+    }
+    double const rate = static_cast<double>(images) / seconds(steady_clock::now() - begin).count();
+
+    tutti::extent const mine = tutti::part(held_out, ranks, rank);
+    auto const seen =
+        net.evaluate(data.held_out, static_cast<Eigen::Index>(mine.begin), static_cast<Eigen::Index>(mine.count));
+    double const share = talking / (steady_clock::now() - begin);
+    std::array sums{learned.loss, seen.right, share};
+    tutti::all_reduce(comm, sums);
+    accuracy = sums[1] / static_cast<double>(held_out);
+    if (talk) {
+      std::printf("%5d %8.4f %9.2f%% %11.0f %14.0f%%\n", epoch, sums[0] / static_cast<double>(images), 100 * accuracy,
+                  rate, 100 * sums[2] / ranks);
+      std::fflush(stdout);
+    }
+  }
+  return {net.weights, accuracy, steady_clock::now() - start};
+}
+
+// A number that two vectors share only where all their bits are the same, as good as certainly (FNV-1a).
+std::uint64_t hash_of(Eigen::VectorXf const& weights) {
+  std::uint64_t hash = 14695981039346656037u;
+  for (std::byte const b : std::as_bytes(std::span(weights.data(), static_cast<std::size_t>(weights.size()))))
+    hash = (hash ^ static_cast<std::uint64_t>(b)) * 1099511628211u;
+  return hash;
+}
+
+void expect_same_bits(communicator& comm, Eigen::VectorXf const& weights) {
+  std::array<std::uint64_t, 1> const mine{hash_of(weights)};
+  std::array<std::uint64_t, 1> least{}, greatest{};
+  tutti::all_reduce(comm, mine, least, tutti::min{});
+  tutti::all_reduce(comm, mine, greatest, tutti::max{});
+  if (least != greatest) throw std::runtime_error("the ranks hold different weights");
+  if (comm.is_main())
+    std::printf("\nall %d ranks hold the same weights, bit for bit (hash %016llx)\n", comm.size(),
+                static_cast<unsigned long long>(mine[0]));
+}
+
+// Rank 0 trains once more, alone, with whole batches.
+void compare_with_one_process(split const& data, settings const& with, outcome const& together) {
+  communicator alone(std::make_unique<tutti::shm>());
+  outcome const reference = train(alone, data, with, false);
+  double const difference =
+      (reference.weights - together.weights).cwiseAbs().maxCoeff() / reference.weights.cwiseAbs().maxCoeff();
+  std::printf("one process alone: held-out %.2f%% in %.0f ms (together: %.2f%% in %.0f ms)\n", 100 * reference.accuracy,
+              1e3 * reference.time.count(), 100 * together.accuracy, 1e3 * together.time.count());
+  std::printf(
+      "its weights differ by at most %.1e of the greatest weight: the same gradients, added up in another order and\n"
+      "rounded to float on the way (up to %.0e is accepted)\n",
+      difference, most_difference);
+  if (!(difference <= most_difference)) throw std::runtime_error("the weights differ by more than rounding explains");
+}
+
+void program(communicator& comm, split const& data, settings const& with) {
+  if (comm.is_main())
+    std::printf("%zu images to train on, %zu held out (every fifth); %d ranks, %d images a batch, %td weights\n\n",
+                data.training.labels.size(), data.held_out.labels.size(), comm.size(), with.batch, network::parameters);
+  outcome const result = train(comm, data, with, comm.is_main());
+  expect_same_bits(comm, result.weights);
+  if (!comm.is_main()) return;
+  compare_with_one_process(data, with, result);
+  if (result.accuracy < least_accuracy)
+    throw std::runtime_error("held-out accuracy is below 95 %: train for more --epochs, or with another --seed");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  settings with;
+  std::string path = TUTTI_EXAMPLE_DATA "/digits.csv.gz";
+  CLI::App app("Trains a network on handwritten digits, on several ranks.");
+  auto const* const ranks = app.add_option("--ranks", with.ranks, "processes to start, unless a launcher did")
+                                ->check(CLI::Range(1, tutti::max_ranks))
+                                ->capture_default_str();
+  app.add_option("--epochs", with.epochs, "times that each image is seen")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--batch", with.batch, "images a step, of all ranks together")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--seed", with.seed, "of the first weights and the order of images")->capture_default_str();
+  app.add_option("--data", path, "lines of 64 pixels and a label, compressed or not")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+
+  tutti::place const here = tutti::find_place();
+  if (!here.launcher.empty() && ranks->count() > 0 && with.ranks != here.size) {
+    std::fprintf(stderr, "train_digits: --ranks %d, but %s started %d; leave --ranks away under a launcher\n",
+                 with.ranks, here.launcher.c_str(), here.size);
+    return 2;
+  }
+  split const data = read_digits(path);
+  if (here.launcher.empty()) {
+    tutti::run_local(with.ranks, [&](communicator& comm) { program(comm, data, with); });
+  } else {
+    auto comm = tutti::init();
+    program(comm, data, with);
+  }
+} catch (data_error const& e) {
+  std::fprintf(stderr, "train_digits: %s\n", e.what());
+  return 2;
+} catch (std::exception const& e) {
+  std::fprintf(stderr, "train_digits: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Algorithms that a user wrote and the registry does not have: their own schedule runs, and ranks must agree on it.
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+
+// All send to rank 0, which sends the result to all. It combines in the order of ranks rotated by one, 1, 2, ..., 0, which
+// no registered algorithm does: so the result tells which schedule ran.
+struct star {
+  static constexpr std::string_view name = "star";
+};
+// The same under the name of a registered algorithm, whose packets must not be taken for it.
+struct imposter {
+  static constexpr std::string_view name = "one_shot";
+};
+struct crowded {
+  static constexpr std::string_view name = "crowded";
+};
+
+template <>
+struct tutti::schedule<star, collective::all_reduce> : schedule_defaults {
+  static constexpr bool direct = false;
+  static constexpr bool direct_in_place = false;
+
+  constexpr int steps(shape s, position) const { return s.ranks > 1 ? 2 : 0; }
+  constexpr step at(shape s, position me, int i) const {
+    if (me.rank == 0 && i == 0)
+      return {.from = {1, 1, s.ranks}, .own = {space::input}, .keep = {space::output}, .complete = true};
+    if (me.rank == 0) return {.to = others(s, 0), .give = {space::output}};
+    if (i == 0) return {.to = one(0), .give = {space::input}};
+    return {.from = one(0), .keep = {space::output}};
+  }
+};
+template <>
+struct tutti::schedule<star, collective::barrier> : schedule<star, collective::all_reduce> {};
+template <>
+struct tutti::schedule<imposter, collective::all_reduce> : schedule<star, collective::all_reduce> {};
+template <>
+struct tutti::schedule<crowded, collective::all_reduce> : schedule<star, collective::all_reduce> {
+  constexpr int lanes(shape) const { return max_tracks + 1; }
+};
+
+namespace {
+
+// Keeps the left one: the result is the contribution that was combined first. (Not commutative; the schedule's order is
+// the point here.)
+struct first {
+  static constexpr bool commutative = true;
+  int operator()(int a, int) const { return a; }
+};
+
+// What one rank threw; empty where none did.
+template <class F>
+std::string error_of(F f) {
+  try {
+    run_threads(3, f);
+  } catch (error const& e) {
+    return e.what();
+  }
+  return {};
+}
+
+bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an algorithm of the user's runs its own schedule, whatever its name and the message's size") {
+  run_threads(4, [](auto& comm) {
+    for (std::size_t const count : {std::size_t{1}, std::size_t{100}, std::size_t{100'000}}) {
+      auto const check = [&](auto call) {
+        std::vector<int> v(count, comm.rank());
+        call(v);
+        for (int const x : v)
+          if (x != 1) throw std::runtime_error("another schedule ran");
+      };
+      check([&](auto& v) { all_reduce<star>(comm, v, first{}); });
+      check([&](auto& v) { all_reduce<imposter>(comm, v, first{}); });
+    }
+    barrier<star>(comm);
+  });
+}
+
+TEST_CASE("ranks that do not agree on it are told so, with its name") {
+  auto const against = [](auto other) {
+    return error_of([&](auto& comm) {
+      std::vector<int> v(2);
+      if (comm.rank() == 1) other(comm, v);
+      else all_reduce<star>(comm, v);
+    });
+  };
+  for (std::string const &text : {against([](auto& comm, auto& v) { all_reduce<imposter>(comm, v); }),
+                                  against([](auto& comm, auto& v) { all_reduce(comm, v); })}) {
+    INFO(text);
+    CHECK(contains(text, "ranks disagree"));
+    CHECK(contains(text, "calls all_reduce of 2 int with sum (star)"));
+    CHECK(contains(text, "calls all_reduce of 2 int with sum (one_shot"));
+  }
+}
+
+TEST_CASE("what it cannot do is refused in its name") {
+  auto const refused = [](auto call) {
+    return error_of([&](auto& comm) {
+      std::vector<int> v(2);
+      call(comm, v);
+    });
+  };
+  std::string text =
+      refused([](auto& c, auto& v) { all_reduce<imposter>(c, v, sum{}, {.protocol = protocol::packet}); });
+  CHECK_MESSAGE(contains(text, "protocol packet cannot carry this call"), text);
+  text = refused([](auto& c, auto& v) { all_reduce<star>(c, v, sum{}, {.protocol = protocol::direct}); });
+  CHECK_MESSAGE(contains(text, "protocol direct is not safe for star"), text);
+  text = refused([](auto& c, auto& v) { all_reduce<crowded>(c, v); });
+  CHECK_MESSAGE(contains(text, "crowded has more than 4 lanes and phases"), text);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// init: programs that tutti-run starts find their ranks, and say so when they cannot.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "launch/command.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti::testing;
+
+namespace {
+
+// Sanitizers reserve terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+std::string ranks(int n, std::string const& task) { return TUTTI_RUN " -n " + std::to_string(n) + " " TUTTI_RANKS " " + task; }
+std::string with_timeout(int seconds, std::string const& line) { return "env TUTTI_TIMEOUT=" + std::to_string(seconds) + " " + line; }
+
+}  // namespace
+
+TEST_CASE("without a launcher there is one rank") {
+  auto comm = tutti::init();
+  CHECK(comm.size() == 1);
+  CHECK(comm.rank() == 0);
+}
+
+TEST_CASE("ranks of a job find each other") {
+  for (int const n : {1, 2, 5, 16}) {
+    CAPTURE(n);
+    command c(with_timeout(30, ranks(n, "sum")));
+    CHECK(c.wait() == 0);
+    CAPTURE(c.output);
+    for (int r = 0; r < n; ++r) CHECK(c.said("rank " + std::to_string(r) + " of " + std::to_string(n) + ": right\n"));
+  }
+}
+
+TEST_CASE("init may be called again") {
+  command c(with_timeout(30, ranks(3, "twice")));
+  CHECK(c.wait() == 0);
+  CHECK(lines_with(c.output, ": right\n") == 3);
+}
+
+TEST_CASE("two jobs at once do not mix") {
+  command a(with_timeout(30, ranks(3, "sum 1"))), b(with_timeout(30, ranks(3, "sum 1000")));
+  CHECK(a.wait() == 0);
+  CHECK(b.wait() == 0);
+}
+
+TEST_CASE("a rank that does not come is named by all others") {
+  for (int const missing : {0, 2}) {
+    stopwatch time;
+    command c(with_timeout(1, ranks(4, "absent " + std::to_string(missing))));
+    CHECK(c.wait() == 1);
+    CAPTURE(c.output);
+    CHECK(lines_with(c.output, missing == 0 ? "rank 0 did not open the meeting point of this job" : "waited for ranks to join that did not: 2") == 3);
+    CHECK(time.seconds() < 8);
+  }
+}
+
+TEST_CASE("a rank that ends before it comes is told by the launcher, and the job is over") {
+  command c(with_timeout(60, ranks(3, "end-early 1")));
+  stopwatch time;
+  CHECK(c.wait() == 9);
+  CHECK(c.said("tutti-run: rank 1 ended with exit code 9"));
+  CHECK(time.seconds() < 20);
+}
+
+TEST_CASE("a rank that is killed is named by the launcher and by all others") {
+  stopwatch time;
+  command c(with_timeout(60, ranks(4, "killed 2")));
+  CHECK(c.wait() == 128 + 9);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: rank 2 was killed by signal 9"));
+  CHECK(lines_with(c.output, "tutti: rank 2 (process ") == 3);
+  CHECK_FALSE(c.said("ending"));  // they did not need to be
+  CHECK(time.seconds() < 20);
+}
+
+TEST_CASE("a process that a rank forks does not speak for the rank") {
+  command c(with_timeout(10, ranks(3, "forks")));
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+}
+
+TEST_CASE("a rank that gets no address space says why, and the others do not wait for it" * doctest::skip(sanitized)) {
+  stopwatch time;
+  command c(with_timeout(60, TUTTI_RUN " -n 3 sh -c 'if [ $TUTTI_RANK = 1 ]; then ulimit -v 300000; fi; exec " TUTTI_RANKS " sum'"));
+  CHECK(c.wait() == 1);
+  CAPTURE(c.output);
+  CHECK(c.said("cannot map"));
+  CHECK(c.said("set TUTTI_HEAP to fewer bytes, or raise the limit of virtual memory (ulimit -v)"));
+  CHECK(time.seconds() < 10);
+}
+
+TEST_CASE("a limit of file sizes gives an error, not a signal") {
+  command c("sh -c 'ulimit -f 1000; exec " + with_timeout(10, ranks(2, "sum")) + "'");
+  CHECK(c.wait() == 1);
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, "raise the limit of file sizes (ulimit -f)") == 2);
+}

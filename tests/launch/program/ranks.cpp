@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A program that a launcher starts as several ranks; its first argument says what it does.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+namespace {
+
+// Every rank checks the sum of a job's values; jobs that mix would not have it.
+bool sums_up(tutti::communicator<tutti::shm>& comm, int value) {
+  std::vector<int> data(1000, value + comm.rank());
+  tutti::all_reduce(comm, data);
+  int const size = comm.size();
+  for (int const x : data)
+    if (x != size * value + size * (size - 1) / 2) return false;
+  return true;
+}
+
+int run(std::string const& task, int number) {
+  tutti::place const me = tutti::find_place();
+  if (task == "absent" && me.rank == number) {  // a rank that is there and does not come
+    std::this_thread::sleep_for(std::chrono::seconds(4));
+    return 0;
+  }
+  if (task == "end-early" && me.rank == number) return 9;
+  auto comm = tutti::init();
+  if (task == "sum") {
+    if (!sums_up(comm, number)) return 3;
+    std::printf("rank %d of %d: right\n", comm.rank(), comm.size());
+  } else if (task == "twice") {
+    auto again = tutti::init();
+    if (!sums_up(again, 1) || !sums_up(comm, 2)) return 3;
+    std::printf("rank %d of %d: right\n", again.rank(), again.size());
+  } else if (task == "killed") {
+    for (int i = 0; true; ++i) {
+      if (i == 100 && comm.rank() == number) ::raise(SIGKILL);
+      tutti::barrier(comm);
+    }
+  } else if (task == "forks") {  // a process that a rank forks leaves nothing of the rank
+    if (::fork() == 0) return 0;
+    if (!sums_up(comm, 1)) return 3;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (!sums_up(comm, 1)) return 3;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "sum", argc > 2 ? std::atoi(argv[2]) : 0);
+  } catch (tutti::error const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti-run: what ranks are given, what comes out, and how a job ends.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+
+#include "launch/command.hpp"
+
+using namespace tutti::testing;
+
+namespace {
+
+std::string const run = TUTTI_RUN " ";
+
+}  // namespace
+
+TEST_CASE("ranks are numbered and share a name that is another one in every job") {
+  std::string names[2];
+  for (std::string& name : names) {
+    command c(run + "-n 3 --prefix sh -c 'echo rank $TUTTI_RANK of $TUTTI_SIZE in $TUTTI_JOB'");
+    CHECK(c.wait() == 0);
+    CAPTURE(c.output);
+    std::size_t const at = c.output.find(" in ");
+    REQUIRE(at != c.output.npos);
+    name = c.output.substr(at, 4 + 32);
+    for (std::string const r : {"[0] rank 0", "[1] rank 1", "[2] rank 2"}) CHECK(c.said(r + " of 3" + name + "\n"));
+  }
+  CHECK(names[0] != names[1]);
+}
+
+TEST_CASE("a wrong command line is refused, with a sentence") {
+  struct { char const* arguments; int code; char const* sentence; } const cases[] = {
+      {"-n 0 true", 2, "-n: Value 0 not in range"},
+      {"-n -3 true", 2, "-n"},
+      {"-n four true", 2, "-n: Value four not in range"},
+      {"true", 2, "-n is required"},
+      {"-n 2", 2, "A program to start is required"},
+      {"-n 2 --timeout 0 true", 2, "--timeout"},
+      {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
+      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
+      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
+  for (auto const& one : cases) {
+    command c(run + one.arguments);
+    CAPTURE(one.arguments);
+    CHECK(c.wait() == one.code);
+    CAPTURE(c.output);
+    CHECK(c.said(one.sentence));
+  }
+}
+
+TEST_CASE("options of the program are the program's") {
+  command c(run + "-n 1 printf '%s ' -n 5 --prefix --timeout");
+  CHECK(c.wait() == 0);
+  CHECK(c.output == "-n 5 --prefix --timeout ");
+}
+
+TEST_CASE("lines with their rank are whole, and the end of the last one is not lost") {
+  command c(run + "-n 3 --prefix sh -c 'i=0; while [ $i -lt 200 ]; do printf abc; echo def; i=$((i+1)); done; printf rest'");
+  CHECK(c.wait() == 0);
+  for (std::string const r : {"[0] ", "[1] ", "[2] "}) {
+    CHECK(lines_with(c.output, r + "abcdef\n") == 200);
+    CHECK(lines_with(c.output, r + "rest\n") == 1);
+  }
+  CHECK(c.output.size() == 3 * (200 * 11 + 9));
+}
+
+TEST_CASE("errors have the prefix too, and go where errors go") {
+  command c("sh -c '" + run + "-n 2 --prefix sh -c \"echo wrong >&2\" 2>/dev/null'");
+  CHECK(c.wait() == 0);
+  CHECK(c.output.empty());
+  command d(run + "-n 2 --prefix sh -c 'echo wrong >&2'");
+  CHECK(d.wait() == 0);
+  CHECK(d.said("[0] wrong\n"));
+  CHECK(d.said("[1] wrong\n"));
+}
+
+TEST_CASE("rank 0 reads the input, the others nothing") {
+  command c("sh -c 'echo input | " + run + "-n 3 --prefix cat'");
+  CHECK(c.wait() == 0);
+  CHECK(c.output == "[0] input\n");
+}
+
+TEST_CASE("the first failure is told and gives the exit code") {
+  command c(run + "-n 3 sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 7; else sleep 0.3; exit 9; fi'");
+  CHECK(c.wait() == 7);
+  CHECK(c.output == "tutti-run: rank 1 ended with exit code 7\n");
+}
+
+TEST_CASE("a rank that is killed is named, and the others are ended after a while") {
+  stopwatch time;
+  command c(run + "-n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -9 $$; else sleep 60; fi'");
+  CHECK(c.wait() == 128 + SIGKILL);
+  CHECK(time.seconds() < 20);
+  CHECK(c.said("tutti-run: rank 2 was killed by signal 9 (Killed)\n"));
+  CHECK(c.said("ending the ranks that still run: 0, 1\n"));
+}
+
+TEST_CASE("the others have time to say what they have to say") {
+  command c(run + "-n 2 sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 5; else sleep 1; echo the rank before me is gone; exit 6; fi'");
+  CHECK(c.wait() == 5);
+  CHECK(c.said("the rank before me is gone\n"));
+  CHECK_FALSE(c.said("ending"));
+}
+
+TEST_CASE("ranks that do not listen to SIGTERM are killed") {
+  stopwatch time;
+  command c(run + "-n 2 --timeout 0.2 sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'");
+  CHECK(c.wait() == 124);
+  CHECK(time.seconds() > 5);
+  CHECK(time.seconds() < 30);
+  CHECK(c.said("the job did not end within 0.2 s\n"));
+  CHECK(c.said("killing the ranks that still run: 0, 1\n"));
+}
+
+TEST_CASE("signals reach every rank") {
+  for (int const number : {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGTERM}) {
+    CAPTURE(number);
+    command c(run + "-n 2 --prefix sh -c 'trap \"echo heard; exit 0\" USR1 USR2 HUP INT TERM; echo ready; while :; do sleep 0.05; done'");
+    c.read_until("[0] ready");
+    c.read_until("[1] ready");
+    c.signal(number);
+    CHECK(c.wait() == 0);
+    CHECK(c.said("[0] heard\n"));
+    CHECK(c.said("[1] heard\n"));
+  }
+  command c(run + "-n 2 --prefix sh -c 'echo ready; exec sleep 60'");
+  c.read_until("[0] ready");
+  c.read_until("[1] ready");
+  c.signal(SIGTERM);
+  CHECK(c.wait() == 128 + SIGTERM);
+}
+
+TEST_CASE("nothing is left behind") {
+  // The sleepers hold the pipe that the command reads, so wait() returns when the last of them is gone.
+  SUBCASE("by a job that ends") {
+    stopwatch time;
+    command c(run + "-n 2 sh -c 'setsid sleep 61 & sleep 61 & exit 0'");
+    CHECK(c.wait() == 0);
+    CHECK(time.seconds() < 20);
+  }
+  SUBCASE("by a launcher that is killed") {
+    stopwatch time;
+    command c(run + "-n 2 sh -c 'echo ready; exec sleep 61'");
+    c.read_until("ready\nready\n");
+    c.signal(SIGKILL);
+    CHECK(c.wait() == 128 + SIGKILL);
+    CHECK(time.seconds() < 20);
+  }
+}
