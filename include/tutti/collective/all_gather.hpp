@@ -42,7 +42,7 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()), from == own ? to : nullptr, where);
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
 
-  detail::check_algorithm<Algorithm, collective::all_gather, void>();
+  detail::check_algorithm<Algorithm, collective::all_gather, void>(comm, o, where);
   request const r = detail::movement_request<collective::all_gather, Algorithm, T>(o, count);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
   if (call.plan().how == protocol::packet) return detail::gather_packets(comm.group(), call, from, to, bytes);

@@ -20,8 +20,8 @@ void all_to_all(communicator<Transport>& comm, In const& in, Out&& out, options 
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   if (count % ranks != 0)
-    detail::refuse(comm.rank(), "the input of all_to_all has " + std::to_string(count) + " elements, which " + std::to_string(ranks) +
-                   " ranks cannot share equally", "use a multiple of the number of ranks, or all_to_all_v", where);
+    detail::refuse(comm.rank(), join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
+                   "use a multiple of the number of ranks, or all_to_all_v", where);
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   if (comm.size() == 1) return detail::move_alone(from, to, count * sizeof(T));

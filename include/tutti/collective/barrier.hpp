@@ -12,7 +12,7 @@ namespace tutti {
 template <class Algorithm = automatic, transport Transport>
 void barrier(communicator<Transport>& comm, options const& o = {}, std::source_location where = std::source_location::current()) {
   if (comm.size() == 1) return;
-  detail::check_algorithm<Algorithm, collective::barrier, void>();
+  detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   auto& g = comm.group();
   // Schedules pass a token: one byte, combined like a reduction.
   unsigned char token = 0, heard = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tutti/core/text.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/transport/board.hpp"
 
@@ -36,15 +37,16 @@ inline std::uint32_t fingerprint_of(board::words const& words) { return static_c
   if (ragged) out += "_v";
   if (what != collective::barrier) {
     out += " of ";
-    if (!ragged) out += std::to_string(words[1]) + " ";
+    if (!ragged) out += join({words[1], " "});
     out += notices.name(rank, static_cast<std::uint32_t>(words[2]));
-    if (ragged && words[3] >> 32 != 0) out += ", counts #" + std::to_string(words[3] >> 32);
+    if (ragged && words[3] >> 32 != 0) out += join({", counts #", words[3] >> 32});
   }
-  if (op != 0) out += " with " + notices.name(rank, op);
-  if (rooted(what)) out += ", root " + std::to_string(static_cast<std::int32_t>(words[3] & 0xffffffff));
-  out += " (" + (words[5] != 0 ? notices.name(rank, static_cast<std::uint32_t>(words[5])) : std::string(name(algorithm)));
-  if (how != protocol::automatic) out += ", " + std::string(name(how));
-  return out + ")";
+  if (op != 0) out += join({" with ", notices.name(rank, op)});
+  if (rooted(what)) out += join({", root ", static_cast<std::int32_t>(words[3] & 0xffffffff)});
+  auto const own = static_cast<std::uint32_t>(words[5]);
+  out += join({" (", own != 0 ? notices.name(rank, own) : std::string(name(algorithm))});
+  if (how != protocol::automatic) out += join({", ", name(how)});
+  return out += ")";
 }
 
 }  // namespace tutti

@@ -12,6 +12,7 @@
 
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/options.hpp"
+#include "tutti/core/text.hpp"
 
 namespace tutti {
 
@@ -25,22 +26,22 @@ using value_of = std::ranges::range_value_t<R>;
 
 namespace detail {
 
-[[noreturn]] inline void refuse(int rank, std::string const& what, std::string const& way_out, std::source_location where) {
+[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out, std::source_location where) {
   throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
 }
 
 template <class Transport>
-void expect_size(communicator<Transport> const& comm, char const* what, std::size_t size, std::size_t expected, std::source_location where) {
+void expect_size(communicator<Transport> const& comm, text_part const& what, std::size_t size, std::size_t expected, std::source_location where) {
   if (size == expected) return;
-  refuse(comm.rank(), std::string(what) + " has " + std::to_string(size) + " elements where the call needs " + std::to_string(expected),
+  refuse(comm.rank(), join({what.view(), " has ", size, " elements where the call needs ", expected}),
          "give it that size", where);
 }
 
 template <class Transport>
 void expect_root(communicator<Transport> const& comm, int root, std::source_location where) {
   if (root >= 0 && root < comm.size()) return;
-  refuse(comm.rank(), "root " + std::to_string(root) + " is not a rank of a communicator of " + std::to_string(comm.size()),
-         "use a rank from 0 to " + std::to_string(comm.size() - 1), where);
+  refuse(comm.rank(), join({"root ", root, " is not a rank of a communicator of ", comm.size()}),
+         join({"use a rank from 0 to ", comm.size() - 1}), where);
 }
 
 // Input and output are the same memory, begin to end of what this rank has of both, or do not touch.
@@ -51,8 +52,22 @@ inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void co
   refuse(rank, "input and output overlap, but are not in place", "use one buffer, or two that do not touch", where);
 }
 
-template <class Algorithm, collective C, class Op>
-constexpr void check_algorithm() {
+template <class Algorithm, class List>
+inline constexpr bool listed = false;
+template <class Algorithm, class... Algorithms>
+inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<Algorithm, Algorithms> || ...);
+
+// A named algorithm counts like one that was asked for in the options.
+template <class Algorithm>
+constexpr algorithm_id id_of(options const& o) {
+  if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
+  else if constexpr (listed<Algorithm, algorithms>) return find_algorithm(Algorithm::name);
+  else return algorithm_id::automatic;
+}
+
+// Whether the named algorithm may be used: refused at compile time, but for options that name another one as well.
+template <class Algorithm, collective C, class Op, class Transport>
+void check_algorithm(communicator<Transport> const& comm, options const& o, std::source_location where) {
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
     static_assert(serves<Algorithm, C>, "this algorithm does not serve this collective; leave the choice to tutti, or see "
                                         "include/tutti/algorithm/ for who serves what");
@@ -60,6 +75,9 @@ constexpr void check_algorithm() {
       static_assert(!schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
                     "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
                     "mark the operation with tutti::commutative");
+    if (o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
+      refuse(comm.rank(), join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),
+             "name one of them", where);
   }
 }
 
@@ -67,22 +85,22 @@ constexpr void check_algorithm() {
 inline dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule(chosen, r.what);
 }
-inline std::string algorithm_name(request const& r, algorithm_id chosen) {
-  return std::string(r.unlisted != nullptr ? r.unlisted->name : name(chosen));
+inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
+  return r.unlisted != nullptr ? r.unlisted->name : name(chosen);
 }
 
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
 template <class Transport>
-plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
+[[gnu::cold]] plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
   problem const p{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged};
   choice chosen = select(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     if (auto const why = objection(schedule_of(r, r.algorithm), p); !why.empty())
-      refuse(g.rank(), algorithm_name(r, r.algorithm) + " cannot do " + std::string(name(r.what)) + ": " + std::string(why),
-             "leave options::algorithm automatic, or use " + std::string(name(chosen.algorithm)), where);
+      refuse(g.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
+             join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
     shape const s{g.ranks(), r.root, !r.commutative};
     if (r.unlisted != nullptr && r.unlisted->schedule.lanes(s) * r.unlisted->schedule.phases(s) > max_tracks)
-      refuse(g.rank(), algorithm_name(r, r.algorithm) + " has more than " + std::to_string(max_tracks) + " lanes and phases, taken together",
+      refuse(g.rank(), join({algorithm_name(r, r.algorithm), " has more than ", max_tracks, " lanes and phases, taken together"}),
              "give it fewer", where);
     chosen = {r.algorithm, "asked for by the caller"};
   } else if (algorithm_id const wanted = g.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
@@ -95,11 +113,10 @@ plan make_plan(group<Transport>& g, request const& r, std::source_location where
                        r.bytes() <= packet_exchange<Transport>::max_bytes;
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           "packets are for all_reduce, all_gather and barrier by one_shot, up to " +
-               std::to_string(packet_exchange<Transport>::max_bytes) + " bytes",
+           join({"packets are for all_reduce, all_gather and barrier by one_shot, up to ", packet_exchange<Transport>::max_bytes, " bytes"}),
            where);
   if (r.how == protocol::direct && !schedule_of(r, chosen.algorithm).direct)
-    refuse(g.rank(), "protocol direct is not safe for " + algorithm_name(r, chosen.algorithm), "use protocol staged, or another algorithm", where);
+    refuse(g.rank(), join({"protocol direct is not safe for ", algorithm_name(r, chosen.algorithm)}), "use protocol staged, or another algorithm", where);
   protocol const how = r.how != protocol::automatic ? r.how : packets ? protocol::packet : protocol::automatic;
   request agreed = r;
   agreed.algorithm = chosen.algorithm;
@@ -152,19 +169,6 @@ template <class Algorithm, collective C, class F>
 void with_schedule(algorithm_id chosen, F&& f) {
   if constexpr (std::is_same_v<Algorithm, automatic>) f(find_schedule(chosen, C));
   else f(schedule<Algorithm, C>{});
-}
-
-template <class Algorithm, class List>
-inline constexpr bool listed = false;
-template <class Algorithm, class... Algorithms>
-inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<Algorithm, Algorithms> || ...);
-
-// A named algorithm counts like one that was asked for in the options.
-template <class Algorithm>
-constexpr algorithm_id id_of(options const& o) {
-  if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
-  else if constexpr (listed<Algorithm, algorithms>) return find_algorithm(Algorithm::name);
-  else return algorithm_id::automatic;
 }
 
 template <class Algorithm, collective C>

@@ -42,7 +42,7 @@ inline request ragged(request r, std::span<std::size_t const> counts = {}) {
 template <class Algorithm, collective C, class T, class Transport>
 void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> const& memory, options const& o,
           std::source_location where, std::size_t message_bytes = 0) {
-  check_algorithm<Algorithm, C, void>();
+  check_algorithm<Algorithm, C, void>(comm, o, where);
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
   execute<Algorithm, C>(comm.group(), call, r, moving{}, memory, message_bytes);
 }
@@ -58,9 +58,9 @@ template <class Transport>
 layout ragged_layout(communicator<Transport>& comm, int slot, char const* what, std::span<std::size_t const> counts,
                      std::span<std::size_t const> offsets, std::size_t size, std::size_t unit, std::source_location where) {
   auto const ranks = static_cast<std::size_t>(comm.size());
-  std::string const name(what);
-  expect_size(comm, (name + " counts").c_str(), counts.size(), ranks, where);
-  if (!offsets.empty()) expect_size(comm, (name + " offsets").c_str(), offsets.size(), ranks, where);
+  if (counts.size() != ranks) expect_size(comm, join({"the list of ", what, " counts"}), counts.size(), ranks, where);
+  if (!offsets.empty() && offsets.size() != ranks)
+    expect_size(comm, join({"the list of ", what, " offsets"}), offsets.size(), ranks, where);
   auto& n = comm.group().numbers[2 * slot];
   auto& at = comm.group().numbers[2 * slot + 1];
   n.resize(ranks);
@@ -69,8 +69,8 @@ layout ragged_layout(communicator<Transport>& comm, int slot, char const* what, 
   for (std::size_t q = 0; q < ranks; ++q) {
     std::size_t const offset = offsets.empty() ? next : offsets[q];
     if (offset > size || counts[q] > size - offset)
-      refuse(comm.rank(), name + " block " + std::to_string(q) + " ends at element " + std::to_string(offset + counts[q]) +
-             " of a buffer of " + std::to_string(size), "enlarge the buffer, or correct counts and offsets", where);
+      refuse(comm.rank(), join({what, " block ", q, " ends at element ", offset + counts[q], " of a buffer of ", size}),
+             "enlarge the buffer, or correct counts and offsets", where);
     n[q] = counts[q] * unit;
     at[q] = offset * unit;
     next = offset + counts[q];

@@ -27,7 +27,7 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
 
-  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>();
+  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
   layout const blocks = layout::blocks(count, comm.size());
@@ -56,7 +56,7 @@ void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, st
   detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T), in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, blocks.end(), op);
 
-  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>();
+  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r = detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
   detail::execute<Algorithm, collective::reduce_scatter>(
