@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every type with every operation that fits it, by every algorithm, over loopback.
-// labels: threads
+// labels: threads wide
 // timeout: 300
 #include <doctest/doctest.h>
 
