@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // An algorithm that loses rank order is refused for an operation that needs it, with the way out.
-// expect: this algorithm combines contributions out of rank order; use tutti::binomial_tree
+// expect: use tutti::binomial_tree or tutti::one_shot, or mark the operation with tutti::commutative
 #include <vector>
 
 #include "tutti/tutti.hpp"

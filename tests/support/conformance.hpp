@@ -3,12 +3,16 @@
 // launcher brings the message to the test.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/types_and_ops.hpp"
@@ -74,6 +78,15 @@ T folded(int ranks, std::size_t i, Op const& op) {
   return static_cast<T>(all);
 }
 
+// The same for elements [first, first + count), remembered, because many algorithms are held against it.
+template <class T, class Op>
+std::deque<T> const& folded_range(int ranks, std::size_t first, std::size_t count, Op const& op) {
+  thread_local std::map<std::pair<int, std::size_t>, std::deque<T>> known;
+  std::deque<T>& all = known[{ranks, first}];
+  while (all.size() < count) all.push_back(folded<T>(ranks, first + all.size(), op));
+  return all;
+}
+
 template <class Comm>
 class conformance {
  public:
@@ -125,7 +138,12 @@ class conformance {
   static void fill(std::span<T> data, int rank, std::size_t first = 0) {
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = make_value<T>(rank, first + i);
   }
+  template <class T>
+  void compare(collective what, trial const& t, std::span<T const> got, std::deque<T> const& expected) {
+    compare<T>(what, t, got, [next = expected.begin()](std::size_t) mutable { return *next++; });
+  }
   template <class T, class Expected>
+    requires std::invocable<Expected&, std::size_t>
   void compare(collective what, trial const& t, std::span<T const> got, Expected&& expected) {
     for (std::size_t i = 0; i < got.size(); ++i)
       if (!same_bits(got[i], expected(i))) fail(what, t, "wrong element " + std::to_string(i));
@@ -148,7 +166,7 @@ class conformance {
     else if constexpr (C == collective::scan) tutti::scan(comm_, in.span(), target.span(), op, t.options);
     else tutti::exclusive_scan(comm_, in.span(), target.span(), op, t.options);
     bool const gets = C == collective::reduce ? rank() == t.root : up_to > 0;
-    if (gets) compare<T>(C, t, target.span(), [&](std::size_t i) { return folded<T>(up_to, i, op); });
+    if (gets) compare<T>(C, t, target.span(), folded_range<T>(up_to, 0, t.count, op));
     if (!gets || !t.in_place) compare<T>(C, t, in.span(), [&](std::size_t i) { return make_value<T>(rank(), i); });
     expect_untouched(C, t, in, out);
   }
@@ -159,7 +177,7 @@ class conformance {
     fill(in.span(), rank());
     auto const target = t.in_place ? in.span().subspan(self() * t.count, t.count) : out.span();
     tutti::reduce_scatter(comm_, in.span(), target, op, t.options);
-    compare<T>(collective::reduce_scatter, t, target, [&](std::size_t i) { return folded<T>(comm_.size(), self() * t.count + i, op); });
+    compare<T>(collective::reduce_scatter, t, target, folded_range<T>(comm_.size(), self() * t.count, t.count, op));
     expect_untouched(collective::reduce_scatter, t, in, out);
   }
 
@@ -284,7 +302,7 @@ class conformance {
     fill(in.span(), rank());
     auto const target = t.in_place ? in.span().subspan(at[self()], counts[self()]) : out.span();
     tutti::reduce_scatter_v(comm_, in.span(), target, counts, op, t.options);
-    compare<T>(collective::reduce_scatter, t, target, [&](std::size_t i) { return folded<T>(comm_.size(), at[self()] + i, op); });
+    compare<T>(collective::reduce_scatter, t, target, folded_range<T>(comm_.size(), at[self()], counts[self()], op));
     expect_untouched(collective::reduce_scatter, t, in, out);
   }
 

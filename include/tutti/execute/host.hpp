@@ -2,6 +2,7 @@
 // Runs a schedule on the host: cursors that walk through steps and slices, moved by poll().
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,7 @@ class execution {
   execution(Transport& transport, reference_list& references, Schedule schedule, shape s, surfaces<element> const& memory,
             Body body, std::uint32_t tag, bool refers)
       : transport_(transport), references_(references), schedule_(schedule), shape_(s), memory_(memory), body_(body), tag_(tag),
-        refers_(refers), tracks_(schedule.lanes(s) * schedule.phases(s)) {
+        refers_(refers), tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
     references_.clear();
     for (int t = 0; t < tracks_; ++t) {
       cursor& c = cursors_[static_cast<std::size_t>(t)];
