@@ -66,6 +66,10 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::bruck});
   });
+  refused("options::timeout is negative", [](auto& comm) {
+    std::vector<float> v(10);
+    all_reduce(comm, v, sum{}, {.timeout = std::chrono::seconds(-1)});
+  });
   refused("the call names ring by its type and two_shot in its options", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce<ring>(comm, v, sum{}, {.algorithm = algorithm_id::two_shot});

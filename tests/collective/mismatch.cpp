@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <mutex>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,17 +102,40 @@ TEST_CASE("roots that differ are a mismatch") {
 }
 
 TEST_CASE("blocks of a _v form that do not fit are a mismatch") {
-  auto const errors = errors_of(3, [](auto& comm) {
-    std::vector<int> mine(comm.rank() == 2 ? 7 : 5), all(15);
-    std::vector<std::size_t> const counts{5, 5, 5};
-    gather_v(comm, mine, all, counts, {}, 0);
-    barrier(comm);
-  });
-  INFO(std::string(errors[0].what()));
-  CHECK(errors[0].code() == error_code::mismatch);
-  CHECK(errors[0].peer() == 2);
-  CHECK(contains(errors[0], "rank 2 sent 28 bytes where rank 0 expects 20"));
-  for (int const r : {1, 2}) CHECK(errors[static_cast<std::size_t>(r)].code() == error_code::mismatch);
+  auto const check = [](std::size_t sent, std::size_t expected, std::string const& sentence) {
+    auto const errors = errors_of(3, [&](auto& comm) {
+      std::vector<char> mine(comm.rank() == 2 ? sent : 5), all(10 + expected);
+      std::vector<std::size_t> const counts{5, 5, expected};
+      gather_v(comm, mine, all, counts, {}, 0);
+      barrier(comm);
+    });
+    INFO(std::string(errors[0].what()));
+    CHECK(errors[0].peer() == 2);
+    CHECK(contains(errors[0], sentence));
+    for (error const& e : errors) CHECK(e.code() == error_code::mismatch);
+  };
+  SUBCASE("another number") { check(28, 20, "rank 2 sent 28 bytes where rank 0 expects 20"); }
+  SUBCASE("none where some are expected") { check(0, 10, "rank 2 sent 0 bytes where rank 0 expects 10"); }
+  SUBCASE("some where none is expected") { check(10, 0, "rank 2 sent 10 bytes where rank 0 expects 0"); }
+  SUBCASE("another number of slices") { check(20'000, 16'384, "rank 2 sent 16384 bytes and more where rank 0 expects 16384"); }
+}
+
+TEST_CASE("an exception in a call ends it for the others too") {
+  // The heap has no room for the scratch of this reduction.
+  ::setenv("TUTTI_HEAP", "65536", 1);
+  std::string said;
+  try {
+    run_local(2, [](auto& comm) {
+      std::vector<float> v(1 << 20);
+      reduce<two_shot>(comm, v, sum{}, 0, {.timeout = 20s});
+    });
+  } catch (error const& e) {
+    said = e.what();
+  }
+  ::unsetenv("TUTTI_HEAP");
+  INFO(said);
+  CHECK(said.find("bad_alloc") != std::string::npos);
+  CHECK(said.find("rank 1 gave up call #1, reduce of 1048576 float") != std::string::npos);
 }
 
 TEST_CASE("a rank that does not come is named at the deadline, with what it called last") {

@@ -19,10 +19,10 @@ struct pair {
 };
 
 void send(loopback& from, int to, int track, std::vector<int> const& values, std::uint32_t tag) {
-  std::byte* const place = from.claim(to, track, values.size() * sizeof(int));
+  std::byte* const place = from.claim(to, track, values.size() * sizeof(int), alignof(int));
   REQUIRE(place != nullptr);
   std::memcpy(place, values.data(), values.size() * sizeof(int));
-  from.publish(to, track, values.size() * sizeof(int), tag);
+  from.publish(to, track, values.size() * sizeof(int), false, tag);
 }
 
 }  // namespace
@@ -44,6 +44,13 @@ TEST_CASE("messages arrive in order, short ones in the line of the flag") {
   CHECK(reinterpret_cast<int const*>(second.data)[999] == 9);
 }
 
+TEST_CASE("a place is aligned for its elements") {
+  pair p;
+  auto const offset = [](std::byte* place) { return reinterpret_cast<std::uintptr_t>(place) % cache_line; };
+  CHECK(offset(p.a.claim(1, 0, 32, 16)) == 16);
+  CHECK(offset(p.a.claim(1, 0, 32, 32)) == 0);
+}
+
 TEST_CASE("tracks are separate channels") {
   pair p;
   send(p.a, 1, 1, {5}, 7);
@@ -54,14 +61,14 @@ TEST_CASE("tracks are separate channels") {
 TEST_CASE("a full channel has no place until the receiver releases one") {
   pair p;
   for (std::size_t i = 0; i < slots; ++i) send(p.a, 1, 0, {static_cast<int>(i)}, 7);
-  CHECK(p.a.claim(1, 0, 4) == nullptr);
+  CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
   CHECK_FALSE(p.a.consumed(1, 0, 1));
   REQUIRE(p.b.look(0, 0, 7));
   p.b.release(0, 0);
   CHECK(p.a.consumed(1, 0, 1));
   CHECK_FALSE(p.a.consumed(1, 0, 2));
   send(p.a, 1, 0, {99}, 7);
-  CHECK(p.a.claim(1, 0, 4) == nullptr);
+  CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
 }
 
 TEST_CASE("a message of another call is a stranger") {
@@ -74,11 +81,12 @@ TEST_CASE("a reference is read where it lies") {
   pair p;
   std::vector<int> values{1, 2, 3};
   REQUIRE(p.a.reaches(values.data(), 12));
-  REQUIRE(p.a.claim(1, 0, 12) != nullptr);
-  p.a.refer(1, 0, values.data(), 12, 7);
+  REQUIRE(p.a.claim(1, 0, 12, 4) != nullptr);
+  p.a.refer(1, 0, values.data(), 12, true, 7);
   arrival const got = p.b.look(0, 0, 7);
   REQUIRE(got);
   CHECK(got.bytes == 12);
+  CHECK(got.more);
   CHECK(reinterpret_cast<int const*>(got.data) == values.data());
 }
 

@@ -16,11 +16,12 @@
 
 namespace tutti {
 
-// A contiguous array of elements: std::vector, std::array, std::span, shared_array, ...
+// A contiguous array of elements: std::vector, std::array, std::span, shared_array, ... What is written to must outlive the
+// call: an lvalue, or a view such as std::span.
 template <class R>
 concept buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
 template <class R>
-concept mutable_buffer = buffer<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+concept mutable_buffer = buffer<R> && std::ranges::borrowed_range<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 template <class R>
 using value_of = std::ranges::range_value_t<R>;
 
@@ -137,7 +138,15 @@ class running_call {
           if (r.unlisted != nullptr) g.introduce(r.unlisted->id, r.unlisted->name);
           return make_plan(g, r, where);
         })) {
+    if (o.timeout.count() < 0)
+      refuse(g.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where);
     g.begin(r, plan_, where);
+  }
+
+  running_call(running_call const&) = delete;
+  running_call& operator=(running_call const&) = delete;
+  ~running_call() {
+    if (!completed_) group_.give_up();
   }
 
   tutti::plan const& plan() const { return plan_; }
@@ -154,7 +163,8 @@ class running_call {
     });
     if (work.found()) group_.report(work.found(), where_);
     if (!done) group_.report_timeout(timeout_, where_);
-    group_.finish();
+    group_.finish(where_);
+    completed_ = true;
   }
 
  private:
@@ -162,6 +172,7 @@ class running_call {
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
   tutti::plan const& plan_;
+  bool completed_ = false;
 };
 
 // Calls f(schedule) with the schedule that was named at compile time, or the one that was chosen.
@@ -213,7 +224,8 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
     protocol const how = call.plan().how;
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
     execution<Transport, decltype(schedule), Body> work(g.transport(), g.references, schedule, s, memory, body, call.tag(),
-                                                        safe && (how == protocol::automatic || how == protocol::direct));
+                                                        safe && (how == protocol::automatic || how == protocol::direct),
+                                                        r.ragged && r.counts == 0);
     call.complete(work);
   });
 }

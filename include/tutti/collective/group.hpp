@@ -69,6 +69,7 @@ class group {
   explicit group(std::unique_ptr<Transport> transport)
       : transport_(std::move(transport)), scratch(*transport_), copy(*transport_), inbox_(*transport_) {
     if (ranks() > 1) notices_.emplace(transport_->memory(), rank());
+    references.reserve(2 * slots * static_cast<std::size_t>(ranks() * max_tracks));
   }
   group(group const&) = delete;
   group& operator=(group const&) = delete;
@@ -85,13 +86,32 @@ class group {
     notices_->begin(++sequence_, to_words(r, p), Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
   }
-  void finish() noexcept { notices_->finish(sequence_); }
+  // Who has a fault may have changed memory that this rank has just read.
+  void finish(std::source_location where) {
+    if (notices_->faulty()) report_fault(where);
+    notices_->finish(sequence_);
+  }
+  // An exception has ended the call before it was complete: the others must not wait.
+  [[gnu::cold]] void give_up() noexcept {
+    if (notices_->faulty()) return;
+    try {
+      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
+                       join({"rank ", rank(), " gave up ", this_call(), ", because of an exception"})});
+    } catch (...) {
+      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
+    }
+    transport_->ring_all();
+  }
 
   // Marks every message of the running call.
   std::uint32_t tag(plan const& p) const noexcept {
     return p.fingerprint ^ static_cast<std::uint32_t>(sequence_ * 0x9e3779b1u);
   }
-  std::uint64_t next_packet_turn() noexcept { return ++packet_turn_; }
+  // Packets show 32 bits of it, of which 0 means that nothing was shown; the sets go by turns, hence two further.
+  std::uint64_t next_packet_turn() noexcept {
+    ++packet_turn_;
+    return static_cast<std::uint32_t>(packet_turn_) != 0 ? packet_turn_ : packet_turn_ += 2;
+  }
   // A place for each rank's packets, packet_exchange::stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_exchange<Transport>::stride * static_cast<std::size_t>(ranks())); }
 
@@ -141,8 +161,8 @@ class group {
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0) raise_mismatch(s.peer, call, where);
     std::string const what =
         s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
-                     : join({"rank ", s.peer, " sent ", s.bytes, " bytes where rank ", rank(), " expects ", s.expected,
-                             " (of a slice of at most 16 KiB)"});
+                     : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ", rank(),
+                             " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
     raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where);
   }
 

@@ -12,7 +12,11 @@ class deadline {
  public:
   using clock = std::chrono::steady_clock;
 
-  static deadline after(clock::duration time) { return deadline(clock::now() + time); }
+  // A time that is longer than the clock goes is for ever.
+  static deadline after(clock::duration time) {
+    auto const now = clock::now();
+    return deadline(time > clock::time_point::max() - now ? clock::time_point::max() : now + time);
+  }
 
   bool passed() const { return clock::now() >= end_; }
 

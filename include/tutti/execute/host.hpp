@@ -38,12 +38,13 @@ class execution {
 
   // Elements a slice: what fits in a slot.
   static constexpr std::size_t slice = slot_bytes / sizeof(element);
+  static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
   static_assert(slice > 0, "an element must fit into a slot of shared memory (16 KiB); send larger structs in parts");
 
   execution(Transport& transport, reference_list& references, Schedule schedule, shape s, surfaces<element> const& memory,
-            Body body, std::uint32_t tag, bool refers)
+            Body body, std::uint32_t tag, bool refers, bool announces)
       : transport_(transport), references_(references), schedule_(schedule), shape_(s), memory_(memory), body_(body), tag_(tag),
-        refers_(refers), tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
+        refers_(refers), announces_(announces), tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
     references_.clear();
     for (int t = 0; t < tracks_; ++t) {
       cursor& c = cursors_[static_cast<std::size_t>(t)];
@@ -110,8 +111,8 @@ class execution {
 
   std::size_t step_slices(cursor const& c) const noexcept {
     std::size_t const out = region_slices(c.me.lane, c.now.give), in = region_slices(c.me.lane, c.now.keep);
-    bool const sends = !c.now.to.empty() && !c.now.forwards();
-    return sends && out > in ? out : c.now.from.empty() ? (sends ? out : 0) : in;
+    bool const sends = !c.now.to.empty() && !c.now.forwards(), receives = !c.now.from.empty();
+    return std::max({sends ? out : 0, receives ? in : 0, std::size_t{announces_}});
   }
 
   std::size_t region_slices(int lane, region const& r) const noexcept {
@@ -167,17 +168,18 @@ class execution {
   bool send(cursor& c, int track) noexcept {
     region const& give = c.now.give;
     int const peer = c.now.to.at(c.sending, shape_.ranks);
-    extent const range = range_of(c.me.lane, give, c.sending, c.sent);
-    if (peer != c.me.rank && range.count > 0) {
+    auto const [range, more] = part_of(c.me.lane, give, c.sending, c.sent);
+    if (peer != c.me.rank && travels(range, c.sent)) {
       std::size_t const bytes = range.count * sizeof(element);
-      std::byte* const place = transport_.claim(peer, track, bytes);
+      std::byte* const place = transport_.claim(peer, track, bytes, alignof(element));
       if (place == nullptr) return false;
+      if (range.count == 0) transport_.publish(peer, track, 0, false, tag_);
       bool const raw = Body::prepares && give.where == space::input;
-      for_each_piece(c.me.lane, give, share(give, c.sending), range, [&](element const* from, std::size_t offset, std::size_t n) {
-        if (n == range.count && !raw && refers(from, bytes)) return refer(peer, track, from, bytes);
+      for_each_piece(c.me.lane, give, share(give, c.sending), range, [&, range = range, more = more](element const* from, std::size_t offset, std::size_t n) {
+        if (n == range.count && !raw && refers(from, bytes)) return refer(peer, track, from, bytes, more);
         element* to = reinterpret_cast<element*>(place) + offset;
         body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
-        if (offset + n == range.count) transport_.publish(peer, track, bytes, tag_);
+        if (offset + n == range.count) transport_.publish(peer, track, bytes, more, tag_);
       });
     }
     if (++c.sending == c.now.to.count) {
@@ -191,17 +193,17 @@ class execution {
 
   bool receive(cursor& c, int track) noexcept {
     step const& t = c.now;
-    extent const range = range_of(c.me.lane, t.keep, 0, c.received);
-    if (range.count > 0) {
+    auto const [range, more] = part_of(c.me.lane, t.keep, 0, c.received);
+    if (travels(range, c.received)) {
       std::size_t const bytes = range.count * sizeof(element);
       element const* sources[max_ranks];
       int self = -1;
       for (int k = 0; k < t.from.count; ++k) {
         int const peer = t.from.at(k, shape_.ranks);
         if (peer == c.me.rank) self = k;
-        else if (!arrived(peer, track, bytes, sources[k])) return false;
+        else if (!arrived(peer, track, bytes, more, sources[k])) return false;
       }
-      if (!combine_slice(c, track, range, sources, self)) return false;
+      if (range.count > 0 && !combine_slice(c, track, range, more, sources, self)) return false;
       for (int k = 0; k < t.from.count; ++k)
         if (k != self) transport_.release(t.from.at(k, shape_.ranks), track);
     }
@@ -209,7 +211,7 @@ class execution {
     return true;
   }
 
-  bool combine_slice(cursor const& c, int track, extent range, element const* const* arrived, int self) noexcept {
+  bool combine_slice(cursor const& c, int track, extent range, bool more, element const* const* arrived, int self) noexcept {
     step const& t = c.now;
     std::size_t const bytes = range.count * sizeof(element);
     bool const keeps = t.keep.where != space::none;
@@ -227,7 +229,7 @@ class execution {
       for (int k = 0; k < t.to.count; ++k) {
         int const peer = t.to.at(k, shape_.ranks);
         if (peer == c.me.rank) continue;
-        std::byte* const place = transport_.claim(peer, track, bytes);
+        std::byte* const place = transport_.claim(peer, track, bytes, alignof(element));
         if (place == nullptr) return false;
         if (!refer_kept) claimed[outgoing++] = reinterpret_cast<element*>(place);
       }
@@ -259,8 +261,8 @@ class execution {
       for (int k = 0; k < t.to.count; ++k) {
         int const peer = t.to.at(k, shape_.ranks);
         if (peer == c.me.rank) continue;
-        if (refer_kept) refer(peer, track, kept_at, bytes);
-        else transport_.publish(peer, track, bytes, tag_);
+        if (refer_kept) refer(peer, track, kept_at, bytes, more);
+        else transport_.publish(peer, track, bytes, more, tag_);
       }
     return true;
   }
@@ -270,18 +272,18 @@ class execution {
   bool receive_next(cursor& c, int track) noexcept {
     step const& t = c.now;
     int const peer = t.from.at(c.receiving, shape_.ranks);
-    extent const range = range_of(c.me.lane, t.keep, c.receiving, c.received);
-    if (range.count > 0) {
+    auto const [range, more] = part_of(c.me.lane, t.keep, c.receiving, c.received);
+    if (travels(range, c.received)) {
       chunks const chunk = share(t.keep, c.receiving);
       element const* from = nullptr;
       element* kept = nullptr;
       for_each_writable_piece(c.me.lane, t.keep, chunk, range, [&](element* data, std::size_t, std::size_t) { kept = data; });
       if (peer == c.me.rank)
         for_each_piece(c.me.lane, t.own, t.own.what, range, [&](element const* data, std::size_t, std::size_t) { from = data; });
-      else if (!arrived(peer, track, range.count * sizeof(element), from))
+      else if (!arrived(peer, track, range.count * sizeof(element), more, from))
         return false;
       // In place, the own chunk is where it belongs, and peers may be reading it.
-      if (from != kept) {
+      if (range.count > 0 && from != kept) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;
         body_(&from, 1, &kept, 1, range.count, {});
       }
@@ -294,11 +296,11 @@ class execution {
     return true;
   }
 
-  bool arrived(int peer, int track, std::size_t bytes, element const*& data) noexcept {
+  bool arrived(int peer, int track, std::size_t bytes, bool more, element const*& data) noexcept {
     arrival const message = transport_.look(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
-    if (!message || message.bytes != bytes) {
-      surprise_ = {peer, message.state == arrival::stranger, message.bytes, bytes};
+    if (!message || message.bytes != bytes || message.more != more) {
+      surprise_ = {peer, message.state == arrival::stranger, message.bytes, message.more, bytes, more};
       return false;
     }
     data = reinterpret_cast<element const*>(message.data);
@@ -311,8 +313,11 @@ class execution {
     return refers_ && bytes > inline_bytes && transport_.reaches(data, bytes);
   }
 
-  void refer(int peer, int track, element const* data, std::size_t bytes) noexcept {
-    transport_.refer(peer, track, data, bytes, tag_);
+  void refer(int peer, int track, element const* data, std::size_t bytes, bool more) noexcept {
+    transport_.refer(peer, track, data, bytes, more, tag_);
+    // At most a channel's slots are open for each channel, so a list that is full has old ones to forget.
+    if (references_.size() == references_.capacity())
+      std::erase_if(references_, [&](reference const& r) { return transport_.consumed(r.peer, r.track, r.message); });
     references_.push_back({peer, track, transport_.published(peer, track), data, data + bytes / sizeof(element)});
   }
 
@@ -349,10 +354,18 @@ class execution {
     return r.split ? chunks{r.what.at(k, layout_of(r.where).parts())} : r.what;
   }
 
-  // Slice `s` of peer k's message, in elements of it.
-  extent range_of(int lane, region const& r, int k, std::size_t s) const noexcept {
-    return slice_of(layout_of(r.where).count(lane, share(r, k)), slice, s);
+  // Slice `s` of peer k's message, in elements of it, and whether further slices follow.
+  struct message_part {
+    extent range;
+    bool more;
+  };
+  message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
+    std::size_t const count = layout_of(r.where).count(lane, share(r, k));
+    extent const range = slice_of(count, slice, s);
+    return {range, range.end() < count};
   }
+
+  bool travels(extent range, std::size_t s) const noexcept { return range.count > 0 || (announces_ && s == 0); }
 
   // A region that is only passed on has the sizes that all spaces share.
   layout const& layout_of(space where) const noexcept {
@@ -379,6 +392,7 @@ class execution {
   Body body_;
   std::uint32_t tag_;
   bool refers_;
+  bool announces_;  // a message without elements is sent too: the receiver may expect some
   int tracks_;
   std::array<cursor, max_tracks> cursors_{};
   surprise surprise_{};

@@ -36,6 +36,7 @@ class layout {
   layout only(int chunk) const {
     layout out = *this;
     out.origin_ = at(0, chunk).begin;
+    out.only_ = chunk;
     return out;
   }
 
@@ -60,6 +61,7 @@ class layout {
   // How far the message reaches.
   std::size_t end() const {
     if (kind_ == kinds::whole) return count_;
+    if (only_ >= 0) return at(0, only_).end();
     std::size_t last = 0;
     for (int c = 0; c < chunks_; ++c) {
       extent const e = at(0, c);
@@ -75,6 +77,7 @@ class layout {
   std::size_t count_ = 0;
   std::size_t grain_ = 1;
   std::size_t origin_ = 0;
+  int only_ = -1;
   std::size_t const* counts_ = nullptr;
   std::size_t const* offsets_ = nullptr;
 };

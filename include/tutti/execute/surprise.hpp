@@ -11,7 +11,9 @@ struct surprise {
   int peer = -1;
   bool other_call = false;  // it belongs to another call; otherwise it has another length:
   std::size_t bytes = 0;
+  bool more = false;  // and further slices follow
   std::size_t expected = 0;
+  bool expected_more = false;
 
   explicit operator bool() const { return peer >= 0; }
 };

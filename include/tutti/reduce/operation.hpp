@@ -44,6 +44,9 @@ using accumulator_for = typename detail::accumulator<Op, T>::type;
 //   A prepare(A) const                           applied once to each contribution before it is combined
 //   A finish(A, int ranks) const                 applied once to the complete result before it is rounded
 //
+// Ranks are held to the same operation by the name of its type. The lambdas of one function with one signature have one
+// name, so a rank that passes another of them is not noticed; a struct has a name of its own.
+//
 //   struct hypotenuse {
 //     static constexpr bool commutative = true;
 //     double operator()(double a, double b) const { return std::sqrt(a * a + b * b); }

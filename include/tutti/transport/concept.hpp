@@ -15,20 +15,20 @@ namespace tutti {
 // Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in order, and it
 // holds two or more that were not received. Nothing here blocks or throws but allocate.
 template <class T>
-concept transport = requires(T t, T const c, int peer, int track, std::size_t bytes, std::uint32_t tag,
+concept transport = requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
                              std::uint64_t count, void const* data, std::byte* memory) {
   { T::name } -> std::convertible_to<std::string_view>;
   { c.rank() } -> std::same_as<int>;
   { c.ranks() } -> std::same_as<int>;
   { c.waits() } -> std::same_as<patience>;
   // mailbox: staged slices
-  { t.claim(peer, track, bytes) } noexcept -> std::same_as<std::byte*>;
-  { t.publish(peer, track, bytes, tag) } noexcept;
+  { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
+  { t.publish(peer, track, bytes, more, tag) } noexcept;
   { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
   { t.release(peer, track) } noexcept;
   // mapped: direct reads
   { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
-  { t.refer(peer, track, data, bytes, tag) } noexcept;
+  { t.refer(peer, track, data, bytes, more, tag) } noexcept;
   { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
   { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
   { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up

@@ -19,6 +19,7 @@ class heap {
 
   // First fit; null where no free piece is large enough.
   std::byte* allocate(std::size_t bytes) {
+    if (bytes > static_cast<std::size_t>(-1) - page) return nullptr;
     std::size_t const wanted = round_up(bytes);
     for (auto piece = free_.begin(); piece != free_.end(); ++piece) {
       auto const [offset, size] = *piece;

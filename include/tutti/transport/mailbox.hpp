@@ -24,6 +24,7 @@ struct arrival {
   enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
   std::byte const* data = nullptr;
   std::size_t bytes = 0;
+  bool more = false;  // further slices of the same message follow
 
   explicit operator bool() const { return state == message; }
 };
@@ -38,15 +39,18 @@ class mailbox {
   int ranks() const noexcept { return ranks_; }
   patience waits() const noexcept { return waits_; }
 
-  // -- Sending: claim a place, write at most slot_bytes to it, publish. Null while the receiver has not made room.
-  std::byte* claim(int to, int track, std::size_t bytes) noexcept {
+  // -- Sending: claim a place, write to it what was claimed, publish. Null while the receiver has not made room. A place for
+  // elements that need more than the line's alignment is in the slot, which is aligned to a line of cache.
+  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == slots && !refresh(out)) return nullptr;
     slot& next = out.channel->ring[out.published % slots];
-    return bytes <= inline_bytes ? next.line : next.data;
+    bool const in_line = bytes <= inline_bytes && alignment <= alignof(std::max_align_t);
+    out.claimed = in_line ? payload::in_line : payload::in_slot;
+    return in_line ? next.line : next.data;
   }
-  void publish(int to, int track, std::size_t bytes, std::uint32_t tag) noexcept {
-    send(to, track, bytes, bytes <= inline_bytes ? payload::in_line : payload::in_slot, tag);
+  void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    send(to, track, bytes, more, outgoing(to, track).claimed, tag);
   }
 
   // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `reaches` says so, after a claim.
@@ -54,10 +58,10 @@ class mailbox {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
     return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ && address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
-  void refer(int to, int track, void const* data, std::size_t bytes, std::uint32_t tag) noexcept {
+  void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     slot& next = outgoing(to, track).channel->ring[outgoing(to, track).published % slots];
     *reinterpret_cast<std::uint64_t*>(next.line) = reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
-    send(to, track, bytes, payload::reference, tag);
+    send(to, track, bytes, more, payload::reference, tag);
   }
   // How many messages were published to a peer, and whether it is done with the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
@@ -73,14 +77,14 @@ class mailbox {
     slot& head = in.channel->ring[in.taken % slots];
     std::uint64_t const word = head.tag.load(std::memory_order_acquire);
     if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(in.taken + 1)) return {};
-    if (word >> 32 != tag) return {arrival::stranger, nullptr, head.bytes};
+    if (word >> 32 != tag) return {arrival::stranger, nullptr, head.bytes, head.more != 0};
     switch (head.kind) {
-      case payload::in_line: return {arrival::message, head.line, head.bytes};
-      case payload::in_slot: return {arrival::message, head.data, head.bytes};
+      case payload::in_line: return {arrival::message, head.line, head.bytes, head.more != 0};
+      case payload::in_slot: return {arrival::message, head.data, head.bytes, head.more != 0};
       case payload::reference: break;
     }
     auto const offset = *reinterpret_cast<std::uint64_t const*>(head.line);
-    return {arrival::message, reinterpret_cast<std::byte const*>(reach_origin_ + offset), head.bytes};
+    return {arrival::message, reinterpret_cast<std::byte const*>(reach_origin_ + offset), head.bytes, head.more != 0};
   }
   void release(int from, int track) noexcept {
     receiver& in = incoming(from, track);
@@ -144,6 +148,7 @@ class mailbox {
     tutti::channel* channel = nullptr;
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
+    payload claimed = payload::in_slot;
   };
   struct receiver {
     tutti::channel* channel = nullptr;
@@ -157,11 +162,12 @@ class mailbox {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);
     return std::exchange(out.consumed, now) != now;
   }
-  void send(int to, int track, std::size_t bytes, payload kind, std::uint32_t tag) noexcept {
+  void send(int to, int track, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     slot& next = out.channel->ring[out.published % slots];
     next.bytes = static_cast<std::uint32_t>(bytes);
     next.kind = kind;
+    next.more = more;
     ++out.published;
     std::uint64_t const word = std::uint64_t{tag} << 32 | static_cast<std::uint32_t>(out.published);
     next.tag.store(word, std::memory_order_release);

@@ -19,13 +19,14 @@ inline constexpr std::size_t inline_bytes = 48;
 inline constexpr std::size_t slot_bytes = 16 * 1024;
 inline constexpr std::size_t slots = 16;
 
-enum class payload : std::uint32_t { in_slot, in_line, reference };
+enum class payload : std::uint16_t { in_slot, in_line, reference };
 
 struct alignas(cache_line) slot {
   // Low half: number of the message in its channel, from 1. High half: fingerprint of the call that it belongs to.
   std::atomic<std::uint64_t> tag;
   std::uint32_t bytes;
   payload kind;
+  std::uint16_t more;  // further slices of this message follow
   alignas(16) std::byte line[inline_bytes];
   std::byte data[slot_bytes];
 };

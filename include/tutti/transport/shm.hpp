@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +65,7 @@ class shm : public mailbox {
     descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file || ::fchmod(file.get(), 0600) != 0)
       throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
-    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes()).bytes();
+    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes(ranks)).bytes();
     // Where the limit of file sizes is lower, ftruncate ends the process by a signal.
     rlimit limit{};
     bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
@@ -113,7 +114,7 @@ class shm : public mailbox {
   }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept {
     if (ranks() == 1) ::operator delete(memory, std::align_val_t{page});
-    else heap_.deallocate(memory, bytes);
+    else if (is_the_rank()) heap_.deallocate(memory, bytes);
   }
 
   // Whether the process of a peer has ended, orderly or not.
@@ -124,12 +125,16 @@ class shm : public mailbox {
     return ::poll(&ended, 1, 0) > 0;
   }
 
-  // A process that the program has forked has this object too, and is not the rank.
   void leave() noexcept {
-    if (memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid())) mailbox::leave();
+    if (is_the_rank()) mailbox::leave();
   }
 
  private:
+  // A process that the program has forked has this object too: what it destroys must not touch the rank's memory.
+  bool is_the_rank() const noexcept {
+    return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid());
+  }
+
   struct mapping {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
@@ -144,7 +149,7 @@ class shm : public mailbox {
   };
 
   // Address space for what comm.allocate may hand out at a rank; memory is taken only when it is touched.
-  [[gnu::cold]] static std::size_t heap_bytes() {
+  [[gnu::cold]] static std::size_t heap_bytes(int ranks) {
     if (char const* const text = std::getenv("TUTTI_HEAP")) {
       char* end = nullptr;
       unsigned long long const bytes = std::strtoull(text, &end, 10);
@@ -153,7 +158,10 @@ class shm : public mailbox {
                      .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
       return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
     }
-    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    // Every rank maps the heaps of all, in an address space of 2^47 bytes, of which half is enough.
+    std::size_t const machine = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    std::size_t const share = (std::size_t{1} << 46) / static_cast<std::size_t>(ranks) / page * page;
+    return std::min(machine, share);
   }
   // What the creator has chosen, whatever this rank's environment says.
   static std::size_t heap_bytes_of(std::size_t file_bytes, int ranks, int tracks) {
