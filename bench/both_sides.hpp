@@ -15,9 +15,10 @@
 
 namespace bench {
 
-inline constexpr std::array benched{tutti::collective::all_reduce, tutti::collective::broadcast, tutti::collective::reduce,
-                                    tutti::collective::reduce_scatter, tutti::collective::all_gather,
-                                    tutti::collective::all_to_all, tutti::collective::barrier};
+inline constexpr std::array benched{tutti::collective::all_reduce, tutti::collective::broadcast,
+                                    tutti::collective::reduce,     tutti::collective::reduce_scatter,
+                                    tutti::collective::all_gather, tutti::collective::all_to_all,
+                                    tutti::collective::barrier};
 
 // A size is that of the larger array of a rank: the input of reduce_scatter, the output of all_gather.
 struct task {
@@ -36,7 +37,9 @@ struct task {
     return bytes > 0 && bytes % unit == 0;
   }
   // What tutti::explain counts: a block where every rank has one.
-  std::size_t explained() const { return what == tutti::collective::barrier ? 1 : tutti::by_block(what) ? block() : count(); }
+  std::size_t explained() const {
+    return what == tutti::collective::barrier ? 1 : tutti::by_block(what) ? block() : count();
+  }
   // Bytes that a link must carry, by those of the size, if the bandwidth of all links is used (nccl-tests, PERFORMANCE.md).
   double bus_factor() const {
     double const p = ranks;
@@ -54,8 +57,10 @@ inline arrays cut(task const& t, std::span<float> first, std::span<float> second
   std::span<float> const in = first.first(t.count()), out = t.in_place ? in : second.first(t.count());
   switch (t.what) {
     case tutti::collective::broadcast: return {in, in};
-    case tutti::collective::all_gather: return {t.in_place ? out.subspan(t.mine(), t.block()) : in.first(t.block()), out};
-    case tutti::collective::reduce_scatter: return {in, t.in_place ? in.subspan(t.mine(), t.block()) : out.first(t.block())};
+    case tutti::collective::all_gather:
+      return {t.in_place ? out.subspan(t.mine(), t.block()) : in.first(t.block()), out};
+    case tutti::collective::reduce_scatter:
+      return {in, t.in_place ? in.subspan(t.mine(), t.block()) : out.first(t.block())};
     default: return {in, out};
   }
 }
@@ -79,7 +84,9 @@ inline void call_mpi(MPI_Comm comm, task const& t, arrays const& a) {
   switch (t.what) {
     case tutti::collective::all_reduce: MPI_Allreduce(in, out, n, MPI_FLOAT, MPI_SUM, comm); return;
     case tutti::collective::broadcast: MPI_Bcast(out, n, MPI_FLOAT, 0, comm); return;
-    case tutti::collective::reduce: MPI_Reduce(t.rank == 0 ? in : a.in.data(), out, n, MPI_FLOAT, MPI_SUM, 0, comm); return;
+    case tutti::collective::reduce:
+      MPI_Reduce(t.rank == 0 ? in : a.in.data(), out, n, MPI_FLOAT, MPI_SUM, 0, comm);
+      return;
     case tutti::collective::reduce_scatter:
       // In place, MPI leaves the result at the begin of the array.
       MPI_Reduce_scatter_block(in, t.in_place ? a.in.data() : out, block, MPI_FLOAT, MPI_SUM, comm);
@@ -102,8 +109,7 @@ inline void rewrite(task const& t, arrays const& a, float value) {
 
 inline void write_pattern(task const& t, arrays const& a) {
   std::fill(a.out.begin(), a.out.end(), -1.0f);
-  for (std::size_t i = 0; i < a.in.size(); ++i)
-    a.in[i] = static_cast<float>(t.rank + 1) * pattern(i);
+  for (std::size_t i = 0; i < a.in.size(); ++i) a.in[i] = static_cast<float>(t.rank + 1) * pattern(i);
 }
 
 // Whether the collective has turned the patterns of all ranks into its result.

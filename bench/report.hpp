@@ -15,8 +15,8 @@ namespace bench {
 
 // One of ours beside the peer.
 struct entry {
-  std::string name;        // which memory, and which algorithm if it was asked for
-  std::string algorithm;   // what ran
+  std::string name;       // which memory, and which algorithm if it was asked for
+  std::string algorithm;  // what ran
   double us = 0;
   double ratio = 0, ratio_min = 0, ratio_max = 0;  // the peer's time over ours: median and extremes of the repeats
   double algbw = 0, busbw = 0;                     // GB/s, as nccl-tests defines them
@@ -60,7 +60,9 @@ class printer {
   }
 
  private:
-  static std::string time_text(double us) { return us < 10 ? fmt::format("{:.3f}", us) : us < 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us); }
+  static std::string time_text(double us) {
+    return us < 10 ? fmt::format("{:.3f}", us) : us < 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
+  }
 
   std::string last_;
 };

@@ -88,9 +88,9 @@ std::string environment_line(int cores) {
 #else
   char const* const compiler = "g++";
 #endif
-  return fmt::format("{}; {} (family {}, model {}), {} cores; {}; {} {}; load {}", date, first_after("/proc/cpuinfo", "model name"),
-                     first_after("/proc/cpuinfo", "cpu family"), first_after("/proc/cpuinfo", "model\t"), cores, mpi, compiler,
-                     __VERSION__, load());
+  return fmt::format("{}; {} (family {}, model {}), {} cores; {}; {} {}; load {}", date,
+                     first_after("/proc/cpuinfo", "model name"), first_after("/proc/cpuinfo", "cpu family"),
+                     first_after("/proc/cpuinfo", "model\t"), cores, mpi, compiler, __VERSION__, load());
 }
 
 // -- Measuring.
@@ -98,9 +98,13 @@ std::string environment_line(int cores) {
 class course {
  public:
   course(settings const& s, tutti::communicator<tutti::shm>& comm, bool crowded)
-      : settings_(s), comm_(comm), start_(MPI_COMM_WORLD, crowded),
-        first_(s.max / sizeof(float)), second_(s.max / sizeof(float)),
-        shared_first_(comm.allocate<float>(s.max / sizeof(float))), shared_second_(comm.allocate<float>(s.max / sizeof(float))) {}
+      : settings_(s),
+        comm_(comm),
+        start_(MPI_COMM_WORLD, crowded),
+        first_(s.max / sizeof(float)),
+        second_(s.max / sizeof(float)),
+        shared_first_(comm.allocate<float>(s.max / sizeof(float))),
+        shared_second_(comm.allocate<float>(s.max / sizeof(float))) {}
 
   // Nothing where the size does not suit the collective.
   std::optional<row> run(task const& t, std::string const& mode) {
@@ -115,7 +119,14 @@ class course {
     for (int repeat = 0; repeat < settings_.repeats; ++repeat)
       for (std::size_t k = 0; k < all.size(); ++k) us[k].push_back(block(t, mode, all[k], plans[k]));
 
-    row out{std::string(name(t.what)), mode, t.in_place ? "in place" : "out of place", t.ranks, t.bytes, settings_.peer, median(us[0]), {}};
+    row out{std::string(name(t.what)),
+            mode,
+            t.in_place ? "in place" : "out of place",
+            t.ranks,
+            t.bytes,
+            settings_.peer,
+            median(us[0]),
+            {}};
     for (std::size_t k = 1; k < all.size(); ++k) {
       std::vector<double> ratios(us[k].size());
       std::transform(us[0].begin(), us[0].end(), us[k].begin(), ratios.begin(), std::divides<>());
@@ -136,7 +147,8 @@ class course {
   std::vector<contender> contenders(task const& t) {
     arrays const own = cut(t, first_, second_), shared = cut(t, shared_first_, shared_second_);
     bool const at_begin = t.what == tutti::collective::reduce_scatter && t.in_place;
-    std::vector<contender> out{{"MPI", "", own, at_begin ? own.in.first(t.block()) : own.out, [=] { call_mpi(MPI_COMM_WORLD, t, own); }}};
+    std::vector<contender> out{
+        {"MPI", "", own, at_begin ? own.in.first(t.block()) : own.out, [=] { call_mpi(MPI_COMM_WORLD, t, own); }}};
     auto const add = [&](std::string const& label, tutti::options const& o) {
       std::string const runs(name(tutti::explain<float>(comm_, t.what, t.explained(), o).algorithm));
       for (std::string const& b : settings_.buffers) {
@@ -157,7 +169,8 @@ class course {
     MPI_Barrier(MPI_COMM_WORLD);
     c.call();
     if (right(t, c.result)) return;
-    fmt::print(stderr, "rank {}: {} of {} bytes by {} ({}) gave a wrong result\n", t.rank, name(t.what), t.bytes, c.name, c.algorithm);
+    fmt::print(stderr, "rank {}: {} of {} bytes by {} ({}) gave a wrong result\n", t.rank, name(t.what), t.bytes,
+               c.name, c.algorithm);
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
@@ -197,8 +210,10 @@ void measure(settings const& s) {
   course on(s, comm, comm.size() > cores);
   std::ofstream json;
   if (comm.is_main()) {
-    fmt::print("# {}\n# {} ranks; float sum; time of the last rank from a common start, median; ratio: the peer's time over ours\n",
-               environment_line(cores), comm.size());
+    fmt::print(
+        "# {}\n# {} ranks; float sum; time of the last rank from a common start, median; ratio: the peer's time over "
+        "ours\n",
+        environment_line(cores), comm.size());
     if (!s.json.empty()) json.open(s.json);
   }
   printer print;
@@ -208,7 +223,8 @@ void measure(settings const& s) {
     bool const sized = what != tutti::collective::barrier;
     for (std::string const& mode : s.modes)
       for (std::size_t bytes = sized ? s.min : 0; bytes <= s.max; bytes *= s.factor) {
-        task const t{what, bytes, comm.size(), comm.rank(), s.in_place && sized && what != tutti::collective::broadcast};
+        task const t{what, bytes, comm.size(), comm.rank(),
+                     s.in_place && sized && what != tutti::collective::broadcast};
         auto const r = on.run(t, mode);
         if (r && comm.is_main()) {
           print(*r);
@@ -229,22 +245,38 @@ int main(int argc, char** argv) {
   std::vector<std::string> const algorithms(tutti::algorithms::names.begin(), tutti::algorithms::names.end());
 
   CLI::App app{"Times tutti's collectives over shared memory beside MPI's. Start it by mpirun."};
-  app.add_option("-c,--collective", s.collectives, "which ones")->delimiter(',')->check(CLI::IsMember(collectives))->capture_default_str();
-  app.add_option("--min", s.min, "smallest size, such as 8 or 32KiB")->transform(CLI::AsSizeValue(false))->capture_default_str();
+  app.add_option("-c,--collective", s.collectives, "which ones")
+      ->delimiter(',')
+      ->check(CLI::IsMember(collectives))
+      ->capture_default_str();
+  app.add_option("--min", s.min, "smallest size, such as 8 or 32KiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--max", s.max, "largest size")->transform(CLI::AsSizeValue(false))->capture_default_str();
   app.add_option("--factor", s.factor, "from one size to the next")->check(CLI::Range(2, 1024))->capture_default_str();
-  app.add_option("--repeats", s.repeats, "blocks of each contender, by turns")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--repeats", s.repeats, "blocks of each contender, by turns")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--block-ms", s.block_ms, "time of a block")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("-m,--mode", s.modes, "it: owners rewrite their inputs before every call; b2b: back to back")
-      ->delimiter(',')->check(CLI::IsMember({"it", "b2b"}))->capture_default_str();
+      ->delimiter(',')
+      ->check(CLI::IsMember({"it", "b2b"}))
+      ->capture_default_str();
   app.add_flag("--in-place", s.in_place, "input and output are the same memory");
   app.add_option("--buffers", s.buffers, "tutti's arrays: private, or shared ones from comm.allocate")
-      ->delimiter(',')->check(CLI::IsMember({"private", "shared"}))->capture_default_str();
-  app.add_option("-a,--algorithm", s.algorithms, "pins tutti's algorithm; several compete")->delimiter(',')->check(CLI::IsMember(algorithms));
+      ->delimiter(',')
+      ->check(CLI::IsMember({"private", "shared"}))
+      ->capture_default_str();
+  app.add_option("-a,--algorithm", s.algorithms, "pins tutti's algorithm; several compete")
+      ->delimiter(',')
+      ->check(CLI::IsMember(algorithms));
   std::map<std::string, tutti::protocol> protocols;
-  for (auto const p : {tutti::protocol::automatic, tutti::protocol::packet, tutti::protocol::staged, tutti::protocol::direct})
+  for (auto const p :
+       {tutti::protocol::automatic, tutti::protocol::packet, tutti::protocol::staged, tutti::protocol::direct})
     protocols.emplace(name(p), p);
-  app.add_option("--protocol", s.protocol, "pins tutti's protocol")->transform(CLI::CheckedTransformer(protocols))->capture_default_str();
+  app.add_option("--protocol", s.protocol, "pins tutti's protocol")
+      ->transform(CLI::CheckedTransformer(protocols))
+      ->capture_default_str();
   app.add_option("--peer", s.peer, "what to call the peer's setting")->capture_default_str();
   app.add_option("--json", s.json, "writes a line for each row to this file");
   app.add_option("--merge", s.merge, "only prints the rows of these files, against the strongest peer at each size");

@@ -140,7 +140,8 @@ class job {
   int run() {
     std::string const name = random_name();
     if (options_.seconds > 0)
-      next_ = clock_type::now() + std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
+      next_ = clock_type::now() +
+              std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start(r, name); code != 0) {
         kill_all(SIGKILL);
@@ -236,9 +237,9 @@ class job {
   void note_failure(std::size_t r, int status) {
     if (code_ != 0) return;
     code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    std::string const how = WIFSIGNALED(status)
-        ? fmt::format("was killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
-        : fmt::format("ended with exit code {}", WEXITSTATUS(status));
+    std::string const how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                                                              ::strsignal(WTERMSIG(status)))
+                                                : fmt::format("ended with exit code {}", WEXITSTATUS(status));
     say("rank {} {}", r, how);
     stage_ = stage::failed;
     next_ = clock_type::now() + grace;
@@ -294,13 +295,16 @@ class job {
 
 int main(int argc, char** argv) {
   options o;
-  CLI::App app{"Starts a program as the ranks of a job on this machine, and ends with the first exit code that is not 0."};
+  CLI::App app{
+      "Starts a program as the ranks of a job on this machine, and ends with the first exit code that is not 0."};
   app.add_option("-n", o.ranks, "Number of ranks")->required()->check(CLI::Range(1, tutti::max_ranks));
   app.add_flag("--prefix", o.prefix, "Begin each line of output with its rank");
-  app.add_option("--timeout", o.seconds, "Seconds after which the job is ended, with exit code 124")->check(CLI::PositiveNumber);
+  app.add_option("--timeout", o.seconds, "Seconds after which the job is ended, with exit code 124")
+      ->check(CLI::PositiveNumber);
   app.prefix_command();
-  app.footer("The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"
-             "SIGUSR1 and SIGUSR2 are passed on to all ranks. When a rank fails, the others get 3 s to end by themselves.");
+  app.footer(
+      "The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"
+      "SIGUSR1 and SIGUSR2 are passed on to all ranks. When a rank fails, the others get 3 s to end by themselves.");
   try {
     app.parse(argc, argv);
     o.command = app.remaining();

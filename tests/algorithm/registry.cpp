@@ -27,7 +27,9 @@ TEST_CASE("every algorithm is found by its name and serves something") {
 TEST_CASE("every collective has an algorithm that keeps rank order, and one_shot serves all") {
   for (collective const c : every_collective) {
     bool ordered = false;
-    for_each_schedule([&](algorithm_id, collective served, dynamic_schedule const& s) { ordered |= served == c && !s.needs_commutative; });
+    for_each_schedule([&](algorithm_id, collective served, dynamic_schedule const& s) {
+      ordered |= served == c && !s.needs_commutative;
+    });
     CHECK(ordered);
     CHECK(find_schedule(algorithm_id::one_shot, c));
   }

@@ -25,7 +25,8 @@ void refused(std::string const& sentence, F call) {
     }
     std::vector<int> one{1};
     all_reduce(comm, one);
-    if (said.find(sentence) == std::string::npos) throw std::runtime_error("expected \"" + sentence + "\", got \"" + said + "\"");
+    if (said.find(sentence) == std::string::npos)
+      throw std::runtime_error("expected \"" + sentence + "\", got \"" + said + "\"");
     if (one[0] != 3) throw std::runtime_error("the communicator is damaged");
   });
 }
@@ -122,7 +123,8 @@ TEST_CASE("explain says what TUTTI_ALGORITHM changes") {
   run_threads(3, [](auto& comm) {
     auto const taken = explain<float>(comm, collective::all_reduce, 1 << 20);
     auto const unfit = explain<float>(comm, collective::barrier, 1);
-    if (taken.algorithm != algorithm_id::ring || taken.text.find("TUTTI_ALGORITHM") == std::string::npos) throw std::runtime_error(taken.text);
+    if (taken.algorithm != algorithm_id::ring || taken.text.find("TUTTI_ALGORITHM") == std::string::npos)
+      throw std::runtime_error(taken.text);
     if (unfit.algorithm == algorithm_id::ring) throw std::runtime_error(unfit.text);
   });
   ::unsetenv("TUTTI_ALGORITHM");

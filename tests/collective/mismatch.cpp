@@ -66,26 +66,62 @@ TEST_CASE("a mismatch is an error on all ranks that names both ranks and both ca
   };
   std::string const usual = "calls all_reduce of 4 float with sum";
   SUBCASE("count") {
-    check([](auto& comm) { std::vector<float> v(5); all_reduce(comm, v); }, usual, "all_reduce of 5 float with sum");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(5);
+          all_reduce(comm, v);
+        },
+        usual, "all_reduce of 5 float with sum");
   }
   SUBCASE("a count that takes another path") {
-    check([](auto& comm) { std::vector<float> v(100'000); all_reduce(comm, v); }, usual, "all_reduce of 100000 float with sum");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(100'000);
+          all_reduce(comm, v);
+        },
+        usual, "all_reduce of 100000 float with sum");
   }
   SUBCASE("type of the same size") {
-    check([](auto& comm) { std::vector<int> v(4); all_reduce(comm, v); }, usual, "all_reduce of 4 int with sum");
+    check(
+        [](auto& comm) {
+          std::vector<int> v(4);
+          all_reduce(comm, v);
+        },
+        usual, "all_reduce of 4 int with sum");
   }
   SUBCASE("operation") {
-    check([](auto& comm) { std::vector<float> v(4); all_reduce(comm, v, tutti::max{}); }, usual, "all_reduce of 4 float with max");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(4);
+          all_reduce(comm, v, tutti::max{});
+        },
+        usual, "all_reduce of 4 float with max");
   }
   SUBCASE("collective") {
-    check([](auto& comm) { std::vector<float> v(4); broadcast(comm, v, 2); }, usual, "broadcast of 4 float, root 2");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(4);
+          broadcast(comm, v, 2);
+        },
+        usual, "broadcast of 4 float, root 2");
   }
   SUBCASE("collective that waits for nobody") {
     // It finds out in its next call.
-    check([](auto& comm) { std::vector<float> v(4); broadcast(comm, v, 1); barrier(comm); }, usual, "broadcast of 4 float, root 1");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(4);
+          broadcast(comm, v, 1);
+          barrier(comm);
+        },
+        usual, "broadcast of 4 float, root 1");
   }
   SUBCASE("algorithm") {
-    check([](auto& comm) { std::vector<float> v(4); all_reduce<ring>(comm, v); }, usual, "all_reduce of 4 float with sum (ring");
+    check(
+        [](auto& comm) {
+          std::vector<float> v(4);
+          all_reduce<ring>(comm, v);
+        },
+        usual, "all_reduce of 4 float with sum (ring");
   }
 }
 
@@ -117,7 +153,9 @@ TEST_CASE("blocks of a _v form that do not fit are a mismatch") {
   SUBCASE("another number") { check(28, 20, "rank 2 sent 28 bytes where rank 0 expects 20"); }
   SUBCASE("none where some are expected") { check(0, 10, "rank 2 sent 0 bytes where rank 0 expects 10"); }
   SUBCASE("some where none is expected") { check(10, 0, "rank 2 sent 10 bytes where rank 0 expects 0"); }
-  SUBCASE("another number of slices") { check(20'000, 16'384, "rank 2 sent 16384 bytes and more where rank 0 expects 16384"); }
+  SUBCASE("another number of slices") {
+    check(20'000, 16'384, "rank 2 sent 16384 bytes and more where rank 0 expects 16384");
+  }
 }
 
 TEST_CASE("an exception in a call ends it for the others too") {

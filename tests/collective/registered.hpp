@@ -46,7 +46,10 @@ void check_everything_registered(Comm& comm) {
         for (protocol const how : {protocol::packet, protocol::staged, protocol::direct})
           for (bool const in_place : {false, true}) {
             if (comm.size() > 1 && !possible(s, c, id, how, count * sizeof(affine))) continue;
-            trial const t{.options = {.algorithm = id, .protocol = how}, .count = count, .root = root, .in_place = in_place,
+            trial const t{.options = {.algorithm = id, .protocol = how},
+                          .count = count,
+                          .root = root,
+                          .in_place = in_place,
                           .shared = ++trials % 2 == 0};
             if (s.needs_commutative) check.template check<float>(c, t, sum{});
             else check.template check<affine>(c, t, compose{});
@@ -66,8 +69,13 @@ void check_large_messages(Comm& comm) {
     std::size_t const count = large_count / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
     for (protocol const how : {protocol::staged, protocol::direct})
       if (c != collective::barrier && (comm.size() == 1 || possible(s, c, id, how, count)))
-        check.template check<std::uint32_t>(c, {.options = {.algorithm = id, .protocol = how}, .count = count, .root = comm.size() / 2,
-                                                .in_place = how == protocol::staged, .shared = how == protocol::direct}, sum{});
+        check.template check<std::uint32_t>(c,
+                                            {.options = {.algorithm = id, .protocol = how},
+                                             .count = count,
+                                             .root = comm.size() / 2,
+                                             .in_place = how == protocol::staged,
+                                             .shared = how == protocol::direct},
+                                            sum{});
   });
 }
 

@@ -49,7 +49,8 @@ void check_bits(Comm& comm, Op const& op) {
         all_reduce(comm, in, out, op, {.algorithm = id, .protocol = how});
         std::uint64_t const hash = hash_of(out.data(), count * sizeof(T));
         if (repeat == 0) first = hash;
-        if (hash != first) throw std::runtime_error(std::string(name(id)) + " gave other bits in repeat " + std::to_string(repeat));
+        if (hash != first)
+          throw std::runtime_error(std::string(name(id)) + " gave other bits in repeat " + std::to_string(repeat));
       }
       std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
       all_gather(comm, std::span(&first, 1), all);
@@ -79,7 +80,8 @@ TEST_CASE("packets give the bits of the schedule that they implement") {
     premultiplied_sum const op{0.7f};
     all_reduce(comm, in, packets, op, {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet});
     all_reduce(comm, in, slices, op, {.algorithm = algorithm_id::one_shot, .protocol = protocol::staged});
-    if (std::memcmp(packets.data(), slices.data(), 900 * sizeof(bfloat16)) != 0) throw std::runtime_error("they differ");
+    if (std::memcmp(packets.data(), slices.data(), 900 * sizeof(bfloat16)) != 0)
+      throw std::runtime_error("they differ");
   }));
 }
 

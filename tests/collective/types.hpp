@@ -14,7 +14,8 @@ void check_types_and_operations(Comm& comm) {
       for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
         if (c != collective::all_reduce || (s.needs_commutative && !is_commutative<Op>)) return;
         for (std::size_t const count : {1u, 37u, 1500u})
-          check.template check_all_reduce<T>({.options = {.algorithm = id}, .count = count, .in_place = count == 37}, op);
+          check.template check_all_reduce<T>({.options = {.algorithm = id}, .count = count, .in_place = count == 37},
+                                             op);
       });
     });
   });

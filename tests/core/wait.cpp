@@ -23,7 +23,8 @@ TEST_CASE("work that is done is not waited for") {
 
 TEST_CASE("work that moves is polled until it is done") {
   int polls = 0;
-  CHECK(wait_until_done([&] { return ++polls < 1000 ? progress::moved : progress::done; }, brief, far, [] { return false; }));
+  CHECK(wait_until_done([&] { return ++polls < 1000 ? progress::moved : progress::done; }, brief, far,
+                        [] { return false; }));
   CHECK(polls == 1000);
 }
 

@@ -19,8 +19,12 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-std::string ranks(int n, std::string const& task) { return TUTTI_RUN " -n " + std::to_string(n) + " " TUTTI_RANKS " " + task; }
-std::string with_timeout(int seconds, std::string const& line) { return "env TUTTI_TIMEOUT=" + std::to_string(seconds) + " " + line; }
+std::string ranks(int n, std::string const& task) {
+  return TUTTI_RUN " -n " + std::to_string(n) + " " TUTTI_RANKS " " + task;
+}
+std::string with_timeout(int seconds, std::string const& line) {
+  return "env TUTTI_TIMEOUT=" + std::to_string(seconds) + " " + line;
+}
 
 }  // namespace
 
@@ -58,7 +62,8 @@ TEST_CASE("a rank that does not come is named by all others") {
     command c(with_timeout(1, ranks(4, "absent " + std::to_string(missing))));
     CHECK(c.wait() == 1);
     CAPTURE(c.output);
-    CHECK(lines_with(c.output, missing == 0 ? "rank 0 did not open the meeting point of this job" : "waited for ranks to join that did not: 2") == 3);
+    CHECK(lines_with(c.output, missing == 0 ? "rank 0 did not open the meeting point of this job"
+                                            : "waited for ranks to join that did not: 2") == 3);
     CHECK(time.seconds() < 8);
   }
 }
@@ -90,7 +95,8 @@ TEST_CASE("a process that a rank forks does not speak for the rank") {
 
 TEST_CASE("a rank that gets no address space says why, and the others do not wait for it" * doctest::skip(sanitized)) {
   stopwatch time;
-  command c(with_timeout(60, TUTTI_RUN " -n 3 sh -c 'if [ $TUTTI_RANK = 1 ]; then ulimit -v 300000; fi; exec " TUTTI_RANKS " sum'"));
+  command c(with_timeout(
+      60, TUTTI_RUN " -n 3 sh -c 'if [ $TUTTI_RANK = 1 ]; then ulimit -v 300000; fi; exec " TUTTI_RANKS " sum'"));
   CHECK(c.wait() == 1);
   CAPTURE(c.output);
   CHECK(c.said("cannot map"));

@@ -41,7 +41,9 @@ std::int64_t now() { return deadline::clock::now().time_since_epoch().count(); }
 
 class sights {
  public:
-  sights() : of_(static_cast<sight*>(::mmap(nullptr, sizeof(sight) * ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+  sights()
+      : of_(static_cast<sight*>(
+            ::mmap(nullptr, sizeof(sight) * ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
     REQUIRE(of_ != MAP_FAILED);
   }
   sights(sights const&) = delete;
@@ -95,7 +97,8 @@ std::vector<double> survive(sights const& seen, int victim, F&& rank) {
     CHECK(seen[r].saw);
     CHECK(seen[r].code == error_code::rank_lost);
     CHECK(seen[r].peer == victim);
-    seconds.push_back(std::chrono::duration<double>(deadline::clock::duration(seen[r].time - seen[victim].time)).count());
+    seconds.push_back(
+        std::chrono::duration<double>(deadline::clock::duration(seen[r].time - seen[victim].time)).count());
     CHECK(seconds.back() < 5);
   }
   return seconds;
@@ -104,8 +107,8 @@ std::vector<double> survive(sights const& seen, int victim, F&& rank) {
 void print(char const* what, std::vector<double> seconds) {
   std::ranges::sort(seconds);
   auto const at = [&](std::size_t percent) { return 1e3 * seconds[(seconds.size() - 1) * percent / 100]; };
-  std::printf("%s: noticed after %.2f ms (median), %.2f (90 %%), %.2f (99 %%), %.2f (last of %zu)\n", what, at(50), at(90), at(99), at(100),
-              seconds.size());
+  std::printf("%s: noticed after %.2f ms (median), %.2f (90 %%), %.2f (99 %%), %.2f (last of %zu)\n", what, at(50),
+              at(90), at(99), at(100), seconds.size());
 }
 
 struct registered {
@@ -128,7 +131,10 @@ void any_call(Comm& comm, std::vector<registered> const& all, std::mt19937& rand
   std::size_t count = std::size_t{2} << below(20);
   if (by_block(one.what)) count = std::max<std::size_t>(count / ranks, 2);
   trial const t{.options = {.algorithm = one.id, .protocol = below(2) == 0 ? protocol::staged : protocol::automatic},
-                .count = count, .root = below(ranks), .in_place = below(2) == 0, .shared = below(2) == 0};
+                .count = count,
+                .root = below(ranks),
+                .in_place = below(2) == 0,
+                .shared = below(2) == 0};
   conformance<Comm>(comm).template check<float>(one.what, t, sum{});
 }
 
@@ -141,7 +147,8 @@ std::size_t count_children() {
 std::size_t count_entries(char const* folder, std::string const& having) {
   std::size_t out = 0;
   if (DIR* const d = ::opendir(folder)) {
-    while (dirent const* const entry = ::readdir(d)) out += std::string(entry->d_name).find(having) != std::string::npos;
+    while (dirent const* const entry = ::readdir(d))
+      out += std::string(entry->d_name).find(having) != std::string::npos;
     ::closedir(d);
   }
   return out;

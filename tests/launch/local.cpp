@@ -80,13 +80,21 @@ TEST_CASE("the words of an exception come with its rank, before those of the ran
 }
 
 TEST_CASE("an exception of any kind and any length is told") {
-  CHECK(has(failure_of(2, [](auto& comm) { if (comm.rank() == 1) throw 5; }), "rank 1 ended with exit code 1, an exception that is no std::exception"));
-  error const e = failure_of(2, [](auto& comm) { if (comm.rank() == 1) throw std::runtime_error(std::string(1 << 20, 'x')); });
+  CHECK(has(failure_of(2,
+                       [](auto& comm) {
+                         if (comm.rank() == 1) throw 5;
+                       }),
+            "rank 1 ended with exit code 1, an exception that is no std::exception"));
+  error const e = failure_of(2, [](auto& comm) {
+    if (comm.rank() == 1) throw std::runtime_error(std::string(1 << 20, 'x'));
+  });
   CHECK(has(e, "exit code 1, xxxx"));
 }
 
 TEST_CASE("exit codes and signals are told") {
-  error const left = failure_of(3, [](auto& comm) { if (comm.rank() == 1) ::_exit(42); });
+  error const left = failure_of(3, [](auto& comm) {
+    if (comm.rank() == 1) ::_exit(42);
+  });
   CHECK(has(left, "rank 1 ended with exit code 42"));
   CHECK(left.peer() == 1);
   for (int trial = 0; trial < 20; ++trial) {
@@ -136,7 +144,8 @@ TEST_CASE("ranks that never end are killed some time after the first failure") {
 }
 
 TEST_CASE("numbers of ranks that make no sense are refused") {
-  for (int const ranks : {0, -1, max_ranks + 1}) CHECK_THROWS_WITH_AS(run_local(ranks, [](auto&) {}), doctest::Contains("ranks were asked for"), error);
+  for (int const ranks : {0, -1, max_ranks + 1})
+    CHECK_THROWS_WITH_AS(run_local(ranks, [](auto&) {}), doctest::Contains("ranks were asked for"), error);
 }
 
 TEST_CASE("no process is left where not all can be started") {

@@ -44,5 +44,6 @@ TEST_CASE("an exception of one rank ends all, and is the one that is thrown") {
 }
 
 TEST_CASE("numbers of ranks that make no sense are refused") {
-  for (int const ranks : {0, -1, max_ranks + 1}) CHECK_THROWS_WITH_AS(run_threads(ranks, [](auto&) {}), doctest::Contains("ranks were asked for"), error);
+  for (int const ranks : {0, -1, max_ranks + 1})
+    CHECK_THROWS_WITH_AS(run_threads(ranks, [](auto&) {}), doctest::Contains("ranks were asked for"), error);
 }

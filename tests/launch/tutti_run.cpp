@@ -31,16 +31,19 @@ TEST_CASE("ranks are numbered and share a name that is another one in every job"
 }
 
 TEST_CASE("a wrong command line is refused, with a sentence") {
-  struct { char const* arguments; int code; char const* sentence; } const cases[] = {
-      {"-n 0 true", 2, "-n: Value 0 not in range"},
-      {"-n -3 true", 2, "-n"},
-      {"-n four true", 2, "-n: Value four not in range"},
-      {"true", 2, "-n is required"},
-      {"-n 2", 2, "A program to start is required"},
-      {"-n 2 --timeout 0 true", 2, "--timeout"},
-      {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
-      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
-      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
+  struct {
+    char const* arguments;
+    int code;
+    char const* sentence;
+  } const cases[] = {{"-n 0 true", 2, "-n: Value 0 not in range"},
+                     {"-n -3 true", 2, "-n"},
+                     {"-n four true", 2, "-n: Value four not in range"},
+                     {"true", 2, "-n is required"},
+                     {"-n 2", 2, "A program to start is required"},
+                     {"-n 2 --timeout 0 true", 2, "--timeout"},
+                     {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
+                     {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
+                     {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
   for (auto const& one : cases) {
     command c(run + one.arguments);
     CAPTURE(one.arguments);
@@ -57,7 +60,8 @@ TEST_CASE("options of the program are the program's") {
 }
 
 TEST_CASE("lines with their rank are whole, and the end of the last one is not lost") {
-  command c(run + "-n 3 --prefix sh -c 'i=0; while [ $i -lt 200 ]; do printf abc; echo def; i=$((i+1)); done; printf rest'");
+  command c(run +
+            "-n 3 --prefix sh -c 'i=0; while [ $i -lt 200 ]; do printf abc; echo def; i=$((i+1)); done; printf rest'");
   CHECK(c.wait() == 0);
   for (std::string const r : {"[0] ", "[1] ", "[2] "}) {
     CHECK(lines_with(c.output, r + "abcdef\n") == 200);
@@ -98,7 +102,9 @@ TEST_CASE("a rank that is killed is named, and the others are ended after a whil
 }
 
 TEST_CASE("the others have time to say what they have to say") {
-  command c(run + "-n 2 sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 5; else sleep 1; echo the rank before me is gone; exit 6; fi'");
+  command c(
+      run +
+      "-n 2 sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 5; else sleep 1; echo the rank before me is gone; exit 6; fi'");
   CHECK(c.wait() == 5);
   CHECK(c.said("the rank before me is gone\n"));
   CHECK_FALSE(c.said("ending"));
@@ -117,7 +123,9 @@ TEST_CASE("ranks that do not listen to SIGTERM are killed") {
 TEST_CASE("signals reach every rank") {
   for (int const number : {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGTERM}) {
     CAPTURE(number);
-    command c(run + "-n 2 --prefix sh -c 'trap \"echo heard; exit 0\" USR1 USR2 HUP INT TERM; echo ready; while :; do sleep 0.05; done'");
+    command c(run +
+              "-n 2 --prefix sh -c 'trap \"echo heard; exit 0\" USR1 USR2 HUP INT TERM; echo ready; while :; do sleep "
+              "0.05; done'");
     c.read_until("[0] ready");
     c.read_until("[1] ready");
     c.signal(number);

@@ -29,9 +29,10 @@ struct trial {
   bool shared = false;  // buffers from comm.allocate
 
   std::string text(collective what, int rank, int ranks) const {
-    return std::string(name(what)) + " by " + std::string(name(options.algorithm)) + ", " + std::string(name(options.protocol)) +
-           ", count " + std::to_string(count) + ", root " + std::to_string(root) + (in_place ? ", in place" : "") +
-           (shared ? ", shared" : "") + ", rank " + std::to_string(rank) + " of " + std::to_string(ranks);
+    return std::string(name(what)) + " by " + std::string(name(options.algorithm)) + ", " +
+           std::string(name(options.protocol)) + ", count " + std::to_string(count) + ", root " + std::to_string(root) +
+           (in_place ? ", in place" : "") + (shared ? ", shared" : "") + ", rank " + std::to_string(rank) + " of " +
+           std::to_string(ranks);
   }
 };
 
@@ -196,7 +197,8 @@ class conformance {
     auto const mine = t.in_place ? out.span().subspan(self() * t.count, t.count) : in.span();
     fill(mine, rank());
     tutti::all_gather(comm_, mine, out.span(), t.options);
-    compare<T>(collective::all_gather, t, out.span(), [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
+    compare<T>(collective::all_gather, t, out.span(),
+               [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
     expect_untouched(collective::all_gather, t, in, out);
   }
 
@@ -207,7 +209,8 @@ class conformance {
     auto const mine = root && t.in_place ? out.span().subspan(self() * t.count, t.count) : in.span();
     fill(mine, rank());
     tutti::gather(comm_, mine, out.span(), t.root, t.options);
-    compare<T>(collective::gather, t, out.span(), [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
+    compare<T>(collective::gather, t, out.span(),
+               [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
     expect_untouched(collective::gather, t, in, out);
   }
 
@@ -218,7 +221,8 @@ class conformance {
     auto const mine = root && t.in_place ? in.span().subspan(self() * t.count, t.count) : out.span();
     fill(in.span(), rank());
     tutti::scatter(comm_, in.span(), mine, t.root, t.options);
-    compare<T>(collective::scatter, t, mine, [&](std::size_t i) { return make_value<T>(t.root, self() * t.count + i); });
+    compare<T>(collective::scatter, t, mine,
+               [&](std::size_t i) { return make_value<T>(t.root, self() * t.count + i); });
     expect_untouched(collective::scatter, t, in, out);
   }
 
@@ -228,16 +232,16 @@ class conformance {
     auto& target = t.in_place ? in : out;
     fill(in.span(), rank());
     tutti::all_to_all(comm_, in.span(), target.span(), t.options);
-    compare<T>(collective::all_to_all, t, target.span(), [&](std::size_t i) {
-      return make_value<T>(int(i / t.count), self() * t.count + i % t.count);
-    });
+    compare<T>(collective::all_to_all, t, target.span(),
+               [&](std::size_t i) { return make_value<T>(int(i / t.count), self() * t.count + i % t.count); });
     expect_untouched(collective::all_to_all, t, in, out);
   }
 
   // Block q of a _v form, and where blocks begin.
   std::vector<std::size_t> block_counts(trial const& t, int salt = 0) const {
     std::vector<std::size_t> out(ranks());
-    for (std::size_t q = 0; q < ranks(); ++q) out[q] = t.count * ((q + static_cast<std::size_t>(salt)) % 3) + (q * q + static_cast<std::size_t>(salt)) % 5;
+    for (std::size_t q = 0; q < ranks(); ++q)
+      out[q] = t.count * ((q + static_cast<std::size_t>(salt)) % 3) + (q * q + static_cast<std::size_t>(salt)) % 5;
     return out;
   }
   static std::vector<std::size_t> begins(std::vector<std::size_t> const& counts, std::size_t gap) {
@@ -265,7 +269,8 @@ class conformance {
     auto const mine = t.in_place ? out.span().subspan(at[self()], counts[self()]) : in.span();
     fill(mine, rank());
     tutti::all_gather_v(comm_, mine, out.span(), counts, t.in_place ? std::span<std::size_t const>{} : at, t.options);
-    compare_blocks<T>(collective::all_gather, t, out.span(), counts, at, [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
+    compare_blocks<T>(collective::all_gather, t, out.span(), counts, at,
+                      [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
     expect_untouched(collective::all_gather, t, in, out);
   }
 
@@ -278,7 +283,9 @@ class conformance {
     fill(mine, rank());
     std::span<std::size_t const> const none;
     tutti::gather_v(comm_, mine, out.span(), root ? counts : none, root ? at : none, t.root, t.options);
-    if (root) compare_blocks<T>(collective::gather, t, out.span(), counts, at, [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
+    if (root)
+      compare_blocks<T>(collective::gather, t, out.span(), counts, at,
+                        [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
     expect_untouched(collective::gather, t, in, out);
   }
 

@@ -43,7 +43,7 @@ outcome meet(std::string const& name, int rank, int ranks, deadline::clock::dura
   outcome out;
   try {
     descriptor const file = rendezvous(name, rank, ranks, deadline::after(time)).meet(1);
-    struct stat info {};
+    struct stat info{};
     ::fstat(file.get(), &info);
     out.file = info.st_ino;
     out.mode = info.st_mode & 0777;
@@ -55,7 +55,8 @@ outcome meet(std::string const& name, int rank, int ranks, deadline::clock::dura
   return out;
 }
 
-std::vector<outcome> meet_all(std::string const& name, std::vector<int> const& present, int ranks, deadline::clock::duration time) {
+std::vector<outcome> meet_all(std::string const& name, std::vector<int> const& present, int ranks,
+                              deadline::clock::duration time) {
   std::vector<outcome> out(present.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < present.size(); ++i)
@@ -108,7 +109,8 @@ TEST_CASE("all ranks name those that did not come") {
 TEST_CASE("two processes that say they are the same rank are refused, and everyone learns it") {
   for (outcome const& o : meet_all(job("twin"), {0, 1, 1}, 4, 20s)) {
     CAPTURE(o.said);
-    CHECK((o.code == error_code::mismatch || o.code == error_code::rank_lost));  // the one that was not let in sees a closed door
+    CHECK((o.code == error_code::mismatch ||
+           o.code == error_code::rank_lost));  // the one that was not let in sees a closed door
   }
 }
 

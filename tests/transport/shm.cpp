@@ -70,7 +70,8 @@ TEST_CASE("a rank that ends while others are still to come is named at once") {
   refusal const r = join(file, 3, 20s);
   CHECK(r.code == error_code::rank_lost);
   CHECK(r.peer == 1);
-  CHECK(r.said.find("rank 1 (process " + std::to_string(victim) + ") ended before all ranks had joined") != r.said.npos);
+  CHECK(r.said.find("rank 1 (process " + std::to_string(victim) + ") ended before all ranks had joined") !=
+        r.said.npos);
   CHECK(r.seconds < 1);
   if (!reaped) reap(victim);
 }

@@ -23,7 +23,9 @@ TEST_CASE("whatever the problem, the choice serves it") {
 }
 
 TEST_CASE("objections say why") {
-  CHECK(objection(algorithm_id::ring, {collective::all_reduce, 8, 4, false}).find("out of rank order") != std::string_view::npos);
+  CHECK(objection(algorithm_id::ring, {collective::all_reduce, 8, 4, false}).find("out of rank order") !=
+        std::string_view::npos);
   CHECK(objection(algorithm_id::bruck, {collective::barrier, 1, 4}).find("does not serve") != std::string_view::npos);
-  CHECK(objection(algorithm_id::bruck, {collective::all_to_all, 8, 4, true, true}).find("_v form") != std::string_view::npos);
+  CHECK(objection(algorithm_id::bruck, {collective::all_to_all, 8, 4, true, true}).find("_v form") !=
+        std::string_view::npos);
 }

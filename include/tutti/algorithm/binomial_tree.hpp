@@ -98,9 +98,8 @@ struct schedule<binomial_tree, collective::all_reduce>
 template <>
 struct schedule<binomial_tree, collective::barrier> : schedule<binomial_tree, collective::all_reduce> {};
 
-// Blocks travel towards the root, each subtree's in one message.
-template <>
-struct schedule<binomial_tree, collective::gather> : schedule_defaults {
+// Blocks between the root and all: one message with the parent and with each child, and one block that stays.
+struct binomial_blocks : schedule_defaults {
   static constexpr bool scratch = true;
   static constexpr bool ragged = false;  // inner ranks handle blocks of others
 
@@ -111,6 +110,11 @@ struct schedule<binomial_tree, collective::gather> : schedule_defaults {
     int const children = tree.children();
     return children == 0 ? 1 : 1 + children + (tree.is_root() ? 0 : 1);
   }
+};
+
+// Blocks travel towards the root, each subtree's in one message.
+template <>
+struct schedule<binomial_tree, collective::gather> : binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     binomial_node const tree(s, me.rank);
     int const children = tree.children();
@@ -124,17 +128,7 @@ struct schedule<binomial_tree, collective::gather> : schedule_defaults {
 
 // Blocks travel away from the root, the deepest subtree's first.
 template <>
-struct schedule<binomial_tree, collective::scatter> : schedule_defaults {
-  static constexpr bool scratch = true;
-  static constexpr bool ragged = false;  // inner ranks handle blocks of others
-
-  TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
-  TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    binomial_node const tree(s, me.rank);
-    if (s.ranks == 1) return 0;
-    int const children = tree.children();
-    return children == 0 ? 1 : 1 + children + (tree.is_root() ? 0 : 1);
-  }
+struct schedule<binomial_tree, collective::scatter> : binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     binomial_node const tree(s, me.rank);
     int const children = tree.children();

@@ -23,8 +23,10 @@ struct schedule<bruck, collective::all_gather> : schedule_defaults {
     int const r = me.rank;
     if (i == 0) return {.from = one(r), .own = {space::input, {r}}, .keep = {space::output, {r}}};
     int const distance = 1 << (i - 1), left = s.ranks - distance, count = distance < left ? distance : left;
-    return {.from = one(r + distance), .keep = {space::output, {r + distance, count}},
-            .to = one(r - distance), .give = {space::output, {r, count}}};
+    return {.from = one(r + distance),
+            .keep = {space::output, {r + distance, count}},
+            .to = one(r - distance),
+            .give = {space::output, {r, count}}};
   }
 };
 

@@ -9,13 +9,23 @@
 namespace tutti {
 
 enum class collective : std::uint8_t {
-  all_reduce, reduce, broadcast, reduce_scatter, all_gather, gather, scatter, all_to_all, barrier, scan, exclusive_scan,
+  all_reduce,
+  reduce,
+  broadcast,
+  reduce_scatter,
+  all_gather,
+  gather,
+  scatter,
+  all_to_all,
+  barrier,
+  scan,
+  exclusive_scan,
 };
 
 inline constexpr std::array every_collective{
-    collective::all_reduce, collective::reduce,  collective::broadcast,  collective::reduce_scatter,
-    collective::all_gather, collective::gather,  collective::scatter,    collective::all_to_all,
-    collective::barrier,    collective::scan,    collective::exclusive_scan,
+    collective::all_reduce, collective::reduce, collective::broadcast,      collective::reduce_scatter,
+    collective::all_gather, collective::gather, collective::scatter,        collective::all_to_all,
+    collective::barrier,    collective::scan,   collective::exclusive_scan,
 };
 
 constexpr std::string_view name(collective c) {

@@ -24,7 +24,8 @@ struct schedule<dissemination, collective::barrier> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr step at(shape, position me, int i) const {
     int const r = me.rank, distance = 1 << i;
     space const held = i == 0 ? space::input : space::output;
-    return {.from = two(r - distance, r), .own = {held}, .keep = {space::output}, .to = one(r + distance), .give = {held}};
+    return {
+        .from = two(r - distance, r), .own = {held}, .keep = {space::output}, .to = one(r + distance), .give = {held}};
   }
 };
 

@@ -24,8 +24,11 @@ struct double_binary_tree {
 class two_tree_node {
  public:
   TUTTI_HOST_DEVICE constexpr two_tree_node(shape s, position me)
-      : shape_(s), last_(s.ranks - 1),
-        relabel_(me.lane == 0 ? same : last_ % 2 == 0 || s.ordered ? mirrored : shifted),
+      : shape_(s),
+        last_(s.ranks - 1),
+        relabel_(me.lane == 0                  ? same
+                 : last_ % 2 == 0 || s.ordered ? mirrored
+                                               : shifted),
         node_(relabel(wrap(me.rank - s.root, s.ranks))) {}
 
   TUTTI_HOST_DEVICE constexpr bool is_root() const { return node_ == 0; }

@@ -20,8 +20,12 @@ struct schedule<one_shot, collective::all_reduce> : schedule_defaults {
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
-    return {.from = everyone(s), .own = {space::input}, .keep = {space::output},
-            .to = others(s, me.rank), .give = {space::input}, .complete = true};
+    return {.from = everyone(s),
+            .own = {space::input},
+            .keep = {space::output},
+            .to = others(s, me.rank),
+            .give = {space::input},
+            .complete = true};
   }
 };
 
@@ -53,8 +57,12 @@ struct schedule<one_shot, collective::reduce_scatter> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     tutti::chunks const mine{me.rank}, theirs{me.rank + 1, s.ranks - 1};
-    return {.from = everyone(s), .own = {space::input, mine}, .keep = {space::output, mine},
-            .to = others(s, me.rank), .give = {space::input, theirs, true}, .complete = true};
+    return {.from = everyone(s),
+            .own = {space::input, mine},
+            .keep = {space::output, mine},
+            .to = others(s, me.rank),
+            .give = {space::input, theirs, true},
+            .complete = true};
   }
 };
 
@@ -64,8 +72,11 @@ struct schedule<one_shot, collective::all_gather> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     tutti::chunks const mine{me.rank}, all{me.rank, s.ranks};
-    return {.from = {me.rank, 1, s.ranks}, .own = {space::input, mine}, .keep = {space::output, all, true},
-            .to = others(s, me.rank), .give = {space::input, mine}};
+    return {.from = {me.rank, 1, s.ranks},
+            .own = {space::input, mine},
+            .keep = {space::output, all, true},
+            .to = others(s, me.rank),
+            .give = {space::input, mine}};
   }
 };
 
@@ -87,8 +98,11 @@ struct schedule<one_shot, collective::scatter> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     tutti::chunks const mine{me.rank}, theirs{me.rank + 1, s.ranks - 1};
     if (me.rank != s.root) return {.from = one(s.root), .keep = {space::output, mine}};
-    return {.from = one(me.rank), .own = {space::input, mine}, .keep = {space::output, mine},
-            .to = others(s, me.rank), .give = {space::input, theirs, true}};
+    return {.from = one(me.rank),
+            .own = {space::input, mine},
+            .keep = {space::output, mine},
+            .to = others(s, me.rank),
+            .give = {space::input, theirs, true}};
   }
 };
 
@@ -100,8 +114,11 @@ struct schedule<one_shot, collective::all_to_all> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     tutti::chunks const mine{me.rank}, theirs{me.rank + 1, s.ranks - 1}, all{me.rank, s.ranks};
-    return {.from = {me.rank, 1, s.ranks}, .own = {space::input, mine}, .keep = {space::output, all, true},
-            .to = others(s, me.rank), .give = {space::input, theirs, true}};
+    return {.from = {me.rank, 1, s.ranks},
+            .own = {space::input, mine},
+            .keep = {space::output, all, true},
+            .to = others(s, me.rank),
+            .give = {space::input, theirs, true}};
   }
 };
 
@@ -111,8 +128,11 @@ struct schedule<one_shot, collective::scan> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;
-    return {.from = {0, 1, r + 1}, .own = {space::input}, .keep = {space::output},
-            .to = {r + 1, 1, s.ranks - 1 - r}, .give = {space::input}};
+    return {.from = {0, 1, r + 1},
+            .own = {space::input},
+            .keep = {space::output},
+            .to = {r + 1, 1, s.ranks - 1 - r},
+            .give = {space::input}};
   }
 };
 

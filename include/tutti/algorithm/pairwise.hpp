@@ -48,8 +48,11 @@ struct schedule<pairwise, collective::reduce_scatter> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     int const r = me.rank, distance = i + 1;
     tutti::chunks const mine{r};
-    return {.from = two(r, r - distance), .own = {i == 0 ? space::input : space::output, mine},
-            .keep = {space::output, mine}, .to = one(r + distance), .give = {space::input, {r + distance}},
+    return {.from = two(r, r - distance),
+            .own = {i == 0 ? space::input : space::output, mine},
+            .keep = {space::output, mine},
+            .to = one(r + distance),
+            .give = {space::input, {r + distance}},
             .complete = distance == s.ranks - 1};
   }
 };

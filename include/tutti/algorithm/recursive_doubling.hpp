@@ -30,8 +30,12 @@ struct schedule<recursive_doubling, collective::all_reduce> : schedule_defaults 
     if (fold.retired() || round < 0 || round == fold.rounds()) return fold.seam(i == 0, {});
     int const partner = fold.partner(1 << round);
     space const held = i == 0 ? space::input : space::output;
-    return {.from = fold.in_order(partner), .own = {held}, .keep = {space::output},
-            .to = one(partner), .give = {held}, .complete = round == fold.rounds() - 1};
+    return {.from = fold.in_order(partner),
+            .own = {held},
+            .keep = {space::output},
+            .to = one(partner),
+            .give = {held},
+            .complete = round == fold.rounds() - 1};
   }
 };
 
@@ -67,7 +71,8 @@ struct schedule<recursive_doubling, collective::exclusive_scan> : schedule_defau
   }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     int const r = me.rank;
-    if (i > 0) return schedule<recursive_doubling, collective::scan>::doubling(s, r, 1 << (i - 1), 1, space::output, false);
+    if (i > 0)
+      return schedule<recursive_doubling, collective::scan>::doubling(s, r, 1 << (i - 1), 1, space::output, false);
     step out{};
     if (r < s.ranks - 1) out.to = one(r + 1), out.give = {space::input};
     if (r > 0) out.from = one(r - 1), out.keep = {space::output};

@@ -34,8 +34,12 @@ struct schedule<recursive_halving, collective::all_reduce> : schedule_defaults {
     if (turn >= rounds)
       return {.from = one(partner), .keep = {space::output, theirs}, .to = one(partner), .give = {space::output, mine}};
     space const before = i == 0 ? space::input : space::output;
-    return {.from = fold.in_order(partner), .own = {before, mine}, .keep = {space::output, mine},
-            .to = one(partner), .give = {before, theirs}, .complete = turn == rounds - 1};
+    return {.from = fold.in_order(partner),
+            .own = {before, mine},
+            .keep = {space::output, mine},
+            .to = one(partner),
+            .give = {before, theirs},
+            .complete = turn == rounds - 1};
   }
 
  private:
@@ -83,8 +87,12 @@ struct schedule<recursive_halving, collective::reduce_scatter> : schedule_defaul
     bool const last = round == rounds - 1;
     space const after = last && !fold.stands_in() ? space::output : space::scratch;
     tutti::chunks const kept = fold.blocks(begin, begin + distance);
-    return {.from = fold.in_order(partner), .own = {before, kept}, .keep = {after, kept},
-            .to = one(partner), .give = {before, fold.blocks(other, other + distance)}, .complete = last};
+    return {.from = fold.in_order(partner),
+            .own = {before, kept},
+            .keep = {after, kept},
+            .to = one(partner),
+            .give = {before, fold.blocks(other, other + distance)},
+            .complete = last};
   }
 };
 

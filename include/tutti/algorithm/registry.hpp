@@ -25,8 +25,17 @@ namespace tutti {
 
 // What a caller names at run time. `automatic` leaves the choice to tutti.
 enum class algorithm_id : std::uint8_t {
-  automatic, ring, binomial_tree, double_binary_tree, recursive_doubling, recursive_halving, bruck, pairwise,
-  dissemination, one_shot, two_shot,
+  automatic,
+  ring,
+  binomial_tree,
+  double_binary_tree,
+  recursive_doubling,
+  recursive_halving,
+  bruck,
+  pairwise,
+  dissemination,
+  one_shot,
+  two_shot,
 };
 
 template <class... Algorithms>

@@ -32,7 +32,9 @@ struct chunks {
   int run = 1;
   int stride = 1;
 
-  TUTTI_HOST_DEVICE constexpr int at(int k, int total) const { return wrap(first + (k / run) * stride + k % run, total); }
+  TUTTI_HOST_DEVICE constexpr int at(int k, int total) const {
+    return wrap(first + (k / run) * stride + k % run, total);
+  }
 };
 
 // The memory that a rank has: what the caller gave, what the caller gets, and room for partial results. In a call that

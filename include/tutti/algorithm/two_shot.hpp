@@ -20,14 +20,14 @@ struct share_all : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;
     peers const rest = others(s, r);
-    return {.from = rest, .keep = {space::output, {r + 1, s.ranks - 1}, true}, .to = rest, .give = {space::output, {r}}};
+    return {
+        .from = rest, .keep = {space::output, {r + 1, s.ranks - 1}, true}, .to = rest, .give = {space::output, {r}}};
   }
 };
 
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce>
-    : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
+struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
 
 // First shot into scratch at all ranks but the root; second shot to the root.
 template <>
@@ -64,8 +64,10 @@ struct schedule<two_shot, collective::broadcast> : schedule_defaults {
       return {.from = one(s.root), .keep = {space::output, {r}}};
     }
     if (r == s.root) return {.to = rest, .give = {space::input, {r}}};
-    return {.from = others(s, r), .keep = {space::output, {r + 1, s.ranks - 1}, true},
-            .to = rest, .give = {space::output, {r}}};
+    return {.from = others(s, r),
+            .keep = {space::output, {r + 1, s.ranks - 1}, true},
+            .to = rest,
+            .give = {space::output, {r}}};
   }
 };
 

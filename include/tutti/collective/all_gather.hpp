@@ -9,7 +9,8 @@ namespace detail {
 
 // Blocks of at most 2 KiB: everyone shows its block to all others.
 template <class Transport>
-void gather_packets(group<Transport>& g, running_call<Transport>& call, std::byte const* mine, std::byte* out, std::size_t bytes) {
+void gather_packets(group<Transport>& g, running_call<Transport>& call, std::byte const* mine, std::byte* out,
+                    std::size_t bytes) {
   using exchange = packet_exchange<Transport>;
   std::byte* const inbox = g.inbox();
   exchange work(g.transport(), mine, bytes, g.next_packet_turn(), call.tag(), inbox);
@@ -38,8 +39,10 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
-  detail::expect_size(comm, "the output of all_gather", std::ranges::size(out), count * static_cast<std::size_t>(comm.size()), where);
-  detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()), from == own ? to : nullptr, where);
+  detail::expect_size(comm, "the output of all_gather", std::ranges::size(out),
+                      count * static_cast<std::size_t>(comm.size()), where);
+  detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
+                       from == own ? to : nullptr, where);
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
 
   detail::check_algorithm<Algorithm, collective::all_gather, void>(comm, o, where);
@@ -47,9 +50,11 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
   if (call.plan().how == protocol::packet) return detail::gather_packets(comm.group(), call, from, to, bytes);
   layout const blocks = layout::blocks(bytes, comm.size());
-  detail::execute<Algorithm, collective::all_gather>(
-      comm.group(), call, r, moving{},
-      {.input = {from, blocks.only(comm.rank())}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = from == own});
+  detail::execute<Algorithm, collective::all_gather>(comm.group(), call, r, moving{},
+                                                     {.input = {from, blocks.only(comm.rank())},
+                                                      .output = {to, blocks},
+                                                      .scratch = {nullptr, blocks},
+                                                      .in_place = from == own});
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
@@ -63,8 +68,10 @@ void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::s
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
   int const rank = comm.rank();
-  layout const blocks = detail::ragged_layout(comm, 0, "all_gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
-  detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)], where);
+  layout const blocks =
+      detail::ragged_layout(comm, 0, "all_gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
+  detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
+                      where);
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   extent const mine = blocks.at(0, rank);
@@ -73,7 +80,8 @@ void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::s
   if (comm.size() == 1) return detail::move_alone(from, to + mine.begin, mine.count);
   detail::move<Algorithm, collective::all_gather, T>(
       comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
-      {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place}, o, where);
+      {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place},
+      o, where);
 }
 
 }  // namespace tutti

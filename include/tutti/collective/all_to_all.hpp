@@ -20,15 +20,18 @@ void all_to_all(communicator<Transport>& comm, In const& in, Out&& out, options 
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   if (count % ranks != 0)
-    detail::refuse(comm.rank(), join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
-                   "use a multiple of the number of ranks, or all_to_all_v", where);
+    detail::refuse(
+        comm.rank(),
+        join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
+        "use a multiple of the number of ranks, or all_to_all_v", where);
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   if (comm.size() == 1) return detail::move_alone(from, to, count * sizeof(T));
   layout const blocks = layout::blocks(count / ranks * sizeof(T), comm.size());
   detail::move<Algorithm, collective::all_to_all, T>(
       comm, detail::movement_request<collective::all_to_all, Algorithm, T>(o, count / ranks),
-      {.input = {from, blocks}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = from == to}, o, where);
+      {.input = {from, blocks}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = from == to}, o,
+      where);
 }
 template <class Algorithm = automatic, transport Transport, mutable_buffer InOut>
 void all_to_all(communicator<Transport>& comm, InOut&& data, options const& o = {},
@@ -47,15 +50,18 @@ void all_to_all_v(communicator<Transport>& comm, In const& in, std::span<std::si
                   std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_to_all_v have different element types");
-  layout const sent = detail::ragged_layout(comm, 0, "all_to_all_v's send", send_counts, send_offsets, std::ranges::size(in), sizeof(T), where);
-  layout const received =
-      detail::ragged_layout(comm, 1, "all_to_all_v's receive", receive_counts, receive_offsets, std::ranges::size(out), sizeof(T), where);
+  layout const sent = detail::ragged_layout(comm, 0, "all_to_all_v's send", send_counts, send_offsets,
+                                            std::ranges::size(in), sizeof(T), where);
+  layout const received = detail::ragged_layout(comm, 1, "all_to_all_v's receive", receive_counts, receive_offsets,
+                                                std::ranges::size(out), sizeof(T), where);
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   detail::expect_apart(comm.rank(), from, sent.end(), to, received.end(), nullptr, where);
   auto const own = static_cast<std::size_t>(comm.rank());
-  detail::expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own], where);
-  if (comm.size() == 1) return detail::move_alone(from + sent.at(0, 0).begin, to + received.at(0, 0).begin, sent.at(0, 0).count);
+  detail::expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own],
+                      where);
+  if (comm.size() == 1)
+    return detail::move_alone(from + sent.at(0, 0).begin, to + received.at(0, 0).begin, sent.at(0, 0).count);
   detail::move<Algorithm, collective::all_to_all, T>(
       comm, detail::ragged(detail::movement_request<collective::all_to_all, Algorithm, T>(o, 0)),
       {.input = {from, sent}, .output = {to, received}, .scratch = {nullptr, received}}, o, where);

@@ -19,20 +19,24 @@ namespace tutti {
 // A contiguous array of elements: std::vector, std::array, std::span, shared_array, ... What is written to must outlive the
 // call: an lvalue, or a view such as std::span.
 template <class R>
-concept buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
+concept buffer =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
 template <class R>
-concept mutable_buffer = buffer<R> && std::ranges::borrowed_range<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+concept mutable_buffer = buffer<R> && std::ranges::borrowed_range<R> &&
+                         !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 template <class R>
 using value_of = std::ranges::range_value_t<R>;
 
 namespace detail {
 
-[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out, std::source_location where) {
+[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out,
+                                           std::source_location where) {
   throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
 }
 
 template <class Transport>
-void expect_size(communicator<Transport> const& comm, text_part const& what, std::size_t size, std::size_t expected, std::source_location where) {
+void expect_size(communicator<Transport> const& comm, text_part const& what, std::size_t size, std::size_t expected,
+                 std::source_location where) {
   if (size == expected) return;
   refuse(comm.rank(), join({what.view(), " has ", size, " elements where the call needs ", expected}),
          "give it that size", where);
@@ -70,14 +74,17 @@ constexpr algorithm_id id_of(options const& o) {
 template <class Algorithm, collective C, class Op, class Transport>
 void check_algorithm(communicator<Transport> const& comm, options const& o, std::source_location where) {
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
-    static_assert(serves<Algorithm, C>, "this algorithm does not serve this collective; leave the choice to tutti, or see "
-                                        "include/tutti/algorithm/ for who serves what");
+    static_assert(serves<Algorithm, C>,
+                  "this algorithm does not serve this collective; leave the choice to tutti, or see "
+                  "include/tutti/algorithm/ for who serves what");
     if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
-      static_assert(!schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
-                    "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
-                    "mark the operation with tutti::commutative");
+      static_assert(
+          !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
+          "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
+          "mark the operation with tutti::commutative");
     if (o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
-      refuse(comm.rank(), join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),
+      refuse(comm.rank(),
+             join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),
              "name one of them", where);
   }
 }
@@ -101,7 +108,8 @@ template <class Transport>
              join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
     shape const s{g.ranks(), r.root, !r.commutative};
     if (r.unlisted != nullptr && r.unlisted->schedule.lanes(s) * r.unlisted->schedule.phases(s) > max_tracks)
-      refuse(g.rank(), join({algorithm_name(r, r.algorithm), " has more than ", max_tracks, " lanes and phases, taken together"}),
+      refuse(g.rank(),
+             join({algorithm_name(r, r.algorithm), " has more than ", max_tracks, " lanes and phases, taken together"}),
              "give it fewer", where);
     chosen = {r.algorithm, "asked for by the caller"};
   } else if (algorithm_id const wanted = g.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
@@ -109,15 +117,18 @@ template <class Transport>
     else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
   }
   // Packets implement one_shot where all hear from all.
-  bool const all_hear = r.what == collective::all_reduce || r.what == collective::barrier || r.what == collective::all_gather;
+  bool const all_hear =
+      r.what == collective::all_reduce || r.what == collective::barrier || r.what == collective::all_gather;
   bool const packets = all_hear && !r.ragged && chosen.algorithm == algorithm_id::one_shot &&
                        r.bytes() <= packet_exchange<Transport>::max_bytes;
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           join({"packets are for all_reduce, all_gather and barrier by one_shot, up to ", packet_exchange<Transport>::max_bytes, " bytes"}),
+           join({"packets are for all_reduce, all_gather and barrier by one_shot, up to ",
+                 packet_exchange<Transport>::max_bytes, " bytes"}),
            where);
   if (r.how == protocol::direct && !schedule_of(r, chosen.algorithm).direct)
-    refuse(g.rank(), join({"protocol direct is not safe for ", algorithm_name(r, chosen.algorithm)}), "use protocol staged, or another algorithm", where);
+    refuse(g.rank(), join({"protocol direct is not safe for ", algorithm_name(r, chosen.algorithm)}),
+           "use protocol staged, or another algorithm", where);
   protocol const how = r.how != protocol::automatic ? r.how : packets ? protocol::packet : protocol::automatic;
   request agreed = r;
   agreed.algorithm = chosen.algorithm;
@@ -131,7 +142,9 @@ class running_call {
  public:
   running_call(group<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
                std::source_location where)
-      : group_(g), timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout), where_(where),
+      : group_(g),
+        timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout),
+        where_(where),
         plan_(g.plans.find(r, [&] {
           g.introduce(r.type, type);
           if (r.op != 0) g.introduce(r.op, op);
@@ -156,11 +169,12 @@ class running_call {
   template <class Work>
   void complete(Work& work) {
     auto& transport = group_.transport();
-    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_), [&] {
-      transport.nap([&] { return work.poll() != progress::stuck; });
-      group_.examine(where_);
-      return true;
-    });
+    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
+                                      [&] {
+                                        transport.nap([&] { return work.poll() != progress::stuck; });
+                                        group_.examine(where_);
+                                        return true;
+                                      });
     if (work.found()) group_.report(work.found(), where_);
     if (!done) group_.report_timeout(timeout_, where_);
     group_.finish(where_);
@@ -211,7 +225,8 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
     if (schedule.scratch) {
       bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
       memory.scratch.slice = one_slice ? engine::slice : 0;
-      std::size_t const room = one_slice ? engine::slice * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
+      std::size_t const room =
+          one_slice ? engine::slice * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
       memory.scratch.data = reinterpret_cast<T*>(g.scratch.at_least(room * sizeof(T)));
     }
     if (memory.in_place && !schedule.in_place) {
@@ -223,9 +238,9 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
     }
     protocol const how = call.plan().how;
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
-    execution<Transport, decltype(schedule), Body> work(g.transport(), g.references, schedule, s, memory, body, call.tag(),
-                                                        safe && (how == protocol::automatic || how == protocol::direct),
-                                                        r.ragged && r.counts == 0);
+    execution<Transport, decltype(schedule), Body> work(
+        g.transport(), g.references, schedule, s, memory, body, call.tag(),
+        safe && (how == protocol::automatic || how == protocol::direct), r.ragged && r.counts == 0);
     call.complete(work);
   });
 }

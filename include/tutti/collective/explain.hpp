@@ -21,9 +21,14 @@ struct explanation {
 template <element T, class Op = sum, transport Transport>
 explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
                     std::source_location where = std::source_location::current()) {
-  request const r{.what = what, .algorithm = o.algorithm, .how = o.protocol,
-                  .commutative = !reduces(what) || is_commutative<Op>, .type = type_id<T>(), .op = reduces(what) ? type_id<Op>() : 0,
-                  .element_bytes = sizeof(T), .count = count};
+  request const r{.what = what,
+                  .algorithm = o.algorithm,
+                  .how = o.protocol,
+                  .commutative = !reduces(what) || is_commutative<Op>,
+                  .type = type_id<T>(),
+                  .op = reduces(what) ? type_id<Op>() : 0,
+                  .element_bytes = sizeof(T),
+                  .count = count};
   std::string text = std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(type_name<T>());
   if (reduces(what)) text += " with " + std::string(name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";

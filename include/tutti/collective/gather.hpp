@@ -16,7 +16,8 @@ void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0
             std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather have different element types");
-  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T), ranks = static_cast<std::size_t>(comm.size());
+  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T),
+                    ranks = static_cast<std::size_t>(comm.size());
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = comm.rank() == root ? detail::writable_bytes_of(out) : nullptr;
   bool const in_place = to != nullptr && from == to + static_cast<std::size_t>(root) * bytes;
@@ -29,7 +30,11 @@ void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0
   layout const blocks = layout::blocks(bytes, comm.size());
   detail::move<Algorithm, collective::gather, T>(
       comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root),
-      {.input = {from, blocks.only(comm.rank())}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place}, o, where);
+      {.input = {from, blocks.only(comm.rank())},
+       .output = {to, blocks},
+       .scratch = {nullptr, blocks},
+       .in_place = in_place},
+      o, where);
 }
 
 // Blocks of their own sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
@@ -45,10 +50,13 @@ void gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<
   detail::expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(in) * sizeof(T);
   layout const alone = layout::blocks(bytes, comm.size());
-  surfaces<std::byte> memory{.input = {detail::bytes_of(in), alone.only(comm.rank())}, .output = {}, .scratch = {nullptr, alone}};
+  surfaces<std::byte> memory{
+      .input = {detail::bytes_of(in), alone.only(comm.rank())}, .output = {}, .scratch = {nullptr, alone}};
   if (comm.rank() == root) {
-    layout const blocks = detail::ragged_layout(comm, 0, "gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
-    detail::expect_size(comm, "the root's input of gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(root)], where);
+    layout const blocks =
+        detail::ragged_layout(comm, 0, "gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
+    detail::expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
+                        counts[static_cast<std::size_t>(root)], where);
     std::byte* const to = detail::writable_bytes_of(out);
     std::byte* const own = to + blocks.at(0, root).begin;
     memory.in_place = memory.input.data == own;

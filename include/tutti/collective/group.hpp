@@ -83,7 +83,8 @@ class group {
 
   // -- The life of a call. Throws where the communicator has a fault already.
   void begin(request const& r, plan const& p, std::source_location where) {
-    notices_->begin(++sequence_, to_words(r, p), Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    notices_->begin(++sequence_, to_words(r, p),
+                    Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
   }
   // Who has a fault may have changed memory that this rank has just read.
@@ -136,10 +137,12 @@ class group {
       if (left)
         raise({static_cast<int>(error_code::rank_left), rank(), peer,
                join({"rank ", peer, " closed its communicator ", last_call(peer), ", while rank ", rank(), " is in ",
-                     this_call()})}, where);
+                     this_call()})},
+              where);
       raise({static_cast<int>(error_code::rank_lost), rank(), peer,
              join({"rank ", peer, " (process ", transport_->memory().rank(peer).process, ") ended ", last_call(peer),
-                   ", while rank ", rank(), " is in ", this_call()})}, where);
+                   ", while rank ", rank(), " is in ", this_call()})},
+            where);
     }
   }
 
@@ -154,18 +157,19 @@ class group {
     if (first < 0) absent = "; all ranks have arrived, but one does not go on";
     double const seconds = std::chrono::duration<double>(timeout).count();
     raise({static_cast<int>(error_code::timeout), rank(), first,
-           join({"no end of ", this_call(), " within ", seconds, " s", absent})}, where);
+           join({"no end of ", this_call(), " within ", seconds, " s", absent})},
+          where);
   }
 
   [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
-    if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0) raise_mismatch(s.peer, call, where);
+    if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
+      raise_mismatch(s.peer, call, where);
     std::string const what =
         s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
-                     : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ", rank(),
-                             " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
+                     : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ",
+                             rank(), " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
     raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where);
   }
-
 
  private:
   board::words mine() const { return notices_->find(rank(), sequence_).value(); }
@@ -196,7 +200,8 @@ class group {
       return join({"rank ", who, " calls ", words ? describe(*words, *notices_, who) : "something else"});
     };
     raise({static_cast<int>(error_code::mismatch), rank(), peer,
-           join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})}, where);
+           join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
+          where);
   }
 
   [[noreturn, gnu::cold]] void raise(board::fault const& f, std::source_location where) {
@@ -213,17 +218,20 @@ class group {
       transport_->nap([] { return false; });
       fault = notices_->find_fault();
     }
-    if (!fault) fault = board::fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
+    if (!fault)
+      fault = board::fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
     auto const code = static_cast<error_code>(fault->code);
     int const peer = fault->peer == rank() ? fault->rank : fault->peer;
-    throw error({.code = code, .rank = rank(), .peer = peer, .what = fault->text, .way_out = way_out(code), .where = where});
+    throw error(
+        {.code = code, .rank = rank(), .peer = peer, .what = fault->text, .way_out = way_out(code), .where = where});
   }
 
   // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
   // learn of the fault as soon as they wait; who has not begun the call will not read at all.
   [[gnu::cold]] void withdraw() noexcept {
     auto const harmless = [&](int peer) {
-      return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ || notices_->finished(peer) >= sequence_ ||
+      return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ ||
+             notices_->finished(peer) >= sequence_ ||
              transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
     };
     auto const look = [&] {
@@ -239,9 +247,12 @@ class group {
 
   static std::string way_out(error_code code) {
     switch (code) {
-      case error_code::mismatch: return "all ranks must make the same calls in the same order, with equal counts, types and operations";
-      case error_code::timeout: return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
-      case error_code::rank_lost: return "see the output of the rank that ended; this communicator cannot be used any more";
+      case error_code::mismatch:
+        return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+      case error_code::timeout:
+        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
+      case error_code::rank_lost:
+        return "see the output of the rank that ended; this communicator cannot be used any more";
       case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
       default: return "this communicator cannot be used any more";
     }

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <source_location>
+#include <span>
 #include <string>
 
 #include "tutti/collective/engine.hpp"
@@ -24,8 +24,14 @@ std::byte* writable_bytes_of(R& range) {
 
 template <collective C, class Algorithm, class T>
 request movement_request(options const& o, std::uint64_t count, int root = 0) {
-  return {.what = C, .algorithm = id_of<Algorithm>(o), .unlisted = unlisted_or_none<Algorithm, C>(), .how = o.protocol,
-          .root = root, .type = type_id<T>(), .element_bytes = sizeof(T), .count = count};
+  return {.what = C,
+          .algorithm = id_of<Algorithm>(o),
+          .unlisted = unlisted_or_none<Algorithm, C>(),
+          .how = o.protocol,
+          .root = root,
+          .type = type_id<T>(),
+          .element_bytes = sizeof(T),
+          .count = count};
 }
 
 // A _v form: what ranks must agree on is the hash of the counts, where all ranks know them.
@@ -56,7 +62,8 @@ inline void move_alone(std::byte const* from, std::byte* to, std::size_t bytes) 
 // are not given follow each other without gaps. They live in two of the communicator's lists, by `slot`.
 template <class Transport>
 layout ragged_layout(communicator<Transport>& comm, int slot, char const* what, std::span<std::size_t const> counts,
-                     std::span<std::size_t const> offsets, std::size_t size, std::size_t unit, std::source_location where) {
+                     std::span<std::size_t const> offsets, std::size_t size, std::size_t unit,
+                     std::source_location where) {
   auto const ranks = static_cast<std::size_t>(comm.size());
   if (counts.size() != ranks) expect_size(comm, join({"the list of ", what, " counts"}), counts.size(), ranks, where);
   if (!offsets.empty() && offsets.size() != ranks)

@@ -15,8 +15,8 @@ namespace tutti {
 //   tutti::reduce(comm, partial, total, tutti::sum{}, 0);
 template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
-            std::source_location where = std::source_location::current()) {
+void reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, int root = 0,
+            options const& o = {}, std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce have different element types");
   std::size_t const count = std::ranges::size(in);

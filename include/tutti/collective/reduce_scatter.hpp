@@ -24,16 +24,19 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + static_cast<std::size_t>(comm.rank()) * count;
   detail::expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
-  detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr, where);
+  detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
+                       where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
 
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
   layout const blocks = layout::blocks(count, comm.size());
-  detail::execute<Algorithm, collective::reduce_scatter>(
-      comm.group(), call, r, reducing<T, Op>{op},
-      {.input = {from, blocks}, .output = {to, blocks.only(comm.rank())}, .scratch = {nullptr, blocks}, .in_place = in_place});
+  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, reducing<T, Op>{op},
+                                                         {.input = {from, blocks},
+                                                          .output = {to, blocks.only(comm.rank())},
+                                                          .scratch = {nullptr, blocks},
+                                                          .in_place = in_place});
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
@@ -43,21 +46,26 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
 template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
 void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                      Op const& op = {}, options const& o = {}, std::source_location where = std::source_location::current()) {
+                      Op const& op = {}, options const& o = {},
+                      std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
-  layout const blocks = detail::ragged_layout(comm, 0, "reduce_scatter_v's", counts, {}, std::ranges::size(in), 1, where);
+  layout const blocks =
+      detail::ragged_layout(comm, 0, "reduce_scatter_v's", counts, {}, std::ranges::size(in), 1, where);
   detail::expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
-  detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(rank)], where);
+  detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
+                      counts[static_cast<std::size_t>(rank)], where);
   T const* const from = std::ranges::data(in);
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + blocks.at(0, rank).begin;
-  detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T), in_place ? to : nullptr, where);
+  detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
+                       in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, blocks.end(), op);
 
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  request const r = detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
+  request const r =
+      detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
   detail::execute<Algorithm, collective::reduce_scatter>(
       comm.group(), call, r, reducing<T, Op>{op},

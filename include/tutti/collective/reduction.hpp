@@ -12,8 +12,16 @@ namespace tutti::detail {
 
 template <collective C, class Algorithm, class T, class Op>
 request reduction_request(options const& o, std::uint64_t count, int root = 0) {
-  return {.what = C, .algorithm = id_of<Algorithm>(o), .unlisted = unlisted_or_none<Algorithm, C>(), .how = o.protocol,
-          .commutative = is_commutative<Op>, .root = root, .type = type_id<T>(), .op = type_id<Op>(), .element_bytes = sizeof(T), .count = count};
+  return {.what = C,
+          .algorithm = id_of<Algorithm>(o),
+          .unlisted = unlisted_or_none<Algorithm, C>(),
+          .how = o.protocol,
+          .commutative = is_commutative<Op>,
+          .root = root,
+          .type = type_id<T>(),
+          .op = type_id<Op>(),
+          .element_bytes = sizeof(T),
+          .count = count};
 }
 
 // The result of one rank alone: its contribution, through the operation's prologue and epilogue.
@@ -39,7 +47,8 @@ void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::siz
 
 // One-shot all_reduce by packets: everyone combines everything in rank order.
 template <class Transport, class T, class Op>
-void reduce_packets(group<Transport>& g, running_call<Transport>& call, T const* in, T* out, std::size_t count, Op const& op) {
+void reduce_packets(group<Transport>& g, running_call<Transport>& call, T const* in, T* out, std::size_t count,
+                    Op const& op) {
   using exchange = packet_exchange<Transport>;
   std::byte* const inbox = g.inbox();
   T const* sources[max_ranks];
@@ -51,8 +60,8 @@ void reduce_packets(group<Transport>& g, running_call<Transport>& call, T const*
   } else {
     sources[g.rank()] = in;
   }
-  exchange work(g.transport(), reinterpret_cast<std::byte const*>(sources[g.rank()]), count * sizeof(T), g.next_packet_turn(),
-                call.tag(), inbox);
+  exchange work(g.transport(), reinterpret_cast<std::byte const*>(sources[g.rank()]), count * sizeof(T),
+                g.next_packet_turn(), call.tag(), inbox);
   call.complete(work);
   combine(one_thread{}, sources, g.ranks(), &out, 1, count, op, {.finish = g.ranks()});
 }

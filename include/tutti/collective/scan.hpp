@@ -8,11 +8,13 @@ namespace tutti {
 namespace detail {
 
 template <collective C, class Algorithm, class Transport, class In, class Out, class Op>
-void prefix(communicator<Transport>& comm, In const& in, Out& out, Op const& op, options const& o, std::source_location where) {
+void prefix(communicator<Transport>& comm, In const& in, Out& out, Op const& op, options const& o,
+            std::source_location where) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of a scan have different element types");
-  static_assert(!has_finish<Op, accumulator_for<Op, T>>, "an operation with an epilogue, such as mean, has no meaning for the "
-                                                         "prefixes of a scan; use tutti::sum and divide");
+  static_assert(!has_finish<Op, accumulator_for<Op, T>>,
+                "an operation with an epilogue, such as mean, has no meaning for the "
+                "prefixes of a scan; use tutti::sum and divide");
   std::size_t const count = std::ranges::size(in);
   T const* const from = std::ranges::data(in);
   T* const to = std::ranges::data(out);

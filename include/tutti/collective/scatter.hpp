@@ -16,7 +16,8 @@ void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 
              std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter have different element types");
-  std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T), ranks = static_cast<std::size_t>(comm.size());
+  std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T),
+                    ranks = static_cast<std::size_t>(comm.size());
   std::byte const* const from = comm.rank() == root ? detail::bytes_of(in) : nullptr;
   std::byte* const to = detail::writable_bytes_of(out);
   bool const in_place = from != nullptr && to == from + static_cast<std::size_t>(root) * bytes;
@@ -29,7 +30,11 @@ void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 
   layout const blocks = layout::blocks(bytes, comm.size());
   detail::move<Algorithm, collective::scatter, T>(
       comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root),
-      {.input = {from, blocks}, .output = {to, blocks.only(comm.rank())}, .scratch = {nullptr, blocks}, .in_place = in_place}, o, where);
+      {.input = {from, blocks},
+       .output = {to, blocks.only(comm.rank())},
+       .scratch = {nullptr, blocks},
+       .in_place = in_place},
+      o, where);
 }
 
 // Blocks of their own sizes: `in`, `counts` (elements of each rank's block) and `offsets` (of each block in `in`, or none)
@@ -48,8 +53,10 @@ void scatter_v(communicator<Transport>& comm, In const& in, std::span<std::size_
   std::byte* const to = detail::writable_bytes_of(out);
   surfaces<std::byte> memory{.input = {}, .output = {to, alone.only(comm.rank())}, .scratch = {nullptr, alone}};
   if (comm.rank() == root) {
-    layout const blocks = detail::ragged_layout(comm, 0, "scatter_v's", counts, offsets, std::ranges::size(in), sizeof(T), where);
-    detail::expect_size(comm, "the root's output of scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(root)], where);
+    layout const blocks =
+        detail::ragged_layout(comm, 0, "scatter_v's", counts, offsets, std::ranges::size(in), sizeof(T), where);
+    detail::expect_size(comm, "the root's output of scatter_v", std::ranges::size(out),
+                        counts[static_cast<std::size_t>(root)], where);
     std::byte const* const from = detail::bytes_of(in);
     std::byte const* const own = from + blocks.at(0, root).begin;
     memory.in_place = own == to;

@@ -21,7 +21,8 @@ struct settings {
       char* end = nullptr;
       double const seconds = std::strtod(text, &end);
       if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
-        throw error({.code = error_code::bad_argument, .what = std::string("TUTTI_TIMEOUT=\"") + text + "\" is not a time",
+        throw error({.code = error_code::bad_argument,
+                     .what = std::string("TUTTI_TIMEOUT=\"") + text + "\" is not a time",
                      .way_out = "set it to a number of seconds above 0, e.g. 300"});
       out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
     }

@@ -13,12 +13,12 @@
 namespace tutti {
 
 enum class error_code {
-  bad_argument,   // this rank's own call is wrong; nothing was sent
-  mismatch,       // ranks called different things
-  timeout,        // the deadline passed
-  rank_lost,      // a peer's process ended in the middle
-  rank_left,      // a peer closed its communicator while others still call
-  system,         // the operating system refused something
+  bad_argument,  // this rank's own call is wrong; nothing was sent
+  mismatch,      // ranks called different things
+  timeout,       // the deadline passed
+  rank_lost,     // a peer's process ended in the middle
+  rank_left,     // a peer closed its communicator while others still call
+  system,        // the operating system refused something
 };
 
 constexpr std::string_view name(error_code code) {
@@ -37,9 +37,9 @@ class error : public std::runtime_error {
  public:
   struct details {
     error_code code{};
-    int rank = -1;         // who throws; -1 outside of a communicator
-    int peer = -1;         // who is to blame; -1 where that is not one other rank
-    std::string what{};    // what happened
+    int rank = -1;          // who throws; -1 outside of a communicator
+    int peer = -1;          // who is to blame; -1 where that is not one other rank
+    std::string what{};     // what happened
     std::string way_out{};  // what to do about it
     std::source_location where{};
   };

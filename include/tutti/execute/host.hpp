@@ -41,10 +41,18 @@ class execution {
   static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
   static_assert(slice > 0, "an element must fit into a slot of shared memory (16 KiB); send larger structs in parts");
 
-  execution(Transport& transport, reference_list& references, Schedule schedule, shape s, surfaces<element> const& memory,
-            Body body, std::uint32_t tag, bool refers, bool announces)
-      : transport_(transport), references_(references), schedule_(schedule), shape_(s), memory_(memory), body_(body), tag_(tag),
-        refers_(refers), announces_(announces), tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
+  execution(Transport& transport, reference_list& references, Schedule schedule, shape s,
+            surfaces<element> const& memory, Body body, std::uint32_t tag, bool refers, bool announces)
+      : transport_(transport),
+        references_(references),
+        schedule_(schedule),
+        shape_(s),
+        memory_(memory),
+        body_(body),
+        tag_(tag),
+        refers_(refers),
+        announces_(announces),
+        tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
     references_.clear();
     for (int t = 0; t < tracks_; ++t) {
       cursor& c = cursors_[static_cast<std::size_t>(t)];
@@ -74,17 +82,17 @@ class execution {
   struct cursor {
     position me{};
     int steps = 0;
-    std::size_t slices = 1;     // pipelined: how many turns through all steps
+    std::size_t slices = 1;  // pipelined: how many turns through all steps
     bool finished = true;
 
-    std::size_t turn = 0;       // pipelined: the slice of this turn
-    int index = 0;              // of the step
+    std::size_t turn = 0;  // pipelined: the slice of this turn
+    int index = 0;         // of the step
     step now{};
-    std::size_t end = 0;        // the step's slices: [sent and received, end)
+    std::size_t end = 0;  // the step's slices: [sent and received, end)
     std::size_t sent = 0;
     std::size_t received = 0;
-    int sending = 0;            // within slice `sent`: the next receiver
-    int receiving = 0;          // within slice `received`: the next source, where they are stored one by one
+    int sending = 0;    // within slice `sent`: the next receiver
+    int receiving = 0;  // within slice `received`: the next source, where they are stored one by one
   };
 
   // -- The cursor's way: slices within steps, or steps within slices.
@@ -175,12 +183,14 @@ class execution {
       if (place == nullptr) return false;
       if (range.count == 0) transport_.publish(peer, track, 0, false, tag_);
       bool const raw = Body::prepares && give.where == space::input;
-      for_each_piece(c.me.lane, give, share(give, c.sending), range, [&, range = range, more = more](element const* from, std::size_t offset, std::size_t n) {
-        if (n == range.count && !raw && refers(from, bytes)) return refer(peer, track, from, bytes, more);
-        element* to = reinterpret_cast<element*>(place) + offset;
-        body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
-        if (offset + n == range.count) transport_.publish(peer, track, bytes, more, tag_);
-      });
+      for_each_piece(c.me.lane, give, share(give, c.sending), range,
+                     [&, range = range, more = more](element const* from, std::size_t offset, std::size_t n) {
+                       if (n == range.count && !raw && refers(from, bytes))
+                         return refer(peer, track, from, bytes, more);
+                       element* to = reinterpret_cast<element*>(place) + offset;
+                       body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
+                       if (offset + n == range.count) transport_.publish(peer, track, bytes, more, tag_);
+                     });
     }
     if (++c.sending == c.now.to.count) {
       c.sending = 0;
@@ -211,7 +221,8 @@ class execution {
     return true;
   }
 
-  bool combine_slice(cursor const& c, int track, extent range, bool more, element const* const* arrived, int self) noexcept {
+  bool combine_slice(cursor const& c, int track, extent range, bool more, element const* const* arrived,
+                     int self) noexcept {
     step const& t = c.now;
     std::size_t const bytes = range.count * sizeof(element);
     bool const keeps = t.keep.where != space::none;
@@ -250,9 +261,10 @@ class execution {
     // Pieces are cut where the kept region is cut and, within, where the own one is.
     auto const with_own = [&](element* kept, std::size_t offset, std::size_t n) {
       if (self < 0) return piece(kept, nullptr, offset, n);
-      for_each_piece(c.me.lane, t.own, t.own.what, {range.begin + offset, n}, [&](element const* own, std::size_t inner, std::size_t m) {
-        piece(kept == nullptr ? nullptr : kept + inner, own, offset + inner, m);
-      });
+      for_each_piece(c.me.lane, t.own, t.own.what, {range.begin + offset, n},
+                     [&](element const* own, std::size_t inner, std::size_t m) {
+                       piece(kept == nullptr ? nullptr : kept + inner, own, offset + inner, m);
+                     });
     };
     if (keeps) for_each_writable_piece(c.me.lane, t.keep, t.keep.what, range, with_own);
     else with_own(nullptr, 0, range.count);
@@ -277,11 +289,12 @@ class execution {
       chunks const chunk = share(t.keep, c.receiving);
       element const* from = nullptr;
       element* kept = nullptr;
-      for_each_writable_piece(c.me.lane, t.keep, chunk, range, [&](element* data, std::size_t, std::size_t) { kept = data; });
+      for_each_writable_piece(c.me.lane, t.keep, chunk, range,
+                              [&](element* data, std::size_t, std::size_t) { kept = data; });
       if (peer == c.me.rank)
-        for_each_piece(c.me.lane, t.own, t.own.what, range, [&](element const* data, std::size_t, std::size_t) { from = data; });
-      else if (!arrived(peer, track, range.count * sizeof(element), more, from))
-        return false;
+        for_each_piece(c.me.lane, t.own, t.own.what, range,
+                       [&](element const* data, std::size_t, std::size_t) { from = data; });
+      else if (!arrived(peer, track, range.count * sizeof(element), more, from)) return false;
       // In place, the own chunk is where it belongs, and peers may be reading it.
       if (range.count > 0 && from != kept) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;

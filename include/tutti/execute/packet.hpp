@@ -27,8 +27,11 @@ class packet_exchange {
 
   packet_exchange(Transport& transport, std::byte const* mine, std::size_t bytes, std::uint64_t turn, std::uint32_t tag,
                   std::byte* inbox) noexcept
-      : transport_(transport), bytes_(bytes), turn_(turn),
-        word_(std::uint64_t{tag} << 32 | static_cast<std::uint32_t>(turn)), inbox_(inbox) {
+      : transport_(transport),
+        bytes_(bytes),
+        turn_(turn),
+        word_(std::uint64_t{tag} << 32 | static_cast<std::uint32_t>(turn)),
+        inbox_(inbox) {
     packet* line = transport.packets(transport.rank(), turn);
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       copy_line(line->data, mine + done, bytes - done);

@@ -43,13 +43,13 @@ struct request {
   unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
   protocol how = protocol::automatic;
   bool commutative = true;
-  bool ragged = false;       // a _v form
+  bool ragged = false;  // a _v form
   int root = 0;
   std::uint32_t type = 0;    // type_id
   std::uint32_t op = 0;      // type_id; 0 where there is none
   std::uint32_t counts = 0;  // hash of the counts of a _v form that all ranks know
   std::uint32_t element_bytes = 1;
-  std::uint64_t count = 0;   // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
+  std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
 
   friend constexpr bool operator==(request const&, request const&) = default;
 

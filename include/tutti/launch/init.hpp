@@ -28,12 +28,15 @@ namespace tutti {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
-    throw error({.code = error_code::bad_argument, .rank = me.rank,
-                 .what = me.launcher + " started " + std::to_string(me.size) + " ranks, " + std::to_string(me.local_size) +
-                         " of them on this machine; shared memory ends at the machine",
+    throw error({.code = error_code::bad_argument,
+                 .rank = me.rank,
+                 .what = me.launcher + " started " + std::to_string(me.size) + " ranks, " +
+                         std::to_string(me.local_size) + " of them on this machine; shared memory ends at the machine",
                  .way_out = "start all ranks on one machine"});
   if (me.size > max_ranks)
-    throw error({.code = error_code::bad_argument, .rank = me.rank, .what = std::to_string(me.size) + " ranks on one machine",
+    throw error({.code = error_code::bad_argument,
+                 .rank = me.rank,
+                 .what = std::to_string(me.size) + " ranks on one machine",
                  .way_out = "start at most " + std::to_string(max_ranks)});
   static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
   auto const until = deadline::after(settings::from_environment().timeout);

@@ -36,7 +36,8 @@ namespace detail {
 
 inline void expect_ranks(int ranks) {
   if (ranks < 1 || ranks > max_ranks)
-    throw error({.code = error_code::bad_argument, .what = std::to_string(ranks) + " ranks were asked for",
+    throw error({.code = error_code::bad_argument,
+                 .what = std::to_string(ranks) + " ranks were asked for",
                  .way_out = "ask for 1 to " + std::to_string(max_ranks)});
 }
 
@@ -87,7 +88,8 @@ template <class F>
   };
   guarded([&] {
     auto const until = deadline::after(settings::from_environment().timeout);
-    communicator<shm> comm(ranks == 1 ? std::make_unique<shm>() : std::make_unique<shm>(file, rank, ranks, max_tracks, until));
+    communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
+                                      : std::make_unique<shm>(file, rank, ranks, max_tracks, until));
     guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
   });
   std::fflush(nullptr);
@@ -104,7 +106,8 @@ struct failure {
 inline failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
   failure out{last_seen_alive, rank, "rank " + std::to_string(rank)};
   int const number = WTERMSIG(status);
-  if (WIFSIGNALED(status)) out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
+  if (WIFSIGNALED(status))
+    out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
   else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
   char said[4096];
   // Other processes that a rank has left behind may hold the pipe, so its end is not waited for.
@@ -175,7 +178,10 @@ void run_local(int ranks, F&& f) {
   std::ranges::sort(failures, {}, [](detail::failure const& one) { return std::pair(one.time, one.rank); });
   std::string list;
   for (detail::failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
-  throw error({.code = error_code::rank_lost, .peer = failures.front().rank, .what = list, .way_out = "the first of them is the cause"});
+  throw error({.code = error_code::rank_lost,
+               .peer = failures.front().rank,
+               .what = list,
+               .way_out = "the first of them is the cause"});
 }
 
 // Calls f(comm) in `ranks` threads, over loopback, and returns when all have ended. Rethrows the first exception of a

@@ -29,7 +29,8 @@ namespace detail {
   char* end = nullptr;
   long const value = std::strtol(text, &end, 10);
   if (*end != '\0' || value < 0 || value > 1 << 30)
-    throw error({.code = error_code::bad_argument, .what = std::string(name) + "=\"" + text + "\" is not a number of ranks",
+    throw error({.code = error_code::bad_argument,
+                 .what = std::string(name) + "=\"" + text + "\" is not a number of ranks",
                  .way_out = "start the program by a launcher, or unset the variable to run alone"});
   return static_cast<int>(value);
 }
@@ -52,11 +53,20 @@ struct launcher {
 // where this process is alone; SLURM_STEP_NUM_TASKS is srun's. With --mpi=pmi2 srun sets PMI_RANK and PMI_SIZE too.
 inline constexpr launcher launchers[] = {
     {"tutti-run", "TUTTI_RANK", "TUTTI_SIZE", {"TUTTI_SIZE"}, {"TUTTI_JOB"}, true},
-    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, true},
+    {"mpirun (Open MPI)",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     true},
     {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", {"MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}, {}, true},
     {"torchrun", "RANK", "WORLD_SIZE", {"LOCAL_WORLD_SIZE"}, {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}, false},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_STEP_TASKS_PER_NODE"}, {"SLURM_JOB_ID", "SLURM_STEP_ID"}, false},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     {"SLURM_STEP_TASKS_PER_NODE"},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     false},
 };
 
 // The process that started all ranks of this machine, for launchers that give the job no name. MPICH's leaves each rank
@@ -74,11 +84,13 @@ inline constexpr launcher launchers[] = {
 // What the environment says. Throws bad_argument where it contradicts itself.
 [[gnu::cold]] inline place find_place() {
   for (detail::launcher const& l : detail::launchers) {
-    bool const has_rank = !detail::environment_text(l.rank).empty(), has_size = !detail::environment_text(l.size).empty();
+    bool const has_rank = !detail::environment_text(l.rank).empty(),
+               has_size = !detail::environment_text(l.size).empty();
     if (l.own_names && has_rank != has_size)
-      throw error({.code = error_code::bad_argument,
-                   .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
-                   .way_out = "start the program by a launcher, or unset the variable to run alone"});
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
+           .way_out = "start the program by a launcher, or unset the variable to run alone"});
     if (!has_rank || !has_size) continue;
     place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
     if (out.size < 1 || out.rank >= out.size)
@@ -93,8 +105,8 @@ inline constexpr launcher launchers[] = {
       out.local_size = std::atoi(detail::environment_text(variable).c_str());
       if (out.local_size < 1 || out.local_size > out.size)
         throw error({.code = error_code::bad_argument,
-                     .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " + l.size + "=" +
-                             std::to_string(out.size),
+                     .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " +
+                             l.size + "=" + std::to_string(out.size),
                      .way_out = "start the program by a launcher, or unset these variables to run alone"});
       break;
     }

@@ -37,7 +37,9 @@ concept transport = requires(T t, T const c, int peer, int track, std::size_t by
   // packets
   { c.packets(peer, count) } noexcept -> std::same_as<packet*>;
   // waiting, and peers that are gone
-  { t.nap([] { return true; }) } noexcept;
+  {
+    t.nap([] { return true; })
+  } noexcept;
   { t.lost(peer) } noexcept -> std::same_as<bool>;
   { t.leave() } noexcept;
   { c.memory() } noexcept -> std::same_as<segment const&>;

@@ -29,11 +29,12 @@ class loopback : public mailbox {
    public:
     hub(int ranks, int tracks) : ranks_(ranks), tracks_(tracks), memory_(nullptr, ranks, tracks, 0) {
       std::size_t const bytes = memory_.bytes();
-      void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* const base =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (base == MAP_FAILED)
         throw error({.code = error_code::system,
-                     .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " + std::to_string(bytes) +
-                             " bytes failed, " + std::strerror(errno),
+                     .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " +
+                             std::to_string(bytes) + " bytes failed, " + std::strerror(errno),
                      .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
       memory_ = segment(static_cast<std::byte*>(base), ranks, tracks, 0);
       note_cores(memory_.rank(0));
@@ -59,7 +60,9 @@ class loopback : public mailbox {
     memory.rank(rank).status.store(presence::joined, std::memory_order_release);
   }
 
-  std::byte* allocate(std::size_t bytes) { return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page})); }
+  std::byte* allocate(std::size_t bytes) {
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+  }
   void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
 
   // A thread cannot vanish: it leaves.

@@ -32,7 +32,9 @@ struct arrival {
 class mailbox {
  public:
   mailbox(int rank, int ranks, int tracks)
-      : rank_(rank), ranks_(ranks), outgoing_(static_cast<std::size_t>(ranks * tracks)),
+      : rank_(rank),
+        ranks_(ranks),
+        outgoing_(static_cast<std::size_t>(ranks * tracks)),
         incoming_(static_cast<std::size_t>(ranks * tracks)) {}
 
   int rank() const noexcept { return rank_; }
@@ -56,7 +58,8 @@ class mailbox {
   // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `reaches` says so, after a claim.
   bool reaches(void const* data, std::size_t bytes) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
-    return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ && address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
+    return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ &&
+           address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
   void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     slot& next = outgoing(to, track).channel->ring[outgoing(to, track).published % slots];
@@ -156,7 +159,9 @@ class mailbox {
   };
 
   sender& outgoing(int to, int track) noexcept { return outgoing_[static_cast<std::size_t>(track * ranks_ + to)]; }
-  receiver& incoming(int from, int track) noexcept { return incoming_[static_cast<std::size_t>(track * ranks_ + from)]; }
+  receiver& incoming(int from, int track) noexcept {
+    return incoming_[static_cast<std::size_t>(track * ranks_ + from)];
+  }
 
   static bool refresh(sender& out) noexcept {
     std::uint64_t const now = out.channel->consumed.load(std::memory_order_acquire);

@@ -33,7 +33,8 @@ namespace tutti {
 // learn at once when it does, and where it gives up it tells everyone why: all ranks report the same.
 class rendezvous {
  public:
-  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until) : rank_(rank), ranks_(ranks), until_(until) {
+  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until)
+      : rank_(rank), ranks_(ranks), until_(until) {
     std::string const name = fitting("tutti-" + std::to_string(::geteuid()) + "-" + job);
     address_.sun_family = AF_UNIX;
     std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
@@ -98,15 +99,21 @@ class rendezvous {
       for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
       int const events = ::poll(waiting.data(), waiting.size(), look_around);
       if (until_.passed())
-        throw error({.code = error_code::timeout, .rank = 0, .what = "waited for ranks to join that did not: " + absent(guests),
-                     .way_out = "see whether they were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+        throw error(
+            {.code = error_code::timeout,
+             .rank = 0,
+             .what = "waited for ranks to join that did not: " + absent(guests),
+             .way_out = "see whether they were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
       if (events <= 0) continue;
 
       for (std::size_t r = 0; r < guests.size(); ++r)  // a guest says nothing more until it has its answer
         if (waiting[1 + r].revents != 0)
-          throw error({.code = error_code::rank_lost, .rank = 0, .peer = static_cast<int>(r),
-                       .what = "rank " + std::to_string(r) + " ended or gave up while these had not joined: " + absent(guests),
-                       .way_out = "see the output of that rank"});
+          throw error(
+              {.code = error_code::rank_lost,
+               .rank = 0,
+               .peer = static_cast<int>(r),
+               .what = "rank " + std::to_string(r) + " ended or gave up while these had not joined: " + absent(guests),
+               .way_out = "see the output of that rank"});
       std::vector<descriptor> still_nameless;
       for (std::size_t i = 0; i < nameless.size(); ++i) {
         int rank = -1;
@@ -120,7 +127,8 @@ class rendezvous {
       if (waiting[0].revents != 0) {
         descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (!guest && (errno == EMFILE || errno == ENFILE))
-          throw_system("cannot take in " + std::to_string(ranks_) + " ranks", "raise the limit of open files (ulimit -n)");
+          throw_system("cannot take in " + std::to_string(ranks_) + " ranks",
+                       "raise the limit of open files (ulimit -n)");
         if (guest && same_user(guest)) nameless.push_back(std::move(guest));
       }
     }
@@ -128,7 +136,9 @@ class rendezvous {
 
   descriptor& seat(std::vector<descriptor>& guests, int rank) const {
     if (rank < 1 || rank >= ranks_ || guests[static_cast<std::size_t>(rank)])
-      throw error({.code = error_code::mismatch, .rank = 0, .peer = rank,
+      throw error({.code = error_code::mismatch,
+                   .rank = 0,
+                   .peer = rank,
                    .what = "a process joined as rank " + std::to_string(rank) + " of " + std::to_string(ranks_) +
                            ", which is taken or does not exist",
                    .way_out = "start all ranks by one launcher, with one number of ranks"});
@@ -169,13 +179,20 @@ class rendezvous {
       descriptor const host = make_socket();
       if (::connect(host.get(), address(), address_bytes_) == 0) {
         if (!same_user(host))
-          throw error({.code = error_code::system, .rank = rank_, .what = "the meeting point of this job belongs to another user",
-                       .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
+          throw error(
+              {.code = error_code::system,
+               .rank = rank_,
+               .what = "the meeting point of this job belongs to another user",
+               .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
         if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
       }
       if (until_.passed())
-        throw error({.code = error_code::timeout, .rank = rank_, .peer = 0, .what = "rank 0 did not open the meeting point of this job",
-                     .way_out = "see whether rank 0 was started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+        throw error(
+            {.code = error_code::timeout,
+             .rank = rank_,
+             .peer = 0,
+             .what = "rank 0 did not open the meeting point of this job",
+             .way_out = "see whether rank 0 was started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -187,14 +204,21 @@ class rendezvous {
     while (::poll(&waiting, 1, look_around) <= 0) {
       if (!last_moment && until_.passed()) last_moment = deadline::after(std::chrono::milliseconds(500));
       if (last_moment && last_moment->passed())
-        throw error({.code = error_code::timeout, .rank = rank_, .what = "rank 0 still waits for other ranks to join",
-                     .way_out = "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+        throw error(
+            {.code = error_code::timeout,
+             .rank = rank_,
+             .what = "rank 0 still waits for other ranks to join",
+             .way_out =
+                 "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
     }
     envelope message;
     message.head.msg_control = message.control;
     message.head.msg_controllen = sizeof message.control;
     if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content)
-      throw error({.code = error_code::rank_lost, .rank = rank_, .peer = 0, .what = "rank 0 ended or gave up before all ranks had joined",
+      throw error({.code = error_code::rank_lost,
+                   .rank = rank_,
+                   .peer = 0,
+                   .what = "rank 0 ended or gave up before all ranks had joined",
                    .way_out = "see the output of that rank"});
     if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
       int number = -1;
@@ -202,9 +226,11 @@ class rendezvous {
       return descriptor(number);
     }
     message.content.text[sizeof message.content.text - 1] = '\0';
-    throw error({.code = static_cast<error_code>(message.content.code), .rank = rank_,
+    throw error({.code = static_cast<error_code>(message.content.code),
+                 .rank = rank_,
                  .peer = message.content.peer == rank_ ? 0 : message.content.peer,
-                 .what = std::string("rank 0 gave up: ") + message.content.text, .way_out = ""});
+                 .what = std::string("rank 0 gave up: ") + message.content.text,
+                 .way_out = ""});
   }
 
   // -- Both.

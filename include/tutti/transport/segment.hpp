@@ -99,7 +99,9 @@ class segment {
  public:
   segment() = default;
   segment(std::byte* base, int ranks, int tracks, std::size_t heap_bytes)
-      : base_(base), ranks_(static_cast<std::size_t>(ranks)), tracks_(static_cast<std::size_t>(tracks)),
+      : base_(base),
+        ranks_(static_cast<std::size_t>(ranks)),
+        tracks_(static_cast<std::size_t>(tracks)),
         heap_bytes_(heap_bytes) {}
 
   std::byte* base() const { return base_; }
@@ -108,7 +110,8 @@ class segment {
 
   segment_header& header() const { return *reinterpret_cast<segment_header*>(base_); }
   rank_page& rank(int r) const {
-    return *reinterpret_cast<rank_page*>(base_ + ranks_offset() + static_cast<std::size_t>(r) * round_up(sizeof(rank_page)));
+    return *reinterpret_cast<rank_page*>(base_ + ranks_offset() +
+                                         static_cast<std::size_t>(r) * round_up(sizeof(rank_page)));
   }
   channel& between(int from, int to, int track) const {
     auto const index = (static_cast<std::size_t>(track) * ranks_ + static_cast<std::size_t>(to)) * ranks_ +

@@ -3,8 +3,8 @@
 // stays behind, however the processes end.
 #pragma once
 
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -71,7 +71,8 @@ class shm : public mailbox {
     bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
     if (!allowed || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
       throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes",
-                   "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)", allowed ? errno : EFBIG);
+                   "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)",
+                   allowed ? errno : EFBIG);
     if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       throw_system("cannot seal the size of the shared memory", "");
     return file;
@@ -83,14 +84,17 @@ class shm : public mailbox {
   // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
   shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-      : mailbox(rank, ranks, tracks), mapping_(introduce(file, rank, ranks, tracks)), heap_(nullptr, 0),
+      : mailbox(rank, ranks, tracks),
+        mapping_(introduce(file, rank, ranks, tracks)),
+        heap_(nullptr, 0),
         watches_(static_cast<std::size_t>(ranks)) {
     segment const memory(mapping_.base, ranks, tracks, heap_bytes_of(mapping_.bytes, ranks, tracks));
     heap_ = heap(memory.heap(rank), memory.heap_bytes());
     auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
     rank_page& self = memory.rank(rank);
     note_cores(self);
-    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base, patience_sharing_cores);
+    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
+           patience_sharing_cores);
     self.status.store(presence::joined, std::memory_order_release);
     ring_all();
     try {
@@ -131,9 +135,7 @@ class shm : public mailbox {
 
  private:
   // A process that the program has forked has this object too: what it destroys must not touch the rank's memory.
-  bool is_the_rank() const noexcept {
-    return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid());
-  }
+  bool is_the_rank() const noexcept { return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid()); }
 
   struct mapping {
     std::byte* base = nullptr;
@@ -154,12 +156,14 @@ class shm : public mailbox {
       char* end = nullptr;
       unsigned long long const bytes = std::strtoull(text, &end, 10);
       if (end == text || *end != '\0')
-        throw error({.code = error_code::bad_argument, .what = std::string("TUTTI_HEAP=\"") + text + "\" is not a number of bytes",
+        throw error({.code = error_code::bad_argument,
+                     .what = std::string("TUTTI_HEAP=\"") + text + "\" is not a number of bytes",
                      .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
       return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
     }
     // Every rank maps the heaps of all, in an address space of 2^47 bytes, of which half is enough.
-    std::size_t const machine = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    std::size_t const machine =
+        static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     std::size_t const share = (std::size_t{1} << 46) / static_cast<std::size_t>(ranks) / page * page;
     return std::min(machine, share);
   }
@@ -184,7 +188,7 @@ class shm : public mailbox {
     self.process_namespace = process_namespace();
     std::atomic_ref(self.process).store(static_cast<std::uint32_t>(::getpid()), std::memory_order_release);
     try {
-      struct stat info {};
+      struct stat info{};
       ::fstat(file.get(), &info);
       return map(file, static_cast<std::size_t>(info.st_size));
     } catch (...) {
@@ -194,13 +198,16 @@ class shm : public mailbox {
   }
 
   [[gnu::cold]] static void expect_file_for(descriptor const& file, int ranks, int tracks) {
-    struct stat info {};
+    struct stat info{};
     if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
     if (info.st_uid != ::geteuid())
-      throw error({.code = error_code::system, .what = "the shared memory belongs to user " + std::to_string(info.st_uid) +
-                   ", not to this one (" + std::to_string(::geteuid()) + ")", .way_out = "start all ranks as one user"});
+      throw error({.code = error_code::system,
+                   .what = "the shared memory belongs to user " + std::to_string(info.st_uid) + ", not to this one (" +
+                           std::to_string(::geteuid()) + ")",
+                   .way_out = "start all ranks as one user"});
     if (static_cast<std::size_t>(info.st_size) < segment(nullptr, ranks, tracks, 0).bytes())
-      throw error({.code = error_code::mismatch, .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
+      throw error({.code = error_code::mismatch,
+                   .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
                    .way_out = "start all ranks with the same number of ranks and the same tutti"});
   }
 
@@ -214,7 +221,7 @@ class shm : public mailbox {
   }
 
   static std::uint64_t process_namespace() {
-    struct stat info {};
+    struct stat info{};
     return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
   }
 
@@ -238,7 +245,9 @@ class shm : public mailbox {
       for (int r = 0; r < ranks(); ++r) {
         begin_watch(r);
         if (!lost(r) || status(r) == presence::left) continue;
-        throw error({.code = error_code::rank_lost, .rank = rank(), .peer = r,
+        throw error({.code = error_code::rank_lost,
+                     .rank = rank(),
+                     .peer = r,
                      .what = "rank " + std::to_string(r) + " (process " + std::to_string(memory().rank(r).process) +
                              ") ended before all ranks had joined",
                      .way_out = "see the output of that rank"});
@@ -246,7 +255,9 @@ class shm : public mailbox {
       return true;
     });
     if (!met)
-      throw error({.code = error_code::timeout, .rank = rank(), .what = "waited for ranks to join that did not: " + absent(),
+      throw error({.code = error_code::timeout,
+                   .rank = rank(),
+                   .what = "waited for ranks to join that did not: " + absent(),
                    .way_out = "see whether they were started and reached init(), or raise TUTTI_TIMEOUT"});
     for (int r = 0; r < ranks(); ++r) begin_watch(r);
   }
@@ -265,7 +276,8 @@ class shm : public mailbox {
     if (w.process) return;
     w.ended = errno == ESRCH;
     if (errno == EMFILE || errno == ENFILE)
-      throw_system("cannot watch the processes of " + std::to_string(ranks()) + " ranks", "raise the limit of open files (ulimit -n)");
+      throw_system("cannot watch the processes of " + std::to_string(ranks()) + " ranks",
+                   "raise the limit of open files (ulimit -n)");
   }
 
   mapping mapping_;

@@ -36,7 +36,9 @@ constexpr std::string_view objection(dynamic_schedule const& s, problem const& p
   if (p.ragged && !s.ragged) return "it does not serve the _v form";
   return {};
 }
-constexpr std::string_view objection(algorithm_id id, problem const& p) { return objection(find_schedule(id, p.what), p); }
+constexpr std::string_view objection(algorithm_id id, problem const& p) {
+  return objection(find_schedule(id, p.what), p);
+}
 
 // The tuned choice.
 constexpr choice select(problem const& p) {
@@ -53,20 +55,21 @@ constexpr choice select(problem const& p) {
     case collective::reduce:
       if (small && few) return {algorithm_id::one_shot, "small message: one hop"};
       if (p.ranks == 2) return {algorithm_id::double_binary_tree, "two ranks: each combines half"};
-      if (medium) return {algorithm_id::binomial_tree, "medium message: logarithmic hops, each rank combines what came"};
+      if (medium)
+        return {algorithm_id::binomial_tree, "medium message: logarithmic hops, each rank combines what came"};
       return {algorithm_id::two_shot, "large message: least bytes in two hops"};
     case collective::broadcast:
       if (few) return {algorithm_id::one_shot, "few ranks: the root's memory is read by each once"};
       if (medium) return {algorithm_id::binomial_tree, "small message, many ranks: logarithmic hops"};
       return {algorithm_id::double_binary_tree, "large message, many ranks: two trees share the bytes"};
-    case collective::reduce_scatter:
-      return {algorithm_id::one_shot, "one hop at the least number of bytes"};
+    case collective::reduce_scatter: return {algorithm_id::one_shot, "one hop at the least number of bytes"};
     case collective::all_gather:
       if (few || !medium) return {algorithm_id::one_shot, "one hop at the least number of bytes"};
       return {algorithm_id::bruck, "small blocks, many ranks: logarithmic hops"};
     case collective::gather:
     case collective::scatter:
-      if (!few && medium && !p.ragged) return {algorithm_id::binomial_tree, "small blocks, many ranks: logarithmic hops"};
+      if (!few && medium && !p.ragged)
+        return {algorithm_id::binomial_tree, "small blocks, many ranks: logarithmic hops"};
       return {algorithm_id::one_shot, "one hop at the least number of bytes"};
     case collective::all_to_all:
       if (few) return {algorithm_id::one_shot, "one hop at the least number of bytes"};
@@ -102,21 +105,28 @@ class overrides {
     std::string_view const algorithm = equals == std::string_view::npos ? entry : entry.substr(equals + 1);
     algorithm_id const id = find_algorithm(algorithm);
     if (id == algorithm_id::automatic && algorithm != automatic::name)
-      refuse(entry, "\"" + std::string(algorithm) + "\" is not an algorithm", "algorithms are: " + listed(algorithms::names));
+      refuse(entry, "\"" + std::string(algorithm) + "\" is not an algorithm",
+             "algorithms are: " + listed(algorithms::names));
     bool known = false;
     for (collective const c : every_collective) {
-      if (equals == std::string_view::npos ? id != algorithm_id::automatic && !find_schedule(id, c) : name(c) != entry.substr(0, equals))
+      if (equals == std::string_view::npos ? id != algorithm_id::automatic && !find_schedule(id, c)
+                                           : name(c) != entry.substr(0, equals))
         continue;
       known = true;
       if (id != algorithm_id::automatic && !find_schedule(id, c))
-        refuse(entry, std::string(algorithm) + " does not serve " + std::string(name(c)), "`tutti-sim list` prints who serves what");
+        refuse(entry, std::string(algorithm) + " does not serve " + std::string(name(c)),
+               "`tutti-sim list` prints who serves what");
       ids_[static_cast<std::size_t>(c)] = id;
     }
     if (!known)
-      refuse(entry, "\"" + std::string(entry.substr(0, equals)) + "\" is not a collective", "write collective=algorithm, e.g. all_reduce=ring");
+      refuse(entry, "\"" + std::string(entry.substr(0, equals)) + "\" is not a collective",
+             "write collective=algorithm, e.g. all_reduce=ring");
   }
-  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string const& what, std::string const& way_out) {
-    throw error({.code = error_code::bad_argument, .what = "TUTTI_ALGORITHM: in \"" + std::string(entry) + "\", " + what, .way_out = way_out});
+  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string const& what,
+                                             std::string const& way_out) {
+    throw error({.code = error_code::bad_argument,
+                 .what = "TUTTI_ALGORITHM: in \"" + std::string(entry) + "\", " + what,
+                 .way_out = way_out});
   }
   template <class Names>
   static std::string listed(Names const& all) {
