@@ -95,6 +95,12 @@ class execution {
     int receiving = 0;  // within slice `received`: the next source, where they are stored one by one
   };
 
+  // A slice of a message, in elements of it, and whether further slices follow.
+  struct message_part {
+    extent range;
+    bool more;
+  };
+
   // -- The cursor's way: slices within steps, or steps within slices.
 
   void enter(cursor& c) noexcept {
@@ -176,7 +182,8 @@ class execution {
   bool send(cursor& c, int track) noexcept {
     region const& give = c.now.give;
     int const peer = c.now.to.at(c.sending, shape_.ranks);
-    auto const [range, more] = part_of(c.me.lane, give, c.sending, c.sent);
+    message_part const part = part_of(c.me.lane, give, c.sending, c.sent);
+    extent const range = part.range;
     if (peer != c.me.rank && travels(range, c.sent)) {
       std::size_t const bytes = range.count * sizeof(element);
       std::byte* const place = transport_.claim(peer, track, bytes, alignof(element));
@@ -184,12 +191,12 @@ class execution {
       if (range.count == 0) transport_.publish(peer, track, 0, false, tag_);
       bool const raw = Body::prepares && give.where == space::input;
       for_each_piece(c.me.lane, give, share(give, c.sending), range,
-                     [&, range = range, more = more](element const* from, std::size_t offset, std::size_t n) {
+                     [&](element const* from, std::size_t offset, std::size_t n) {
                        if (n == range.count && !raw && refers(from, bytes))
-                         return refer(peer, track, from, bytes, more);
+                         return refer(peer, track, from, bytes, part.more);
                        element* to = reinterpret_cast<element*>(place) + offset;
                        body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
-                       if (offset + n == range.count) transport_.publish(peer, track, bytes, more, tag_);
+                       if (offset + n == range.count) transport_.publish(peer, track, bytes, part.more, tag_);
                      });
     }
     if (++c.sending == c.now.to.count) {
@@ -203,7 +210,8 @@ class execution {
 
   bool receive(cursor& c, int track) noexcept {
     step const& t = c.now;
-    auto const [range, more] = part_of(c.me.lane, t.keep, 0, c.received);
+    message_part const part = part_of(c.me.lane, t.keep, 0, c.received);
+    extent const range = part.range;
     if (travels(range, c.received)) {
       std::size_t const bytes = range.count * sizeof(element);
       element const* sources[max_ranks];
@@ -211,9 +219,9 @@ class execution {
       for (int k = 0; k < t.from.count; ++k) {
         int const peer = t.from.at(k, shape_.ranks);
         if (peer == c.me.rank) self = k;
-        else if (!arrived(peer, track, bytes, more, sources[k])) return false;
+        else if (!arrived(peer, track, bytes, part.more, sources[k])) return false;
       }
-      if (range.count > 0 && !combine_slice(c, track, range, more, sources, self)) return false;
+      if (range.count > 0 && !combine_slice(c, track, part, sources, self)) return false;
       for (int k = 0; k < t.from.count; ++k)
         if (k != self) transport_.release(t.from.at(k, shape_.ranks), track);
     }
@@ -221,9 +229,9 @@ class execution {
     return true;
   }
 
-  bool combine_slice(cursor const& c, int track, extent range, bool more, element const* const* arrived,
-                     int self) noexcept {
+  bool combine_slice(cursor const& c, int track, message_part part, element const* const* arrived, int self) noexcept {
     step const& t = c.now;
+    extent const range = part.range;
     std::size_t const bytes = range.count * sizeof(element);
     bool const keeps = t.keep.where != space::none;
     if (keeps && !writable(c.me.lane, t.keep, t.keep.what, range)) return false;
@@ -273,8 +281,8 @@ class execution {
       for (int k = 0; k < t.to.count; ++k) {
         int const peer = t.to.at(k, shape_.ranks);
         if (peer == c.me.rank) continue;
-        if (refer_kept) refer(peer, track, kept_at, bytes, more);
-        else transport_.publish(peer, track, bytes, more, tag_);
+        if (refer_kept) refer(peer, track, kept_at, bytes, part.more);
+        else transport_.publish(peer, track, bytes, part.more, tag_);
       }
     return true;
   }
@@ -284,7 +292,8 @@ class execution {
   bool receive_next(cursor& c, int track) noexcept {
     step const& t = c.now;
     int const peer = t.from.at(c.receiving, shape_.ranks);
-    auto const [range, more] = part_of(c.me.lane, t.keep, c.receiving, c.received);
+    message_part const part = part_of(c.me.lane, t.keep, c.receiving, c.received);
+    extent const range = part.range;
     if (travels(range, c.received)) {
       chunks const chunk = share(t.keep, c.receiving);
       element const* from = nullptr;
@@ -294,7 +303,7 @@ class execution {
       if (peer == c.me.rank)
         for_each_piece(c.me.lane, t.own, t.own.what, range,
                        [&](element const* data, std::size_t, std::size_t) { from = data; });
-      else if (!arrived(peer, track, range.count * sizeof(element), more, from)) return false;
+      else if (!arrived(peer, track, range.count * sizeof(element), part.more, from)) return false;
       // In place, the own chunk is where it belongs, and peers may be reading it.
       if (range.count > 0 && from != kept) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;
@@ -367,11 +376,7 @@ class execution {
     return r.split ? chunks{r.what.at(k, layout_of(r.where).parts())} : r.what;
   }
 
-  // Slice `s` of peer k's message, in elements of it, and whether further slices follow.
-  struct message_part {
-    extent range;
-    bool more;
-  };
+  // Slice `s` of peer k's message.
   message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
     std::size_t const count = layout_of(r.where).count(lane, share(r, k));
     extent const range = slice_of(count, slice, s);
