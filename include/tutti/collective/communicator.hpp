@@ -6,8 +6,6 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <span>
-#include <string>
 #include <utility>
 
 #include "tutti/collective/group.hpp"

@@ -9,7 +9,8 @@
 namespace tutti {
 
 // algorithm, protocol   the same on all ranks; what cannot be had throws bad_argument before anything is sent
-// timeout               0: the communicator's (5 minutes, or TUTTI_TIMEOUT in seconds)
+// timeout               0: the communicator's (5 minutes, or TUTTI_TIMEOUT in seconds); counted from when the call has
+//                       waited long enough to nap, a few milliseconds after it began
 //
 //   tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::ring, .timeout = 5s});
 struct options {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <source_location>
-#include <string>
 
 #include "tutti/collective/engine.hpp"
 
