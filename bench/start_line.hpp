@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the ranks of a benchmark start together: a barrier that belongs to none of the contenders.
+// Where the ranks of a team start together, and where they leave their times: a mapped file that belongs to no contender.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <fcntl.h>
 #include <sched.h>
-
-#include <mpi.h>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
 
 #include "tutti/core/wait.hpp"
 
@@ -16,54 +24,97 @@ namespace bench {
 // Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
 inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-// The last rank to come sets the time at which all start, a little ahead, so that ranks that learn of it late do not start
-// late. A collective's time is from there to the end of its last rank: no rank's clock starts while it waits for another.
 class start_line {
  public:
-  // `crowded`: more ranks than cores. Then nobody spins, and the start is the moment when the last rank came.
-  start_line(MPI_Comm comm, bool crowded) : crowded_(crowded) {
-    int rank = 0;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks_);
-    MPI_Win_allocate_shared(rank == 0 ? sizeof(line) : 0, 1, MPI_INFO_NULL, comm, &line_, &window_);
-    MPI_Aint bytes = 0;
-    int unit = 0;
-    MPI_Win_shared_query(window_, 0, &bytes, &unit, &line_);
-    if (rank == 0) new (line_) line{};
-    MPI_Barrier(comm);
-  }
-  start_line(start_line const&) = delete;
-  start_line& operator=(start_line const&) = delete;
-  ~start_line() { MPI_Win_free(&window_); }
+  static constexpr std::size_t most_samples = 8192;
 
-  // Returns the common start, when it has come.
+  // `crowded`: more ranks than cores. Then nobody spins, and the start is the moment when the last rank came.
+  start_line(char const* path, int rank, int ranks, bool crowded) : rank_(rank), ranks_(ranks), crowded_(crowded) {
+    std::size_t const bytes = sizeof(page) + sizeof(double) * most_samples * static_cast<std::size_t>(ranks);
+    int const file = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void* const memory = file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0
+                             ? MAP_FAILED
+                             : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), path);
+    ::close(file);
+    page_ = static_cast<page*>(memory);
+    times_ = reinterpret_cast<double*>(page_ + 1);
+  }
+
+  // Returns the common start, when it has come. The last rank sets it, a little ahead, so that ranks that learn of it late
+  // do not start late: no rank's clock runs while it waits for another.
   std::int64_t wait() {
-    if (line_->arrived.fetch_add(1) + 1 == ranks_ * ++turn_) line_->start.store(now() + (crowded_ ? 0 : lead));
-    std::int64_t start = line_->start.load();
-    while (start == last_) {
-      if (crowded_) ::sched_yield();
-      else tutti::pause_briefly();
-      start = line_->start.load();
-    }
+    if (page_->arrived.fetch_add(1) + 1 == ranks_ * ++turn_) page_->start.store(now() + (crowded_ ? 0 : lead));
+    std::int64_t start = 0;
+    wait_for([&] { return (start = page_->start.load()) != last_; });
     while (now() < start) {
     }
     return last_ = start;
   }
 
+  // The i-th time of this rank.
+  double& mine(std::size_t i) { return times_[static_cast<std::size_t>(rank_) * most_samples + i]; }
+
+  // Of the slowest rank each time; after a wait().
+  std::vector<double> slowest(std::size_t count) const {
+    std::vector<double> out(count);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks_); ++r)
+      for (std::size_t i = 0; i < count; ++i) out[i] = std::max(out[i], times_[r * most_samples + i]);
+    return out;
+  }
+
+  // Nanoseconds that a flag takes from rank 0 to rank 1: how near their cores are now. The median of some tries. 0 where
+  // they may share a core.
+  double flag_time() {
+    if (crowded_ || ranks_ < 2) return 0;
+    constexpr std::int64_t rounds = 20;
+    std::array<double, 7> tries{};
+    wait();
+    if (rank_ > 1) return 0;
+    std::int64_t value = last_;
+    for (double& nanoseconds : tries) {
+      std::int64_t const begin = now();
+      for (std::int64_t i = 0; i < rounds; ++i) {
+        ++value;
+        if (rank_ == 0) page_->there.store(value, std::memory_order_release);
+        auto const& awaited = rank_ == 0 ? page_->back : page_->there;
+        wait_for([&] { return awaited.load(std::memory_order_acquire) == value; });
+        if (rank_ == 1) page_->back.store(value, std::memory_order_release);
+      }
+      nanoseconds = static_cast<double>(now() - begin) / (2 * rounds);
+    }
+    std::ranges::sort(tries);
+    return tries[tries.size() / 2];
+  }
+
  private:
   static constexpr std::int64_t lead = 500;
 
-  struct line {
-    alignas(64) std::atomic<std::int64_t> arrived{0};
-    alignas(64) std::atomic<std::int64_t> start{0};
+  struct page {
+    alignas(64) std::atomic<std::int64_t> arrived;
+    alignas(64) std::atomic<std::int64_t> start;
+    alignas(64) std::atomic<std::int64_t> there;
+    alignas(64) std::atomic<std::int64_t> back;
   };
 
+  // A rank whose peers have died must not spin for ever: the conductor cannot reach it here.
+  template <class Done>
+  void wait_for(Done done) {
+    std::int64_t until = 0;
+    for (std::int64_t i = 1; !done(); ++i) {
+      if (crowded_) ::sched_yield();
+      else tutti::pause_briefly();
+      if (i % 4096 != 0) continue;
+      if (until == 0) until = now() + 120'000'000'000;
+      if (now() > until) throw std::runtime_error("a rank did not come to the start line within two minutes");
+    }
+  }
+
+  int rank_, ranks_;
   bool crowded_;
-  int ranks_ = 1;
-  line* line_ = nullptr;
-  MPI_Win window_{};
-  std::int64_t turn_ = 0;
-  std::int64_t last_ = 0;
+  page* page_ = nullptr;
+  double* times_ = nullptr;
+  std::int64_t turn_ = 0, last_ = 0;
 };
 
 }  // namespace bench

@@ -76,7 +76,7 @@ endfunction()
 
 # tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...]): the ctest that runs a target. It is killed
 # after its time, 120 seconds if none is given; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS.
-# TUTTI_TEST_LAUNCHER is put before the command.
+# TUTTI_TEST_LAUNCHER is put before the command, and no tuning table of the user is found.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS")
   if(NOT run_TIMEOUT)
@@ -85,5 +85,5 @@ function(tutti_run test target)
   math(EXPR seconds "${run_TIMEOUT} - 10")
   add_test(NAME ${test} COMMAND ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
   set_tests_properties(${test} PROPERTIES TIMEOUT ${run_TIMEOUT} LABELS "${run_LABELS}"
-    ENVIRONMENT TUTTI_TEST_SECONDS=${seconds})
+    ENVIRONMENT "TUTTI_TEST_SECONDS=${seconds};TUTTI_TUNING=")
 endfunction()

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Sourced by demo and test: looks for what a build needs, and installs what is missing where apt-get does that.
+# Sourced by demo, test and bench: looks for what a build needs, and installs what is missing where apt-get does that.
 
-# $1 is `command:<program>` or `header:<path>`.
+# $1 is `command:<program>`, `header:<path>` or `python:<module>`.
 have() {
   case $1 in
     command:*) command -v "${1#command:}" >/dev/null 2>&1 ;;
     header:*) echo "#include <${1#header:}>" | c++ -x c++ -E - >/dev/null 2>&1 ;;
+    python:*) python_with "${1#python:}" >/dev/null ;;
   esac
+}
+
+# The Python that has this module: another may stand before the system's own.
+python_with() {
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c "import $1" >/dev/null 2>&1; then
+      echo "$python"
+      return 0
+    fi
+  done
+  return 1
 }
 
 as_root() {

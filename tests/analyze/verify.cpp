@@ -82,6 +82,27 @@ TEST_CASE("what a schedule says that it cannot do, it cannot") {
   });
 }
 
+TEST_CASE("a schedule says whether its messages can be fetched") {
+  for_each_schedule([](algorithm_id id, collective c, dynamic_schedule s) {
+    bool found = true;
+    for (int ranks = 2; ranks <= small; ++ranks)
+      for_each_shape(s, c, ranks, [&](shape of) {
+        auto const one_chunk = [](region const& r) { return r.split || r.what.count == 1; };
+        for (int rank = 0; rank < ranks; ++rank)
+          for (int track = 0; track < s.lanes(of) * s.phases(of); ++track) {
+            position const me{rank, track / s.phases(of), track % s.phases(of)};
+            for (int i = 0; i < s.steps(of, me); ++i) {
+              step const t = s.at(of, me, i);
+              found &= !t.forwards() && (t.to.empty() || one_chunk(t.give));
+              found &= t.from.empty() || one_chunk(t.keep) || (t.from.count == 1 && t.from.first == rank);
+            }
+          }
+      });
+    INFO(name(id), " ", name(c));
+    CHECK(s.fetchable == found);
+  });
+}
+
 TEST_CASE("a schedule that needs a commutative operation is not asked for rank order") {
   verdict const v =
       verify(schedule<ring, collective::all_reduce>{}, collective::all_reduce, {.ranks = 4, .ordered = true});

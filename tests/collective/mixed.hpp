@@ -2,30 +2,88 @@
 // Random sequences of collectives without a pause between them: what one leaves behind must not disturb the next.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "support/conformance.hpp"
 
 namespace tutti::testing {
 
 template <class Comm>
-void check_random_sequence(Comm& comm, unsigned seed, int calls) {
-  conformance<Comm> check(comm);
-  std::mt19937 random(seed);  // the same on all ranks
-  auto const pick = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
-  for (int i = 0; i < calls; ++i) {
+class random_sequence {
+ public:
+  // Equal seeds on all ranks make equal sequences.
+  random_sequence(Comm& comm, unsigned seed) : comm_(comm), check_(comm), random_(seed) {}
+
+  void check(int calls) {
+    for (int i = 0; i < calls; ++i)
+      if (pick(20) == 0) run_ahead();
+      else any_call();
+  }
+
+ private:
+  std::size_t pick(std::size_t below) { return random_() % below; }
+  int any_rank() { return static_cast<int>(pick(static_cast<std::size_t>(comm_.size()))); }
+
+  // Mostly what fits into packets, sometimes a few slices, rarely many.
+  std::size_t any_count() {
+    switch (pick(6)) {
+      case 0: return pick(100) == 0 ? pick(300000) : pick(9000);
+      case 1:
+      case 2: return pick(700);
+      default: return pick(20);
+    }
+  }
+
+  void any_call() {
     auto const c = every_collective[pick(every_collective.size())];
     auto id = static_cast<algorithm_id>(pick(algorithms::size + 1));
-    if (!objection(id, {c, 8, comm.size(), true}).empty()) id = algorithm_id::automatic;
-    trial const t{.options = {.algorithm = id},
-                  .count = pick(2) == 0 ? pick(20) : pick(9000),
-                  .root = static_cast<int>(pick(static_cast<std::size_t>(comm.size()))),
+    if (!objection(id, {c, 8, comm_.size(), true}).empty()) id = algorithm_id::automatic;
+    bool const chosen = id != algorithm_id::automatic;
+    std::size_t const count = any_count();
+    auto how =
+        std::array{protocol::automatic, protocol::staged, protocol::direct, protocol::pull, protocol::packet}[pick(5)];
+    if (!chosen || !possible(comm_, find_schedule(id, c), c, id, how, count * sizeof(float))) how = protocol::automatic;
+    trial const t{.options = {.algorithm = id, .protocol = how},
+                  .count = count,
+                  .root = any_rank(),
                   .in_place = pick(2) == 0,
                   .shared = pick(2) == 0};
-    if (pick(5) == 0 && (id == algorithm_id::automatic || find_schedule(id, c).ragged))
-      check.template check_ragged<float>(c, t, sum{});
-    else check.template check<float>(c, t, sum{});
+    if (pick(5) == 0 && how != protocol::packet && (!chosen || find_schedule(id, c).ragged))
+      check_.template check_ragged<float>(c, t, sum{});
+    else check_.template check<float>(c, t, sum{});
   }
+
+  // Small rooted calls, of which one rank comes late to the first: a root that hears from nobody runs ahead by as many
+  // calls as there are sets of packets, and then has to wait for it.
+  void run_ahead() {
+    int const late = any_rank();
+    if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    auto c = collective::broadcast;
+    int root = any_rank();
+    for (std::size_t i = 0; i < 3 * packet_sets; ++i) {
+      if (pick(8) == 0)
+        c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
+      if (pick(8) == 0) root = any_rank();
+      check_.template check<float>(c,
+                                   {.options = {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet},
+                                    .count = pick(3) == 0 ? 60 : pick(20),
+                                    .root = root,
+                                    .in_place = pick(2) == 0},
+                                   sum{});
+    }
+  }
+
+  Comm& comm_;
+  conformance<Comm> check_;
+  std::mt19937 random_;
+};
+
+template <class Comm>
+void check_random_sequence(Comm& comm, unsigned seed, int calls) {
+  random_sequence<Comm>(comm, seed).check(calls);
 }
 
 }  // namespace tutti::testing

@@ -11,7 +11,7 @@ TEST_CASE("random sequences of collectives do not disturb each other over shm") 
   for (int const ranks : {2, 3, 4, 8}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(
-        tutti::run_local(ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, 1500); }));
+        tutti::run_local(ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, 5000); }));
     ++seed;
   }
 }

@@ -19,6 +19,13 @@ TEST_CASE("every registered algorithm gives the right result over shm") {
 TEST_CASE("messages of many slices arrive whole over shm") {
   for (int const ranks : rank_counts) {
     CAPTURE(ranks);
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_large_messages(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_large_messages(comm, large_count); }));
+  }
+}
+
+TEST_CASE("messages that are written past the caches arrive whole over shm") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_large_messages(comm, streamed_count); }));
   }
 }

@@ -28,13 +28,6 @@ inline std::set<int> some_roots(collective c, int ranks) {
   return {0, 1 % ranks, ranks / 2, ranks - 1};
 }
 
-// The algorithm with this protocol, or not: what cannot be had is refused in a test of its own.
-inline bool possible(dynamic_schedule const& s, collective c, algorithm_id id, protocol how, std::size_t bytes) {
-  bool const all_hear = c == collective::all_reduce || c == collective::barrier || c == collective::all_gather;
-  if (how == protocol::packet) return all_hear && id == algorithm_id::one_shot && bytes <= packet_lines * packet_bytes;
-  return how != protocol::direct || s.direct;
-}
-
 // What a rank of `ranks` does: everything that is registered.
 template <class Comm>
 void check_everything_registered(Comm& comm) {
@@ -43,9 +36,9 @@ void check_everything_registered(Comm& comm) {
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
     for (std::size_t const count : awkward_counts(comm.size()))
       for (int const root : some_roots(c, comm.size()))
-        for (protocol const how : {protocol::packet, protocol::staged, protocol::direct})
+        for (protocol const how : {protocol::packet, protocol::staged, protocol::direct, protocol::pull})
           for (bool const in_place : {false, true}) {
-            if (comm.size() > 1 && !possible(s, c, id, how, count * sizeof(affine))) continue;
+            if (!possible(comm, s, c, id, how, count * sizeof(affine))) continue;
             trial const t{.options = {.algorithm = id, .protocol = how},
                           .count = count,
                           .root = root,
@@ -60,20 +53,23 @@ void check_everything_registered(Comm& comm) {
   });
 }
 
-// A message of many slices, the same everywhere.
+// The least message that is written past the caches, and some more.
+inline constexpr std::size_t streamed_count = detail::streamed_output / sizeof(std::uint32_t) + 1001;
+
+// Messages of many slices, the same everywhere.
 template <class Comm>
-void check_large_messages(Comm& comm) {
+void check_large_messages(Comm& comm, std::size_t all) {
   conformance<Comm> check(comm);
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
     // Blocks are a rank's share, so that all messages are of the same size.
-    std::size_t const count = large_count / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
-    for (protocol const how : {protocol::staged, protocol::direct})
-      if (c != collective::barrier && (comm.size() == 1 || possible(s, c, id, how, count)))
+    std::size_t const count = all / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
+    for (protocol const how : {protocol::staged, protocol::direct, protocol::pull})
+      if (c != collective::barrier && possible(comm, s, c, id, how, count * sizeof(std::uint32_t)))
         check.template check<std::uint32_t>(c,
                                             {.options = {.algorithm = id, .protocol = how},
                                              .count = count,
                                              .root = comm.size() / 2,
-                                             .in_place = how == protocol::staged,
+                                             .in_place = how != protocol::direct,
                                              .shared = how == protocol::direct},
                                             sum{});
   });

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -126,13 +127,15 @@ std::vector<registered> everything_registered() {
 // A call of any kind, by any algorithm, of 8 B to 4 MiB; the same on all ranks, which have equal generators.
 template <class Comm>
 void any_call(Comm& comm, std::vector<registered> const& all, std::mt19937& random) {
-  auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  registered const& one = all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+  auto const below = [&](std::size_t n) { return random() % n; };
+  registered const& one = all[below(all.size())];
   std::size_t count = std::size_t{2} << below(20);
   if (by_block(one.what)) count = std::max<std::size_t>(count / ranks, 2);
-  trial const t{.options = {.algorithm = one.id, .protocol = below(2) == 0 ? protocol::staged : protocol::automatic},
+  protocol how = std::array{protocol::automatic, protocol::staged, protocol::pull}[below(3)];
+  if (!possible(comm, one.schedule, one.what, one.id, how, count * sizeof(float))) how = protocol::automatic;
+  trial const t{.options = {.algorithm = one.id, .protocol = how},
                 .count = count,
-                .root = below(ranks),
+                .root = static_cast<int>(below(ranks)),
                 .in_place = below(2) == 0,
                 .shared = below(2) == 0};
   conformance<Comm>(comm).template check<float>(one.what, t, sum{});
@@ -189,17 +192,27 @@ TEST_CASE("a rank killed in the middle of an all_reduce of 64 MiB") {
   ::setenv("TUTTI_TIMEOUT", "60", 1);
   std::size_t const count = (std::size_t{64} << 20) / sizeof(float);
   sights const seen;
-  for (bool const shared : {false, true}) {
+  struct {
+    char const* name;
+    options how;
+    bool shared;
+  } const cases[] = {
+      {"staged", {.algorithm = algorithm_id::ring, .protocol = protocol::staged}, false},
+      {"direct", {.algorithm = algorithm_id::ring, .protocol = protocol::direct}, true},
+      {"pull where ranks can", {.algorithm = algorithm_id::two_shot, .protocol = protocol::pull}, false},
+  };
+  for (auto const& [name, wanted, shared] : cases) {
+    CAPTURE(std::string(name));
     std::vector<double> seconds;
     for (int const victim : {0, 3}) {
-      CAPTURE(shared);
       CAPTURE(victim);
       auto const these = survive(seen, victim, [&](auto& comm) {
         using array = decltype(comm.template allocate<float>(0));
+        options how = wanted;
+        if (how.protocol == protocol::pull && !comm.group().transport().pulls()) how.protocol = protocol::automatic;
         std::vector<float> mine(shared ? 0 : count);
         array given = comm.template allocate<float>(shared ? count : 0);
         std::span<float> const data = shared ? std::span<float>(given.data(), count) : std::span<float>(mine);
-        options const how{.algorithm = algorithm_id::ring, .protocol = shared ? protocol::direct : protocol::staged};
         all_reduce(comm, data, sum{}, how);
         auto const began = deadline::clock::now();
         all_reduce(comm, data, sum{}, how);
@@ -209,6 +222,6 @@ TEST_CASE("a rank killed in the middle of an all_reduce of 64 MiB") {
       });
       seconds.insert(seconds.end(), these.begin(), these.end());
     }
-    print(shared ? "all_reduce of 64 MiB, direct" : "all_reduce of 64 MiB, staged", seconds);
+    print((std::string("all_reduce of 64 MiB, ") + name).c_str(), seconds);
   }
 }

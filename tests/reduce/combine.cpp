@@ -125,14 +125,106 @@ TEST_CASE("every type: all tails, fan-ins, fan-outs, offsets, and in place") {
   });
 }
 
-TEST_CASE("several blocks and an odd tail") {
+TEST_CASE("several blocks and an odd tail, also past the caches") {
   for_each_type(element_types{}, []<class T>() {
     CAPTURE(std::string{type_name<T>()});
     std::size_t const n = 2 * one_thread::block_bytes / sizeof(T) + 77;
     for (int const fan_in : {1, 2, 3, 4, 7})
-      for (int const in_place : {0, 1}) CHECK(wrong_elements<T>(n, fan_in, 2, in_place, 1, first_operation<T>{}) == 0);
+      for (int const fan_out : {1, 2})
+        for (int const in_place : {0, 1})
+          for (bool const stream : {false, true})
+            CHECK(wrong_elements<T>(n, fan_in, fan_out, in_place, 1, first_operation<T>{}, {.stream = stream}) == 0);
   });
 }
+
+TEST_CASE("past the caches: every begin and end of a line") {
+  auto const check = []<class T>() {
+    CAPTURE(std::string{type_name<T>()});
+    for (std::size_t offset = 0; offset < 40; ++offset)
+      for (std::size_t const n : {0u, 1u, 5u, 63u, 64u, 100u, 4099u})
+        for (int const fan_in : {1, 2, 5}) {
+          buffer<T> a{n, 0, 1}, b{n, 1, 2}, to{n, offset, 3};
+          T const* const sources[] = {a.data(), b.data(), a.data(), b.data(), a.data()};
+          T* const destination = to.data();
+          std::vector<T> expected(n);
+          for (std::size_t i = 0; i < n; ++i) expected[i] = reference(sources, fan_in, i, sum{}, {});
+          combine(one_thread{}, sources, fan_in, &destination, 1, n, sum{}, {.stream = true});
+          CHECK(to.differ(expected, 3) == 0);
+        }
+  };
+  for_each_type(type_list<std::int8_t, float, bfloat16, std::complex<float>>{}, check);
+}
+
+// An element that starts within another's last four bytes never ends where a line does.
+TEST_CASE("past the caches: elements that lie across lines") {
+  alignas(64) float memory[2 * 300 + 1] = {};
+  auto* const out = reinterpret_cast<std::complex<float>*>(memory + 1);
+  std::vector<std::complex<float>> const a(300, {1, 2}), b(300, {3, 4});
+  std::complex<float> const* const sources[] = {a.data(), b.data()};
+  combine(one_thread{}, sources, 2, &out, 1, 300, sum{}, {.stream = true});
+  CHECK(std::all_of(out, out + 300, [](auto const& x) { return x == std::complex<float>{4, 6}; }));
+}
+
+#if defined(__x86_64__)
+TEST_CASE("the widest instructions give the bits that all CPUs give") {
+  if (!detail::use_widest) {
+    MESSAGE("skipped: this CPU has no AVX2");
+    return;
+  }
+  // All 2^16 numbers with one that stays and with one that changes.
+  auto const check = []<class T>(auto const& op) {
+    CAPTURE(std::string{type_name<T>()});
+    std::size_t const n = 0x10000;
+    std::vector<T> a(n), b(n), wide(n), plain(n);
+    int different = 0;
+    for (unsigned seed = 0; seed < 40; ++seed) {
+      for (std::size_t i = 0; i < n; ++i) {
+        a[i] = T::from_bits(static_cast<std::uint16_t>(i));
+        b[i] = T::from_bits(static_cast<std::uint16_t>(scramble(seed, seed < 20 ? 0 : i)));
+      }
+      T const* const sources[] = {a.data(), b.data(), b.data(), a.data(), b.data()};
+      T *const to_wide = wide.data(), *const to_plain = plain.data();
+      int const fan_in = 2 + static_cast<int>(seed % 4);
+      combine(one_thread{}, sources, fan_in, &to_wide, 1, n - seed, op, {.finish = 3});
+      detail::use_widest = false;
+      combine(one_thread{}, sources, fan_in, &to_plain, 1, n - seed, op, {.finish = 3});
+      detail::use_widest = true;
+      // Which of two NaNs a sum keeps is the compiler's choice.
+      for (std::size_t i = 0; i < n - seed; ++i) {
+        bool const nan = float{wide[i]} != float{wide[i]} && float{plain[i]} != float{plain[i]};
+        different += wide[i].bits != plain[i].bits && !nan;
+      }
+    }
+    CHECK(different == 0);
+  };
+  // A multiplication and an addition that one CPU might fuse and another not.
+  auto const fusible = [](float x, float y) { return x * 0.7f + y; };
+  for_each_type(type_list<half, bfloat16>{}, [&]<class T>() {
+    check.template operator()<T>(sum{});
+    check.template operator()<T>(mean{});
+    check.template operator()<T>(tutti::min{});
+    check.template operator()<T>(fusible);
+  });
+}
+
+TEST_CASE("conversions of packs have the bits of conversions one by one, for every float class") {
+  if (!detail::use_widest) return;
+  // One source and an operation that only finishes: a conversion there and back. All 2^16 patterns are in.
+  struct scale : sum {
+    float finish(float x, int) const { return x; }
+  };
+  for_each_type(type_list<half, bfloat16>{}, []<class T>() {
+    std::vector<T> from(0x10000), to(0x10000);
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = T::from_bits(static_cast<std::uint16_t>(i));
+    T const* const source = from.data();
+    T* const destination = to.data();
+    combine(one_thread{}, &source, 1, &destination, 1, from.size(), scale{}, {.finish = 1});
+    int different = 0;
+    for (std::size_t i = 0; i < from.size(); ++i) different += to[i].bits != T(float{from[i]}).bits;
+    CHECK(different == 0);
+  });
+}
+#endif
 
 TEST_CASE_TEMPLATE("every operation, raw and complete", T, std::int8_t, std::uint64_t, float, bfloat16, bool,
                    std::complex<float>) {
@@ -142,7 +234,8 @@ TEST_CASE_TEMPLATE("every operation, raw and complete", T, std::int8_t, std::uin
       for (int const fan_in : fan_ins) {
         CHECK(wrong_elements<T>(n, fan_in, 1, 0, 0, op) == 0);
         for (int const prepare : {-1, 0, fan_in - 1})
-          for (int const finish : {0, 3}) CHECK(wrong_elements<T>(n, fan_in, 2, 1, 1, op, {prepare, finish}) == 0);
+          for (int const finish : {0, 3})
+            CHECK(wrong_elements<T>(n, fan_in, 2, 1, 1, op, {.prepare = prepare, .finish = finish}) == 0);
       }
     }
   });

@@ -36,6 +36,19 @@ struct trial {
   }
 };
 
+// Whether a call by this algorithm and protocol can be had: what cannot is refused in tests of its own.
+template <class Comm>
+bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id id, protocol how, std::size_t bytes) {
+  if (comm.size() == 1) return true;
+  std::size_t const blocks = deals(c) ? static_cast<std::size_t>(comm.size()) : 1;
+  switch (how) {
+    case protocol::packet: return id == algorithm_id::one_shot && bytes * blocks <= most_packet_bytes;
+    case protocol::direct: return s.direct;
+    case protocol::pull: return s.direct && s.fetchable && comm.group().transport().pulls();
+    default: return true;
+  }
+}
+
 // An array between two guards that nobody may touch, in private memory or from comm.allocate.
 template <class T, class Comm>
 class guarded {

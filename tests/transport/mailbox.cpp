@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Channels: order, credits, short and long messages, references, messages of another call.
+// Channels: order, credits, short and long messages, references, messages of another call. Packets: turns and sets.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -60,7 +61,7 @@ TEST_CASE("tracks are separate channels") {
 
 TEST_CASE("a full channel has no place until the receiver releases one") {
   pair p;
-  for (std::size_t i = 0; i < slots; ++i) send(p.a, 1, 0, {static_cast<int>(i)}, 7);
+  for (std::size_t i = 0; i < slots_of(2, 0); ++i) send(p.a, 1, 0, {static_cast<int>(i)}, 7);
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
   CHECK_FALSE(p.a.consumed(1, 0, 1));
   REQUIRE(p.b.look(0, 0, 7));
@@ -88,6 +89,64 @@ TEST_CASE("a reference is read where it lies") {
   CHECK(got.bytes == 12);
   CHECK(got.more);
   CHECK(reinterpret_cast<int const*>(got.data) == values.data());
+}
+
+TEST_CASE("an address in the sender's process is handed on as it is") {
+  pair p;
+  auto const* const theirs = reinterpret_cast<std::byte const*>(std::uintptr_t{0x123456789abc});
+  REQUIRE(p.a.claim(1, 1, 9000, 4) != nullptr);
+  p.a.refer_foreign(1, 1, theirs, 9000, false, 7);
+  arrival const got = p.b.look(0, 1, 7);
+  REQUIRE(got);
+  CHECK(got.foreign);
+  CHECK(got.data == theirs);
+  CHECK(got.bytes == 9000);
+  p.b.release(0, 1);
+  send(p.a, 1, 1, {5}, 7);  // the slot's next message is not taken for one
+  CHECK_FALSE(p.b.look(0, 1, 7).foreign);
+}
+
+TEST_CASE("the more ranks, the fewer slots a channel has, and always a power of two") {
+  for (int track = 0; track < 4; ++track)
+    for (int ranks = 1; ranks <= 64; ++ranks) {
+      CAPTURE(track);
+      CAPTURE(ranks);
+      CHECK(std::has_single_bit(slots_of(ranks, track)));
+      CHECK(slots_of(ranks, track) >= 2);  // what the concept of a transport promises
+      CHECK(slots_of(ranks, track) >= slots_of(ranks + 1, track));
+      CHECK(slots_of(ranks, 0) >= slots_of(ranks, track));
+    }
+}
+
+TEST_CASE("turns of packets are counted from 1, and their sets go round") {
+  pair p;
+  CHECK(p.a.next_turn() == 1);
+  CHECK(p.a.next_turn() == 2);
+  CHECK(p.a.packets(0, 1) == p.b.packets(0, 1));
+  CHECK(p.a.packets(0, 1) != p.a.packets(1, 1));
+  for (std::uint64_t turn = 2; turn <= packet_sets; ++turn) CHECK(p.a.packets(0, turn) != p.a.packets(0, 1));
+  CHECK(p.a.packets(0, packet_sets + 1) == p.a.packets(0, 1));
+}
+
+TEST_CASE("a set is free when every peer has read what it held") {
+  auto const hub = std::make_shared<loopback::hub>(3, 1);
+  loopback a{hub, 0}, b{hub, 1}, c{hub, 2};
+  for (std::uint64_t turn = 1; turn <= packet_sets; ++turn) CHECK(a.packets_free(turn));
+  CHECK_FALSE(a.packets_free(packet_sets + 1));
+  b.packets_read(2, true);
+  CHECK_FALSE(a.packets_free(packet_sets + 1));
+  c.packets_read(1, true);
+  CHECK(a.packets_free(packet_sets + 1));
+  CHECK_FALSE(a.packets_free(packet_sets + 2));  // c has read the first turn alone
+}
+
+TEST_CASE("a peer that shows a turn has read all before") {
+  pair p;
+  p.a.packets_seen(1, 3);
+  CHECK(p.a.packets_free(packet_sets + 2));
+  CHECK_FALSE(p.a.packets_free(packet_sets + 3));  // the third itself it may be reading
+  p.b.packets_read(3, false);
+  CHECK(p.a.packets_free(packet_sets + 3));
 }
 
 TEST_CASE("a rank that naps is woken") {

@@ -3,6 +3,7 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,9 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "support/system_calls.hpp"
 #include "tutti/transport/shm.hpp"
 
 using namespace tutti;
@@ -76,14 +79,49 @@ TEST_CASE("a rank that ends while others are still to come is named at once") {
   if (!reaped) reap(victim);
 }
 
-TEST_CASE("a rank that ended between its joining and ours is lost, even without a trace") {
+TEST_CASE("a rank that ended between its joining and ours is named, even without a trace") {
   descriptor const file = shm::create(2, 1);
   pid_t const victim = in_a_process([&] { shm const me(file, 1, 2, 1, deadline::after(20s)); });
   std::this_thread::sleep_for(50ms);
   ::kill(victim, SIGKILL);
   reap(victim);
-  shm const me(file, 0, 2, 1, deadline::after(20s));  // all ranks have joined
-  CHECK(me.lost(1));
+  refusal const r = join(file, 2, 20s);
+  CHECK(r.code == error_code::rank_lost);
+  CHECK(r.peer == 1);
+  CHECK(r.seconds < 1);
+}
+
+// The last rank lets the others nap, and those that die are as soon awake as the one that is to join.
+TEST_CASE("ranks that end as soon as all have joined do not undo that") {
+  constexpr int ranks = 8;
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    descriptor const file = shm::create(ranks, 1);
+    std::vector<pid_t> others;
+    for (int r = 1; r < ranks; ++r)
+      others.push_back(in_a_process([&] {
+        if (r == ranks - 1) {
+          ::signal(SIGSYS, [](int) { ::usleep(10000); });
+          testing::filter_system_calls({SYS_process_vm_readv}, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
+        }
+        shm const me(file, r, ranks, 1, deadline::after(20s));
+        ::raise(SIGKILL);
+      }));
+    CHECK_NOTHROW(shm(file, 0, ranks, 1, deadline::after(20s)));
+    for (pid_t const other : others) reap(other);
+  }
+}
+
+TEST_CASE("a rank that is refused its address space is named at once") {
+  descriptor const file = shm::create(2, 4);
+  pid_t const refused = in_a_process([&] {
+    rlimit const limit{std::size_t{1} << 28, std::size_t{1} << 28};
+    ::setrlimit(RLIMIT_AS, &limit);
+    shm const rank(file, 1, 2, 4, deadline::after(20s));
+  });
+  auto const began = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH_AS(shm(file, 0, 2, 4, deadline::after(20s)), doctest::Contains("rank 1"), error);
+  CHECK(std::chrono::steady_clock::now() - began < 10s);
+  ::waitpid(refused, nullptr, 0);
 }
 
 TEST_CASE("ranks that do not come are named at the deadline") {

@@ -62,4 +62,9 @@ constexpr bool by_block(collective c) {
          c == collective::scatter || c == collective::all_to_all;
 }
 
+// Whether what a rank sends has a block for every rank, each of which gets its own.
+constexpr bool deals(collective c) {
+  return c == collective::reduce_scatter || c == collective::scatter || c == collective::all_to_all;
+}
+
 }  // namespace tutti

@@ -15,6 +15,7 @@ struct then : schedule_defaults {
   static constexpr bool in_place = First::in_place && Second::in_place;
   static constexpr bool direct = First::direct && Second::direct;
   static constexpr bool direct_in_place = First::direct_in_place && Second::direct_in_place;
+  static constexpr bool fetchable = First::fetchable && Second::fetchable;
   static constexpr bool scratch = First::scratch || Second::scratch;
 
   TUTTI_HOST_DEVICE constexpr int lanes(shape s) const { return First{}.lanes(s); }

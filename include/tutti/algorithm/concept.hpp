@@ -32,6 +32,9 @@ struct schedule_defaults {
   // No rank waits for ever when peers read its memory themselves (protocol direct): out of place, and in place.
   static constexpr bool direct = true;
   static constexpr bool direct_in_place = true;
+  // Every message is one chunk that lies in its sender's memory, and its receiver keeps it or what it makes of it: so it can
+  // be fetched (protocol pull). Nothing is forwarded.
+  static constexpr bool fetchable = false;
   // Keeps partial results in space::scratch.
   static constexpr bool scratch = false;
   // Serves the _v form too, where blocks differ in size and a rank may know only the sizes of those that it holds itself.
@@ -42,6 +45,10 @@ struct schedule_defaults {
   // Cursors that follow each other slice by slice: a phase takes a slice when the phase before has done with it.
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 1; }
   TUTTI_HOST_DEVICE constexpr int chunks(shape) const { return 1; }
+};
+
+struct one_chunk_messages : schedule_defaults {
+  static constexpr bool fetchable = true;
 };
 
 // The most (lane, phase) pairs that a schedule may have: a transport keeps that many channels between two ranks.
@@ -59,6 +66,7 @@ concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, s
   { s.in_place } -> std::convertible_to<bool>;
   { s.direct } -> std::convertible_to<bool>;
   { s.direct_in_place } -> std::convertible_to<bool>;
+  { s.fetchable } -> std::convertible_to<bool>;
   { s.scratch } -> std::convertible_to<bool>;
   { s.ragged } -> std::convertible_to<bool>;
 };

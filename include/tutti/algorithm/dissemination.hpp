@@ -16,7 +16,7 @@ struct dissemination {
 // After round k a rank has heard from the 2^(k+1) ranks up to itself. Some are heard twice where p is not a power of
 // two, which a barrier does not mind.
 template <>
-struct schedule<dissemination, collective::barrier> : schedule_defaults {
+struct schedule<dissemination, collective::barrier> : one_chunk_messages {
   static constexpr bool direct = false;  // every rank would wait to overwrite what the next one reads
   static constexpr bool direct_in_place = false;
 

@@ -19,6 +19,7 @@ class dynamic_schedule {
     out.in_place = S::in_place;
     out.direct = S::direct;
     out.direct_in_place = S::direct_in_place;
+    out.fetchable = S::fetchable;
     out.scratch = S::scratch;
     out.ragged = S::ragged;
     out.functions_ = &functions_of<S>;
@@ -38,6 +39,7 @@ class dynamic_schedule {
   bool in_place = false;
   bool direct = false;
   bool direct_in_place = false;
+  bool fetchable = false;
   bool scratch = false;
   bool ragged = false;
 

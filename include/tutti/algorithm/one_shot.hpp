@@ -15,7 +15,7 @@ struct one_shot {
 // Every rank reads all contributions and combines them in rank order by itself: one hop, p-1 messages in and out a rank,
 // the same bits everywhere because the order is the same everywhere.
 template <>
-struct schedule<one_shot, collective::all_reduce> : schedule_defaults {
+struct schedule<one_shot, collective::all_reduce> : one_chunk_messages {
   static constexpr bool direct_in_place = false;  // two ranks would wait to overwrite what the other has still to read
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
@@ -33,7 +33,7 @@ template <>
 struct schedule<one_shot, collective::barrier> : schedule<one_shot, collective::all_reduce> {};
 
 template <>
-struct schedule<one_shot, collective::reduce> : schedule_defaults {
+struct schedule<one_shot, collective::reduce> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     if (me.rank != s.root) return {.to = one(s.root), .give = {space::input}};
@@ -42,7 +42,7 @@ struct schedule<one_shot, collective::reduce> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::broadcast> : schedule_defaults {
+struct schedule<one_shot, collective::broadcast> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     if (me.rank == s.root) return {.to = others(s, me.rank), .give = {space::input}};
@@ -52,7 +52,7 @@ struct schedule<one_shot, collective::broadcast> : schedule_defaults {
 
 // Chunk q goes to rank q, which combines the p contributions in rank order: the first half of a two-shot all-reduce.
 template <>
-struct schedule<one_shot, collective::reduce_scatter> : schedule_defaults {
+struct schedule<one_shot, collective::reduce_scatter> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -67,7 +67,7 @@ struct schedule<one_shot, collective::reduce_scatter> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::all_gather> : schedule_defaults {
+struct schedule<one_shot, collective::all_gather> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -81,7 +81,7 @@ struct schedule<one_shot, collective::all_gather> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::gather> : schedule_defaults {
+struct schedule<one_shot, collective::gather> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -92,7 +92,7 @@ struct schedule<one_shot, collective::gather> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::scatter> : schedule_defaults {
+struct schedule<one_shot, collective::scatter> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -107,7 +107,7 @@ struct schedule<one_shot, collective::scatter> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::all_to_all> : schedule_defaults {
+struct schedule<one_shot, collective::all_to_all> : one_chunk_messages {
   static constexpr bool direct_in_place = false;
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
@@ -124,7 +124,7 @@ struct schedule<one_shot, collective::all_to_all> : schedule_defaults {
 
 // Each rank sends its contribution to all ranks above it and combines those below it in rank order.
 template <>
-struct schedule<one_shot, collective::scan> : schedule_defaults {
+struct schedule<one_shot, collective::scan> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;
@@ -137,7 +137,7 @@ struct schedule<one_shot, collective::scan> : schedule_defaults {
 };
 
 template <>
-struct schedule<one_shot, collective::exclusive_scan> : schedule_defaults {
+struct schedule<one_shot, collective::exclusive_scan> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;

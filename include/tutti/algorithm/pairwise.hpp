@@ -14,7 +14,7 @@ struct pairwise {
 
 // Every block takes one hop and every rank has one partner at a time in each direction: the exchange of large blocks.
 template <>
-struct schedule<pairwise, collective::all_to_all> : schedule_defaults {
+struct schedule<pairwise, collective::all_to_all> : one_chunk_messages {
   static constexpr bool in_place = false;  // the block that arrives in round i would overwrite what leaves in round p-i
   static constexpr bool direct_in_place = false;
 
@@ -28,7 +28,7 @@ struct schedule<pairwise, collective::all_to_all> : schedule_defaults {
 };
 
 template <>
-struct schedule<pairwise, collective::all_gather> : schedule_defaults {
+struct schedule<pairwise, collective::all_gather> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? s.ranks : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape, position me, int i) const {
@@ -40,7 +40,7 @@ struct schedule<pairwise, collective::all_gather> : schedule_defaults {
 
 // Rank r combines its block in the order r, r-1, r-2, ...: commutative operations only.
 template <>
-struct schedule<pairwise, collective::reduce_scatter> : schedule_defaults {
+struct schedule<pairwise, collective::reduce_scatter> : one_chunk_messages {
   static constexpr bool needs_commutative = true;
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }

@@ -15,7 +15,7 @@ struct recursive_doubling {
 // After k exchanges a rank holds the combination of a run of 2^k neighbours. Both partners combine lower with upper, so
 // they hold the same bits, and runs stay in rank order. (Thakur, Rabenseifner and Gropp, 2005.)
 template <>
-struct schedule<recursive_doubling, collective::all_reduce> : schedule_defaults {
+struct schedule<recursive_doubling, collective::all_reduce> : one_chunk_messages {
   static constexpr bool direct = false;  // partners would wait for each other before overwriting what both still read
   static constexpr bool direct_in_place = false;
 
@@ -45,7 +45,7 @@ struct schedule<recursive_doubling, collective::barrier> : schedule<recursive_do
 // After k rounds rank r holds the combination of the 2^k ranks up to and with itself, or of all from rank 0 where there
 // are fewer. (Hillis and Steele, 1986.)
 template <>
-struct schedule<recursive_doubling, collective::scan> : schedule_defaults {
+struct schedule<recursive_doubling, collective::scan> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return log2_ceil(s.ranks); }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
     return doubling(s, me.rank, 1 << i, 0, i == 0 ? space::input : space::output, i == 0);
@@ -65,7 +65,7 @@ struct schedule<recursive_doubling, collective::scan> : schedule_defaults {
 
 // The contributions move one rank up, then ranks 1 to p-1 scan them.
 template <>
-struct schedule<recursive_doubling, collective::exclusive_scan> : schedule_defaults {
+struct schedule<recursive_doubling, collective::exclusive_scan> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const {
     return s.ranks > 1 ? 1 + log2_ceil(s.ranks - 1) : 0;
   }

@@ -14,7 +14,7 @@ struct two_shot {
 };
 
 // Second shots, where every rank has one chunk of the result. To all ranks:
-struct share_all : schedule_defaults {
+struct share_all : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -31,7 +31,7 @@ struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, coll
 
 // First shot into scratch at all ranks but the root; second shot to the root.
 template <>
-struct schedule<two_shot, collective::reduce> : schedule_defaults {
+struct schedule<two_shot, collective::reduce> : one_chunk_messages {
   static constexpr bool scratch = true;
 
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }
@@ -52,7 +52,7 @@ struct schedule<two_shot, collective::reduce> : schedule_defaults {
 
 // The root deals out chunks and everybody passes its own on to everybody but the root.
 template <>
-struct schedule<two_shot, collective::broadcast> : schedule_defaults {
+struct schedule<two_shot, collective::broadcast> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }

@@ -5,25 +5,6 @@
 #include "tutti/collective/movement.hpp"
 
 namespace tutti {
-namespace detail {
-
-// Blocks of at most 2 KiB: everyone shows its block to all others.
-template <class Transport>
-void gather_packets(group<Transport>& g, running_call<Transport>& call, std::byte const* mine, std::byte* out,
-                    std::size_t bytes) {
-  using exchange = packet_exchange<Transport>;
-  std::byte* const inbox = g.inbox();
-  exchange work(g.transport(), mine, bytes, g.next_packet_turn(), call.tag(), inbox);
-  call.complete(work);
-  for (int q = 0; q < g.ranks(); ++q) {
-    std::byte* const to = out + static_cast<std::size_t>(q) * bytes;
-    std::byte const* const from = q == g.rank() ? mine : inbox + static_cast<std::size_t>(q) * exchange::stride;
-    if (from != to && bytes > 0) std::memcpy(to, from, bytes);
-  }
-}
-
-}  // namespace detail
-
 // Every rank passes `in` of n elements, n equal on all ranks, and `out` of n * size; block q of out is rank q's `in`.
 // In place: `in` is this rank's block of `out`. Otherwise they must not overlap.
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.7.
@@ -44,17 +25,14 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
                        from == own ? to : nullptr, where);
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-
-  detail::check_algorithm<Algorithm, collective::all_gather, void>(comm, o, where);
-  request const r = detail::movement_request<collective::all_gather, Algorithm, T>(o, count);
-  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
-  if (call.plan().how == protocol::packet) return detail::gather_packets(comm.group(), call, from, to, bytes);
   layout const blocks = layout::blocks(bytes, comm.size());
-  detail::execute<Algorithm, collective::all_gather>(comm.group(), call, r, moving{},
-                                                     {.input = {from, blocks.only(comm.rank())},
-                                                      .output = {to, blocks},
-                                                      .scratch = {nullptr, blocks},
-                                                      .in_place = from == own});
+  detail::move<Algorithm, collective::all_gather, T>(
+      comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count),
+      {.input = {from, blocks.only(comm.rank())},
+       .output = {to, blocks},
+       .scratch = {nullptr, blocks},
+       .in_place = from == own},
+      o, where);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].

@@ -19,17 +19,15 @@ void barrier(communicator<Transport>& comm, options const& o = {},
   unsigned char token = 0, heard = 0;
   request const r{.what = collective::barrier,
                   .algorithm = detail::id_of<Algorithm>(o),
-                  .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>(),
                   .how = o.protocol,
-                  .count = 1};
+                  .count = 1,
+                  .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
   detail::running_call<Transport> call(g, r, o, "token", {}, where);
-  if (call.plan().how == protocol::packet) {
-    packet_exchange<Transport> work(g.transport(), reinterpret_cast<std::byte const*>(&token), 1, g.next_packet_turn(),
-                                    call.tag(), g.inbox());
-    return call.complete(work);
-  }
-  detail::execute<Algorithm, collective::barrier>(g, call, r, reducing<unsigned char, bit_or>{bit_or{}},
-                                                  {.input = {&token}, .output = {&heard}, .scratch = {}}, 1);
+  reducing<unsigned char, bit_or> const body{bit_or{}};
+  if (call.plan().how == protocol::packet)
+    return detail::execute_packets<collective::barrier>(g, call, r, body, &token, &heard);
+  surfaces<unsigned char> memory{.input = {&token}, .output = {&heard}, .scratch = {}};
+  detail::execute<Algorithm, collective::barrier>(g, call, r, body, memory, 1);
 }
 
 }  // namespace tutti

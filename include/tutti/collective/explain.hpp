@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tutti/collective/engine.hpp"
+#include "tutti/tune/find.hpp"
 
 namespace tutti {
 
@@ -25,6 +26,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                   .algorithm = o.algorithm,
                   .how = o.protocol,
                   .commutative = !reduces(what) || is_commutative<Op>,
+                  .prepares = reduces(what) && reducing<T, Op>::prepares,
                   .type = type_id<T>(),
                   .op = reduces(what) ? type_id<Op>() : 0,
                   .element_bytes = sizeof(T),
@@ -38,8 +40,11 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   text += std::string(name(p.algorithm)) + ", ";
   if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";
+  else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";
-  text += " (" + std::string(p.why) + ")";
+  auto& tuned = comm.group().tuned;
+  choice const tabled = tuned.select(detail::problem_of(comm.group(), r));
+  text += " (" + (p.why == tabled.why ? tuned.reason(tabled, this_machine()) : std::string(p.why)) + ")";
   return {p.algorithm, p.how, text};
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/transport/board.hpp"
+#include "tutti/tune/select.hpp"
 
 namespace tutti {
 
@@ -58,18 +60,26 @@ class group {
 
  public:
   settings const environment = settings::from_environment();
+  tuning tuned;  // by which algorithms are chosen
 
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
   grown_memory<Transport> scratch;      // space::scratch
   grown_memory<Transport> copy;         // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;      // from peers' private memory, to be combined
   std::vector<std::size_t> numbers[4];  // counts and offsets of _v forms
 
   explicit group(std::unique_ptr<Transport> transport)
-      : transport_(std::move(transport)), scratch(*transport_), copy(*transport_), inbox_(*transport_) {
+      : transport_(std::move(transport)),
+        scratch(*transport_),
+        copy(*transport_),
+        fetched(*transport_),
+        inbox_(*transport_) {
     if (ranks() > 1) notices_.emplace(transport_->memory(), rank());
-    references.reserve(2 * slots * static_cast<std::size_t>(ranks() * max_tracks));
+    std::size_t open = 0;  // messages to one peer at once
+    for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
+    references.reserve(open * static_cast<std::size_t>(ranks() - 1));
   }
   group(group const&) = delete;
   group& operator=(group const&) = delete;
@@ -82,8 +92,8 @@ class group {
   Transport& transport() noexcept { return *transport_; }
 
   // -- The life of a call. Throws where the communicator has a fault already.
-  void begin(request const& r, plan const& p, std::source_location where) {
-    notices_->begin(++sequence_, to_words(r, p),
+  void begin(plan const& p, std::source_location where) {
+    notices_->begin(++sequence_, p.words,
                     Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
   }
@@ -108,13 +118,8 @@ class group {
   std::uint32_t tag(plan const& p) const noexcept {
     return p.fingerprint ^ static_cast<std::uint32_t>(sequence_ * 0x9e3779b1u);
   }
-  // Packets show 32 bits of it, of which 0 means that nothing was shown; the sets go by turns, hence two further.
-  std::uint64_t next_packet_turn() noexcept {
-    ++packet_turn_;
-    return static_cast<std::uint32_t>(packet_turn_) != 0 ? packet_turn_ : packet_turn_ += 2;
-  }
-  // A place for each rank's packets, packet_exchange::stride apart.
-  std::byte* inbox() { return inbox_.at_least(packet_exchange<Transport>::stride * static_cast<std::size_t>(ranks())); }
+  // A place for each rank's packets, packet_stride apart.
+  std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
   void introduce(std::uint32_t id, std::string_view name) noexcept {
     if (notices_) notices_->introduce(id, name);
@@ -162,6 +167,11 @@ class group {
   }
 
   [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
+    if (s.refused != 0)
+      raise({static_cast<int>(error_code::system), rank(), s.peer,
+             join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
+                   this_call()})},
+            where);
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
       raise_mismatch(s.peer, call, where);
     std::string const what =
@@ -253,6 +263,7 @@ class group {
         return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
       case error_code::rank_lost:
         return "see the output of the rank that ended; this communicator cannot be used any more";
+      case error_code::system: return "use protocol staged or direct for such memory";
       case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
       default: return "this communicator cannot be used any more";
     }
@@ -261,7 +272,6 @@ class group {
   grown_memory<Transport> inbox_;
   std::optional<board> notices_;
   std::uint64_t sequence_ = 0;
-  std::uint64_t packet_turn_ = 0;
 };
 
 }  // namespace tutti

@@ -26,12 +26,12 @@ template <collective C, class Algorithm, class T>
 request movement_request(options const& o, std::uint64_t count, int root = 0) {
   return {.what = C,
           .algorithm = id_of<Algorithm>(o),
-          .unlisted = unlisted_or_none<Algorithm, C>(),
           .how = o.protocol,
           .root = root,
           .type = type_id<T>(),
           .element_bytes = sizeof(T),
-          .count = count};
+          .count = count,
+          .unlisted = unlisted_or_none<Algorithm, C>()};
 }
 
 // A _v form: what ranks must agree on is the hash of the counts, where all ranks know them.
@@ -46,10 +46,13 @@ inline request ragged(request r, std::span<std::size_t const> counts = {}) {
 }
 
 template <class Algorithm, collective C, class T, class Transport>
-void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> const& memory, options const& o,
+void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> const& given, options const& o,
           std::source_location where, std::size_t message_bytes = 0) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
+  if (call.plan().how == protocol::packet)
+    return execute_packets<C>(comm.group(), call, r, moving{}, given.input.data, given.output.data);
+  surfaces<std::byte> memory = given;
   execute<Algorithm, C>(comm.group(), call, r, moving{}, memory, message_bytes);
 }
 

@@ -31,12 +31,15 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
+  reducing<T, Op> const body{op};
+  if (call.plan().how == protocol::packet)
+    return detail::execute_packets<collective::reduce_scatter>(comm.group(), call, r, body, from, to);
   layout const blocks = layout::blocks(count, comm.size());
-  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, reducing<T, Op>{op},
-                                                         {.input = {from, blocks},
-                                                          .output = {to, blocks.only(comm.rank())},
-                                                          .scratch = {nullptr, blocks},
-                                                          .in_place = in_place});
+  surfaces<T> memory{.input = {from, blocks},
+                     .output = {to, blocks.only(comm.rank())},
+                     .scratch = {nullptr, blocks},
+                     .in_place = in_place};
+  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, body, memory);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
@@ -67,9 +70,9 @@ void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, st
   request const r =
       detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
   detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
-  detail::execute<Algorithm, collective::reduce_scatter>(
-      comm.group(), call, r, reducing<T, Op>{op},
-      {.input = {from, blocks}, .output = {to, blocks.only(rank)}, .scratch = {nullptr, blocks}, .in_place = in_place});
+  surfaces<T> memory{
+      .input = {from, blocks}, .output = {to, blocks.only(rank)}, .scratch = {nullptr, blocks}, .in_place = in_place};
+  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, reducing<T, Op>{op}, memory);
 }
 
 }  // namespace tutti

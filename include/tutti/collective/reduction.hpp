@@ -13,14 +13,15 @@ template <collective C, class Algorithm, class T, class Op>
 request reduction_request(options const& o, std::uint64_t count, int root = 0) {
   return {.what = C,
           .algorithm = id_of<Algorithm>(o),
-          .unlisted = unlisted_or_none<Algorithm, C>(),
           .how = o.protocol,
           .commutative = is_commutative<Op>,
+          .prepares = reducing<T, Op>::prepares,
           .root = root,
           .type = type_id<T>(),
           .op = type_id<Op>(),
           .element_bytes = sizeof(T),
-          .count = count};
+          .count = count,
+          .unlisted = unlisted_or_none<Algorithm, C>()};
 }
 
 // The result of one rank alone: its contribution, through the operation's prologue and epilogue.
@@ -37,32 +38,9 @@ void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::siz
   auto& g = comm.group();
   request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
   running_call<Transport> call(g, r, o, type_name<T>(), name_of<Op>(), where);
-  if constexpr (C == collective::all_reduce && alignof(T) <= cache_line) {
-    if (call.plan().how == protocol::packet) return reduce_packets(g, call, in, out, count, op);
-  }
+  if (call.plan().how == protocol::packet) return execute_packets<C>(g, call, r, reducing<T, Op>{op}, in, out);
   surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
   execute<Algorithm, C>(g, call, r, reducing<T, Op>{op}, memory, count);
-}
-
-// One-shot all_reduce by packets: everyone combines everything in rank order.
-template <class Transport, class T, class Op>
-void reduce_packets(group<Transport>& g, running_call<Transport>& call, T const* in, T* out, std::size_t count,
-                    Op const& op) {
-  using exchange = packet_exchange<Transport>;
-  std::byte* const inbox = g.inbox();
-  T const* sources[max_ranks];
-  for (int q = 0; q < g.ranks(); ++q)
-    sources[q] = reinterpret_cast<T const*>(inbox + static_cast<std::size_t>(q) * exchange::stride);
-  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) {
-    T* const mine = const_cast<T*>(sources[g.rank()]);
-    combine(one_thread{}, &in, 1, &mine, 1, count, op, {.prepare = 0});
-  } else {
-    sources[g.rank()] = in;
-  }
-  exchange work(g.transport(), reinterpret_cast<std::byte const*>(sources[g.rank()]), count * sizeof(T),
-                g.next_packet_turn(), call.tag(), inbox);
-  call.complete(work);
-  combine(one_thread{}, sources, g.ranks(), &out, 1, count, op, {.finish = g.ranks()});
 }
 
 }  // namespace tutti::detail

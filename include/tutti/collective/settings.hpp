@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tutti/core/error.hpp"
-#include "tutti/tune/select.hpp"
+#include "tutti/tune/overrides.hpp"
 
 namespace tutti {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only macros of the library: its version, and what a CUDA compiler wants to see on a function.
+// The only macros of the library: its version, and what compilers want to see on a function or a loop.
 #pragma once
 
 #define TUTTI_VERSION_MAJOR 0
@@ -10,4 +10,11 @@
 #define TUTTI_HOST_DEVICE __host__ __device__
 #else
 #define TUTTI_HOST_DEVICE
+#endif
+
+// Before a loop of a few turns that is to be unrolled.
+#if defined(__CUDACC__)
+#define TUTTI_UNROLL _Pragma("unroll")
+#else
+#define TUTTI_UNROLL _Pragma("GCC unroll 8")
 #endif

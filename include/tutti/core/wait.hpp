@@ -74,12 +74,13 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
       last = poll();
       if (last == progress::stuck) pause_briefly();
     }
-    auto const napping = deadline::after(how.yields);
-    while (last == progress::stuck && !napping.passed()) {
-      for (int i = 0; i < 16 && last == progress::stuck; ++i) {
-        ::sched_yield();
-        last = poll();
-      }
+    if (last == progress::stuck) {  // no clock is read where spinning was enough
+      auto const napping = deadline::after(how.yields);
+      while (last == progress::stuck && !napping.passed())
+        for (int i = 0; i < 16 && last == progress::stuck; ++i) {
+          ::sched_yield();
+          last = poll();
+        }
     }
     while (last == progress::stuck) {
       if (until.passed() || !nap()) return false;

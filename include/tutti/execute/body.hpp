@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
 #include "tutti/reduce/combine.hpp"
 #include "tutti/reduce/ops.hpp"
@@ -32,9 +31,8 @@ struct moving {
   static constexpr bool prepares = false;
 
   void operator()(std::byte const* const* sources, int, std::byte* const* destinations, int destination_count,
-                  std::size_t n, stage) const noexcept {
-    for (int d = 0; d < destination_count; ++d)
-      if (destinations[d] != sources[0]) std::memcpy(destinations[d], sources[0], n);
+                  std::size_t n, stage s) const noexcept {
+    copy(one_thread{}, sources[0], destinations, destination_count, n, s.stream);
   }
 };
 

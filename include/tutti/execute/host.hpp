@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,6 +30,15 @@ struct reference {
 // The references of the running call: kept by the communicator, so that a call allocates nothing once the list has grown.
 using reference_list = std::vector<reference>;
 
+// How the messages of a call travel where they are not staged. All ranks agree on it but for `refers`.
+struct access {
+  bool refers = false;             // a receiver reads what it can address in place
+  bool pulls = false;              // and fetches what it cannot; then `refers` too
+  std::size_t slice = slot_bytes;  // bytes of a message that are in flight at once
+  std::byte* fetched = nullptr;    // room for a slice of every peer, where values are combined
+  bool streams = false;            // the output is too large to be read from a cache afterwards
+};
+
 // One running collective. Its state is a few integers a cursor; blocking and non-blocking calls drive it in the same way.
 // Nothing here throws: a surprise ends the execution and is left for the caller to report.
 template <transport Transport, step_function Schedule, class Body>
@@ -36,13 +46,14 @@ class execution {
  public:
   using element = typename Body::element;
 
-  // Elements a slice: what fits in a slot.
-  static constexpr std::size_t slice = slot_bytes / sizeof(element);
+  // Elements that fit in a slot.
+  static constexpr std::size_t slot_elements = slot_bytes / sizeof(element);
   static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
-  static_assert(slice > 0, "an element must fit into a slot of shared memory (16 KiB); send larger structs in parts");
+  static_assert(slot_elements > 0,
+                "an element must fit into a slot of shared memory (16 KiB); send larger structs in parts");
 
   execution(Transport& transport, reference_list& references, Schedule schedule, shape s,
-            surfaces<element> const& memory, Body body, std::uint32_t tag, bool refers, bool announces)
+            surfaces<element> const& memory, Body body, std::uint32_t tag, access const& how, bool announces)
       : transport_(transport),
         references_(references),
         schedule_(schedule),
@@ -50,7 +61,8 @@ class execution {
         memory_(memory),
         body_(body),
         tag_(tag),
-        refers_(refers),
+        how_(how),
+        slice_(how.slice / sizeof(element)),
         announces_(announces),
         tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
     references_.clear();
@@ -58,7 +70,7 @@ class execution {
       cursor& c = cursors_[static_cast<std::size_t>(t)];
       c.me = {transport.rank(), t / schedule.phases(s), t % schedule.phases(s)};
       c.steps = schedule.steps(s, c.me);
-      c.slices = schedule.pipelined ? slices(largest_chunk(c.me.lane), slice) : 1;
+      c.slices = schedule.pipelined ? slices(largest_chunk(c.me.lane), slice_) : 1;
       c.finished = c.steps == 0 || c.slices == 0;
       if (!c.finished) enter(c);
     }
@@ -79,6 +91,9 @@ class execution {
   surprise const& found() const noexcept { return surprise_; }
 
  private:
+  // Below it, a copy through a slot takes less than the call of the system that fetches.
+  static constexpr std::size_t least_fetched = 4096;
+
   struct cursor {
     position me{};
     int steps = 0;
@@ -99,6 +114,12 @@ class execution {
   struct message_part {
     extent range;
     bool more;
+  };
+
+  // What lies at the head of a channel, as elements.
+  struct view {
+    element const* data;
+    bool foreign;  // in the peer's process
   };
 
   // -- The cursor's way: slices within steps, or steps within slices.
@@ -131,10 +152,10 @@ class execution {
 
   std::size_t region_slices(int lane, region const& r) const noexcept {
     layout const& where = layout_of(r.where);
-    if (!r.split) return slices(where.count(lane, r.what), slice);
+    if (!r.split) return slices(where.count(lane, r.what), slice_);
     std::size_t most = 0;
     for (int k = 0; k < r.what.count; ++k) {
-      std::size_t const n = slices(where.at(lane, r.what.at(k, where.parts())).count, slice);
+      std::size_t const n = slices(where.at(lane, r.what.at(k, where.parts())).count, slice_);
       if (n > most) most = n;
     }
     return most;
@@ -195,7 +216,9 @@ class execution {
                        if (n == range.count && !raw && refers(from, bytes))
                          return refer(peer, track, from, bytes, part.more);
                        element* to = reinterpret_cast<element*>(place) + offset;
-                       body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
+                       auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(element));
+                       body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});
+                       transport_.gauge().end(trial, n * sizeof(element));
                        if (offset + n == range.count) transport_.publish(peer, track, bytes, part.more, tag_);
                      });
     }
@@ -214,7 +237,7 @@ class execution {
     extent const range = part.range;
     if (travels(range, c.received)) {
       std::size_t const bytes = range.count * sizeof(element);
-      element const* sources[max_ranks];
+      view sources[max_ranks];
       int self = -1;
       for (int k = 0; k < t.from.count; ++k) {
         int const peer = t.from.at(k, shape_.ranks);
@@ -229,7 +252,7 @@ class execution {
     return true;
   }
 
-  bool combine_slice(cursor const& c, int track, message_part part, element const* const* arrived, int self) noexcept {
+  bool combine_slice(cursor const& c, int track, message_part part, view* arrived, int self) noexcept {
     step const& t = c.now;
     extent const range = part.range;
     std::size_t const bytes = range.count * sizeof(element);
@@ -253,13 +276,20 @@ class execution {
         if (!refer_kept) claimed[outgoing++] = reinterpret_cast<element*>(place);
       }
 
+    if (how_.pulls) {
+      if (t.from.count == 1 && self < 0 && arrived[0].foreign && !t.complete)
+        return fetch_slice(c, t.from.at(0, shape_.ranks), t.keep.what, range, arrived[0]);
+      for (int k = 0; k < t.from.count; ++k)
+        if (k != self && arrived[k].foreign && !fetch(t.from.at(k, shape_.ranks), k, arrived[k], bytes)) return false;
+    }
+
     bool const raw = self >= 0 && t.own.where == space::input;
-    stage const how{.prepare = raw ? self : -1, .finish = t.complete ? shape_.ranks : 0};
+    stage const how{.prepare = raw ? self : -1, .finish = t.complete ? shape_.ranks : 0, .stream = streams(c)};
     element const* kept_at = nullptr;
     auto const piece = [&](element* kept, element const* own, std::size_t offset, std::size_t n) {
       element const* sources[max_ranks];
       element* destinations[max_ranks];
-      for (int k = 0; k < t.from.count; ++k) sources[k] = k == self ? own : arrived[k] + offset;
+      for (int k = 0; k < t.from.count; ++k) sources[k] = k == self ? own : arrived[k].data + offset;
       int count = 0;
       for (; count < outgoing; ++count) destinations[count] = claimed[count] + offset;
       if (kept != nullptr) destinations[count++] = kept;
@@ -296,18 +326,22 @@ class execution {
     extent const range = part.range;
     if (travels(range, c.received)) {
       chunks const chunk = share(t.keep, c.receiving);
-      element const* from = nullptr;
+      view from{};
       element* kept = nullptr;
       for_each_writable_piece(c.me.lane, t.keep, chunk, range,
                               [&](element* data, std::size_t, std::size_t) { kept = data; });
       if (peer == c.me.rank)
         for_each_piece(c.me.lane, t.own, t.own.what, range,
-                       [&](element const* data, std::size_t, std::size_t) { from = data; });
+                       [&](element const* data, std::size_t, std::size_t) { from.data = data; });
       else if (!arrived(peer, track, range.count * sizeof(element), part.more, from)) return false;
       // In place, the own chunk is where it belongs, and peers may be reading it.
-      if (range.count > 0 && from != kept) {
+      if (range.count > 0 && (from.foreign || from.data != kept)) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;
-        body_(&from, 1, &kept, 1, range.count, {});
+        if (from.foreign) {
+          if (!fetch_slice(c, peer, chunk, range, from)) return false;
+        } else {
+          body_(&from.data, 1, &kept, 1, range.count, {.stream = streams(c)});
+        }
       }
       if (peer != c.me.rank) transport_.release(peer, track);
     }
@@ -318,26 +352,28 @@ class execution {
     return true;
   }
 
-  bool arrived(int peer, int track, std::size_t bytes, bool more, element const*& data) noexcept {
+  bool arrived(int peer, int track, std::size_t bytes, bool more, view& out) noexcept {
     arrival const message = transport_.look(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
     if (!message || message.bytes != bytes || message.more != more) {
-      surprise_ = {peer, message.state == arrival::stranger, message.bytes, message.more, bytes, more};
+      surprise_ = {peer, message.state == arrival::stranger, 0, message.bytes, message.more, bytes, more};
       return false;
     }
-    data = reinterpret_cast<element const*>(message.data);
+    out = {reinterpret_cast<element const*>(message.data), message.foreign};
     return true;
   }
 
   // -- Memory that peers read directly.
 
   bool refers(void const* data, std::size_t bytes) const noexcept {
-    return refers_ && bytes > inline_bytes && transport_.reaches(data, bytes);
+    if (!how_.refers || bytes <= inline_bytes) return false;
+    return transport_.reaches(data, bytes) || (how_.pulls && bytes >= least_fetched);
   }
 
   void refer(int peer, int track, element const* data, std::size_t bytes, bool more) noexcept {
-    transport_.refer(peer, track, data, bytes, more, tag_);
-    // At most a channel's slots are open for each channel, so a list that is full has old ones to forget.
+    if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
+    else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
+    // It has room for one in every slot of every channel, so a list that is full has old ones to forget.
     if (references_.size() == references_.capacity())
       std::erase_if(references_, [&](reference const& r) { return transport_.consumed(r.peer, r.track, r.message); });
     references_.push_back({peer, track, transport_.published(peer, track), data, data + bytes / sizeof(element)});
@@ -369,6 +405,39 @@ class execution {
     return free;
   }
 
+  // -- Memory that is fetched from a peer's process.
+
+  // Into this rank's room for what source k sends, to be combined there.
+  bool fetch(int peer, int k, view& from, std::size_t bytes) noexcept {
+    std::byte* const to = how_.fetched + static_cast<std::size_t>(k) * how_.slice;
+    if (!fetched(peer, transport_.fetch(peer, to, reinterpret_cast<std::byte const*>(from.data), bytes))) return false;
+    from = {reinterpret_cast<element const*>(to), false};
+    return true;
+  }
+
+  // To where it is kept.
+  bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range, view const& from) noexcept {
+    bool all = true;
+    for_each_writable_piece(c.me.lane, c.now.keep, what, range, [&](element* kept, std::size_t offset, std::size_t n) {
+      all = all && fetched(peer, transport_.fetch(peer, reinterpret_cast<std::byte*>(kept),
+                                                  reinterpret_cast<std::byte const*>(from.data + offset),
+                                                  n * sizeof(element)));
+    });
+    return all;
+  }
+
+  // Of a peer that has ended, the caller learns while it waits.
+  bool fetched(int peer, int refused) noexcept {
+    if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
+    return refused == 0;
+  }
+
+  // Whether what this step keeps is read neither by this call again nor, since it is so large, from a cache by the caller.
+  bool streams(cursor const& c) const noexcept {
+    return how_.streams && c.now.keep.where == space::output && c.me.phase + 1 == schedule_.phases(shape_) &&
+           c.steps == 1 && !c.now.forwards();
+  }
+
   // -- From regions to memory.
 
   // The chunks of peer k's message.
@@ -379,7 +448,7 @@ class execution {
   // Slice `s` of peer k's message.
   message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
     std::size_t const count = layout_of(r.where).count(lane, share(r, k));
-    extent const range = slice_of(count, slice, s);
+    extent const range = slice_of(count, slice_, s);
     return {range, range.end() < count};
   }
 
@@ -409,8 +478,9 @@ class execution {
   surfaces<element> memory_;
   Body body_;
   std::uint32_t tag_;
-  bool refers_;
-  bool announces_;  // a message without elements is sent too: the receiver may expect some
+  access how_;
+  std::size_t slice_;  // elements
+  bool announces_;     // a message without elements is sent too: the receiver may expect some
   int tracks_;
   std::array<cursor, max_tracks> cursors_{};
   surprise surprise_{};

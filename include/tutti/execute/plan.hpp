@@ -5,9 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
+#include <type_traits>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/transport/segment.hpp"
 
 namespace tutti {
 
@@ -17,6 +20,7 @@ enum class protocol : std::uint8_t {
   packet,  // small messages: flag and data in one cache line
   staged,  // slices through the transport's own buffers
   direct,  // peers read each other's memory: buffers from comm.allocate over shm, any memory over loopback
+  pull,    // direct, and out of private memory the receiver copies through the kernel (process_vm_readv)
 };
 
 constexpr std::string_view name(protocol p) {
@@ -25,6 +29,7 @@ constexpr std::string_view name(protocol p) {
     case protocol::packet: return "packet";
     case protocol::staged: return "staged";
     case protocol::direct: return "direct";
+    case protocol::pull: return "pull";
   }
   return "?";
 }
@@ -40,27 +45,32 @@ struct unlisted_algorithm {
 struct request {
   collective what{};
   algorithm_id algorithm = algorithm_id::automatic;
-  unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
   protocol how = protocol::automatic;
   bool commutative = true;
-  bool ragged = false;  // a _v form
-  int root = 0;
+  bool ragged = false;    // a _v form
+  bool prepares = false;  // the operation has a prologue
+  std::array<std::uint8_t, 2> unused{};
+  std::int32_t root = 0;
   std::uint32_t type = 0;    // type_id
   std::uint32_t op = 0;      // type_id; 0 where there is none
   std::uint32_t counts = 0;  // hash of the counts of a _v form that all ranks know
-  std::uint32_t element_bytes = 1;
+  std::uint64_t element_bytes = 1;
   std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
+  unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
 
-  friend constexpr bool operator==(request const&, request const&) = default;
+  // As bytes: every call compares its request with the one whose plan it looks up.
+  friend bool operator==(request const& a, request const& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-  constexpr std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes; }
+  constexpr std::size_t bytes() const { return static_cast<std::size_t>(count * element_bytes); }
 };
+static_assert(std::has_unique_object_representations_v<request>);
 
 struct plan {
   algorithm_id algorithm{};
   protocol how{};
   std::uint32_t fingerprint = 0;
   std::string_view why{};
+  std::array<std::uint64_t, call_record::words> words{};  // for the notice board
 };
 
 // A hash in which every bit of every word counts (the mixer of splitmix64).

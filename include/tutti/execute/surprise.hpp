@@ -9,7 +9,8 @@ namespace tutti {
 // Left by an execution for the caller to report: the data path itself throws nothing.
 struct surprise {
   int peer = -1;
-  bool other_call = false;  // it belongs to another call; otherwise it has another length:
+  bool other_call = false;  // it belongs to another call
+  int refused = 0;          // errno: it could not be fetched; otherwise it has another length:
   std::size_t bytes = 0;
   bool more = false;  // and further slices follow
   std::size_t expected = 0;

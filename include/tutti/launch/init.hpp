@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/collective/agree.hpp"
 #include "tutti/collective/communicator.hpp"
 #include "tutti/launch/place.hpp"
 #include "tutti/transport/rendezvous.hpp"
@@ -17,6 +18,8 @@ namespace tutti {
 // Finds its ranks from tutti-run, mpirun (Open MPI, MPICH), srun or torchrun, all on this machine, and returns when all of
 // them have called it; without a launcher it returns a communicator of one rank. May be called again, by all ranks, for
 // a further communicator of the same ranks.
+// Algorithms are chosen by the tuning table of rank 0: the file TUTTI_TUNING, else `table` where the program names one, else
+// ~/.config/tutti/tuning, which tutti-tune writes, else what tutti ships.
 // Throws error: timeout with the ranks that did not come (TUTTI_TIMEOUT), bad_argument for an environment that makes no
 // sense or ranks on several machines, system.
 //
@@ -24,7 +27,7 @@ namespace tutti {
 //     auto comm = tutti::init();
 //     ...
 //   }
-[[gnu::cold]] inline communicator<shm> init() {
+[[gnu::cold]] inline communicator<shm> init(tuning_table const& table = shipped) {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
@@ -42,7 +45,9 @@ namespace tutti {
   auto const until = deadline::after(settings::from_environment().timeout);
   descriptor const file =
       rendezvous(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until).meet(max_tracks);
-  return communicator<shm>(std::make_unique<shm>(file, me.rank, me.size, max_tracks, until));
+  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, max_tracks, until));
+  detail::agree_on_tuning(comm.group(), table);
+  return comm;
 }
 
 }  // namespace tutti

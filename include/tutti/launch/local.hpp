@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/collective/agree.hpp"
 #include "tutti/collective/communicator.hpp"
 #include "tutti/transport/loopback.hpp"
 #include "tutti/transport/shm.hpp"
@@ -90,6 +91,7 @@ template <class F>
     auto const until = deadline::after(settings::from_environment().timeout);
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
                                       : std::make_unique<shm>(file, rank, ranks, max_tracks, until));
+    agree_on_tuning(comm.group());
     guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
   });
   std::fflush(nullptr);
@@ -201,6 +203,7 @@ void run_threads(int ranks, F&& f) {
         try {
           communicator<loopback> comm(std::make_unique<loopback>(shared, r));
           try {
+            detail::agree_on_tuning(comm.group());
             f(comm);
           } catch (...) {  // before its communicator closes and makes others throw
             std::scoped_lock const lock(guard);

@@ -27,12 +27,16 @@ TUTTI_HOST_DEVICE constexpr std::uint32_t select(bool choose, std::uint32_t a, s
   return (a & mask) | (b & ~mask);
 }
 
-// The upper half of a float. Adding 0x7fff, and one more where the kept part is odd, carries into it exactly where
-// rounding to even goes up; a carry out of the mantissa is the right exponent, up to infinity.
+// A bfloat16 is the upper half of a float; the lower half of what this gives has no meaning. Adding 0x7fff, and one more
+// where the kept part is odd, carries into it exactly where rounding to even goes up; a carry out of the mantissa is the
+// right exponent, up to infinity. The comparison is signed: SSE2 has no other.
+[[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint32_t round_to_bfloat16(float x) {
+  std::uint32_t const bits = bits_of(x), rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  bool const nan = static_cast<std::int32_t>(bits & 0x7fffffff) > static_cast<std::int32_t>(float_infinity);
+  return select(nan, bits | 0x400000, rounded);
+}
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint16_t bfloat16_bits(float x) {
-  std::uint32_t const bits = bits_of(x), upper = bits >> 16;
-  std::uint32_t const rounded = (bits + 0x7fff + (upper & 1)) >> 16;
-  return static_cast<std::uint16_t>(select((bits & 0x7fffffff) > float_infinity, upper | 0x40, rounded));
+  return static_cast<std::uint16_t>(round_to_bfloat16(x) >> 16);
 }
 
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr float float_of_bfloat16(std::uint16_t bits) {

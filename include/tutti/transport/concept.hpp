@@ -16,16 +16,18 @@ namespace tutti {
 // holds two or more that were not received. Nothing here blocks or throws but allocate.
 template <class T>
 concept transport = requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
-                             std::uint64_t count, void const* data, std::byte* memory) {
+                             std::uint64_t count, void const* data, std::byte* memory, std::byte const* theirs) {
   { T::name } -> std::convertible_to<std::string_view>;
   { c.rank() } -> std::same_as<int>;
   { c.ranks() } -> std::same_as<int>;
   { c.waits() } -> std::same_as<patience>;
+  { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
   // mailbox: staged slices
   { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
   { t.publish(peer, track, bytes, more, tag) } noexcept;
   { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
   { t.release(peer, track) } noexcept;
+  { t.gauge() } noexcept -> std::same_as<store_gauge&>;
   // mapped: direct reads
   { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
   { t.refer(peer, track, data, bytes, more, tag) } noexcept;
@@ -34,8 +36,16 @@ concept transport = requires(T t, T const c, int peer, int track, std::size_t by
   { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
   { t.allocate(bytes) } -> std::same_as<std::byte*>;
   { t.deallocate(memory, bytes) } noexcept;
+  // private memory that the receiver fetches
+  { c.pulls() } -> std::same_as<bool>;
+  { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
+  { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
   // packets
+  { t.next_turn() } noexcept -> std::same_as<std::uint64_t>;
   { c.packets(peer, count) } noexcept -> std::same_as<packet*>;
+  { t.packets_free(count) } noexcept -> std::same_as<bool>;
+  { t.packets_seen(peer, count) } noexcept;
+  { t.packets_read(count, more) } noexcept;
   // waiting, and peers that are gone
   {
     t.nap([] { return true; })

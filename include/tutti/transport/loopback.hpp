@@ -57,6 +57,7 @@ class loopback : public mailbox {
       : mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
     segment const& memory = hub_->memory();
     attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0, patience_for(memory, ranks()));
+    allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
     memory.rank(rank).status.store(presence::joined, std::memory_order_release);
   }
 
@@ -64,6 +65,8 @@ class loopback : public mailbox {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
   }
   void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
+
+  int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept { return ENOSYS; }
 
   // A thread cannot vanish: it leaves.
   bool lost(int) const noexcept { return false; }

@@ -16,6 +16,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
+#include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
 
@@ -24,7 +25,8 @@ struct arrival {
   enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
   std::byte const* data = nullptr;
   std::size_t bytes = 0;
-  bool more = false;  // further slices of the same message follow
+  bool more = false;     // further slices of the same message follow
+  bool foreign = false;  // data is an address in the sender's process: fetch it
 
   explicit operator bool() const { return state == message; }
 };
@@ -34,19 +36,23 @@ class mailbox {
   mailbox(int rank, int ranks, int tracks)
       : rank_(rank),
         ranks_(ranks),
+        read_(static_cast<std::size_t>(ranks)),
         outgoing_(static_cast<std::size_t>(ranks * tracks)),
         incoming_(static_cast<std::size_t>(ranks * tracks)) {}
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
   patience waits() const noexcept { return waits_; }
+  // What the choice of algorithm depends on, the same at all ranks.
+  bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
+  bool pulls() const noexcept { return pulls_; }
 
   // -- Sending: claim a place, write to it what was claimed, publish. Null while the receiver has not made room. A place for
   // elements that need more than the line's alignment is in the slot, which is aligned to a line of cache.
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     sender& out = outgoing(to, track);
-    if (out.published - out.consumed == slots && !refresh(out)) return nullptr;
-    slot& next = out.channel->ring[out.published % slots];
+    if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
+    slot& next = out.next();
     bool const in_line = bytes <= inline_bytes && alignment <= alignof(std::max_align_t);
     out.claimed = in_line ? payload::in_line : payload::in_slot;
     return in_line ? next.line : next.data;
@@ -62,9 +68,14 @@ class mailbox {
            address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
   void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    slot& next = outgoing(to, track).channel->ring[outgoing(to, track).published % slots];
-    *reinterpret_cast<std::uint64_t*>(next.line) = reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
+    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) =
+        reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
     send(to, track, bytes, more, payload::reference, tag);
+  }
+  // The same for memory that the receiver cannot address but can fetch, where `pulls` says so.
+  void refer_foreign(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = reinterpret_cast<std::uintptr_t>(data);
+    send(to, track, bytes, more, payload::foreign, tag);
   }
   // How many messages were published to a peer, and whether it is done with the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
@@ -77,17 +88,20 @@ class mailbox {
   // -- Receiving: look, use the view, release.
   arrival look(int from, int track, std::uint32_t tag) noexcept {
     receiver& in = incoming(from, track);
-    slot& head = in.channel->ring[in.taken % slots];
+    slot& head = in.channel->at(in.taken & (in.slots - 1));
     std::uint64_t const word = head.tag.load(std::memory_order_acquire);
     if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(in.taken + 1)) return {};
-    if (word >> 32 != tag) return {arrival::stranger, nullptr, head.bytes, head.more != 0};
-    switch (head.kind) {
-      case payload::in_line: return {arrival::message, head.line, head.bytes, head.more != 0};
-      case payload::in_slot: return {arrival::message, head.data, head.bytes, head.more != 0};
-      case payload::reference: break;
+    arrival out{arrival::message, head.data, head.bytes, head.more != 0};
+    if (word >> 32 != tag) out.state = arrival::stranger;
+    if (head.kind == payload::in_slot) return out;
+    if (head.kind == payload::in_line) {
+      out.data = head.line;
+      return out;
     }
-    auto const offset = *reinterpret_cast<std::uint64_t const*>(head.line);
-    return {arrival::message, reinterpret_cast<std::byte const*>(reach_origin_ + offset), head.bytes, head.more != 0};
+    out.foreign = head.kind == payload::foreign;
+    auto const place = *reinterpret_cast<std::uint64_t const*>(head.line);
+    out.data = reinterpret_cast<std::byte const*>(place + (out.foreign ? 0 : reach_origin_));
+    return out;
   }
   void release(int from, int track) noexcept {
     receiver& in = incoming(from, track);
@@ -95,8 +109,33 @@ class mailbox {
     ring(from);
   }
 
-  // -- Packets: this rank's and its peers' lines of one of the two sets.
-  packet* packets(int rank, std::uint64_t set) const noexcept { return segment_.rank(rank).packets[set % 2]; }
+  // How copies to slots are done.
+  store_gauge& gauge() noexcept { return gauge_; }
+
+  // -- Packets: the lines that a rank shows in a turn. All ranks count the same turns, from 1.
+  std::uint64_t next_turn() noexcept { return ++turn_; }
+  packet* packets(int rank, std::uint64_t turn) const noexcept {
+    return segment_.rank(rank).packets[turn % packet_sets];
+  }
+  // Whether all peers are done with what was shown in these lines before.
+  bool packets_free(std::uint64_t turn) noexcept {
+    if (turn <= all_read_ + packet_sets) return true;
+    all_read_ = turn;
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_) continue;
+      std::uint64_t& read = read_[static_cast<std::size_t>(r)];
+      if (read + packet_sets < turn) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
+      if (read < all_read_) all_read_ = read;
+    }
+    return turn <= all_read_ + packet_sets;
+  }
+  // A peer that shows a turn is done with those before.
+  void packets_seen(int peer, std::uint64_t turn) noexcept { read_[static_cast<std::size_t>(peer)] = turn - 1; }
+  // This rank is done with a turn. `tell`: peers may be waiting for that.
+  void packets_read(std::uint64_t turn, bool tell) noexcept {
+    segment_.rank(rank_).packets_read.store(turn, std::memory_order_release);
+    if (tell) ring_all();
+  }
 
   // -- Waiting. A rank that naps says so and looks once more before it sleeps.
   template <class Ready>
@@ -143,18 +182,25 @@ class mailbox {
       for (int r = 0; r < ranks_; ++r) {
         outgoing(r, t).channel = &segment_.between(rank_, r, t);
         incoming(r, t).channel = &segment_.between(r, rank_, t);
+        outgoing(r, t).slots = incoming(r, t).slots = slots_of(ranks_, t);
       }
   }
+
+  void allow_pulls(bool all_can) noexcept { pulls_ = all_can; }
 
  private:
   struct sender {
     tutti::channel* channel = nullptr;
+    std::uint64_t slots = 0;
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
     payload claimed = payload::in_slot;
+
+    slot& next() const { return channel->at(published & (slots - 1)); }
   };
   struct receiver {
     tutti::channel* channel = nullptr;
+    std::uint64_t slots = 0;
     std::uint64_t taken = 0;
   };
 
@@ -169,7 +215,7 @@ class mailbox {
   }
   void send(int to, int track, std::size_t bytes, bool more, payload kind, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
-    slot& next = out.channel->ring[out.published % slots];
+    slot& next = out.next();
     next.bytes = static_cast<std::uint32_t>(bytes);
     next.kind = kind;
     next.more = more;
@@ -184,6 +230,11 @@ class mailbox {
   segment segment_;
   std::uintptr_t reach_begin_ = 0, reach_end_ = 0, reach_origin_ = 0;
   patience waits_ = patience_with_cores;
+  bool pulls_ = false;
+  store_gauge gauge_;
+  std::uint64_t turn_ = 0;
+  std::uint64_t all_read_ = 0;  // turns of packets that all peers are known to be done with
+  std::vector<std::uint64_t> read_;  // and each of them
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +16,21 @@ inline constexpr std::size_t page = 4096;
 // reads the payload with one coherence transfer; 48 bytes at an offset of 16 are what is left of the line, aligned for
 // every fundamental type.
 inline constexpr std::size_t inline_bytes = 48;
-// A flag every 16 KiB lets the receiver begin while the sender still copies; 16 slots let a sender run ahead.
+// A flag every 16 KiB lets the receiver begin while the sender still copies.
 inline constexpr std::size_t slot_bytes = 16 * 1024;
-inline constexpr std::size_t slots = 16;
 
-enum class payload : std::uint16_t { in_slot, in_line, reference };
+// How many slots the channels of a sender have, which go round. They are many, not to let a sender run ahead, but because
+// writing to a line that the receiver's second-level cache still holds costs four times as much as one that was evicted
+// from there: on a Zen 4 with 1 MiB of it, 7 GB/s while 256 KiB go round and 31 to 48 from 2 MiB on. The other tracks are
+// of second phases and lanes, with which more passes through the cache. The channels of a sender share the slots, or those
+// of many ranks would not fit into the third level: 32 MiB on 8 ranks by two_shot takes 45 ms with 4 a channel for the
+// second phase, 54 to 71 with 16.
+constexpr std::size_t slots_of(int ranks, int track) {
+  std::size_t const all = track == 0 ? 128 : 32, share = all / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
+  return share < 4 ? 4 : std::bit_floor(share);
+}
+
+enum class payload : std::uint16_t { in_slot, in_line, reference, foreign };
 
 struct alignas(cache_line) slot {
   // Low half: number of the message in its channel, from 1. High half: fingerprint of the call that it belongs to.
@@ -33,12 +44,16 @@ struct alignas(cache_line) slot {
 static_assert(offsetof(slot, data) == cache_line);
 
 // One direction between two ranks: the sender owns the slots' contents, the receiver says how many it is done with.
+// The slots follow it in memory.
 struct alignas(cache_line) channel {
-  alignas(cache_line) std::atomic<std::uint64_t> consumed;
-  slot ring[slots];
+  std::atomic<std::uint64_t> consumed;
+
+  slot& at(std::uint64_t place) { return reinterpret_cast<slot*>(this + 1)[place]; }
 };
 
-// Packets: flag and data in every line. Two sets by turns; see execute/packet.hpp.
+// Packets: flag and data in every line, in sets that go round; see execute/packet.hpp. With more of them a root could run
+// further ahead, which won nothing, and they leave the first-level cache: 2 KiB in 0.33 us with 2, 0.4 with 4, 0.55 with 8.
+inline constexpr std::size_t packet_sets = 2;
 inline constexpr std::size_t packet_bytes = 56;
 inline constexpr std::size_t packet_lines = 37;
 struct alignas(cache_line) packet {
@@ -63,11 +78,15 @@ inline constexpr std::size_t names = 64;
 
 enum class presence : std::uint32_t { absent, joined, left };
 
+enum class fetching : std::uint32_t { untried, works, refused };
+
 struct rank_page {
   alignas(cache_line) std::atomic<presence> status;
   std::uint32_t process;
   std::uint64_t process_namespace;  // process numbers mean something only to ranks in the same one
   std::uint64_t cores[16];          // the cores that it may run on, a bit each
+  std::uint64_t probe;              // where its peers try to read its private memory, which says its process number
+  std::atomic<fetching> can_fetch;  // whether it could read theirs
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;
@@ -75,9 +94,10 @@ struct rank_page {
   alignas(cache_line) std::atomic<std::uint64_t> called;  // sequence number of the last call that was begun
   std::atomic<std::uint64_t> finished;                    // and of the last one that was completed
   std::atomic<std::uint32_t> knows_fault;                 // it reads no peer's memory any more
+  alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the turns of packets that it is done with
   call_record calls[records];
   name_record known_names[names];
-  packet packets[2][packet_lines];
+  packet packets[packet_sets][packet_lines];
 };
 
 // The first fault of the communicator: whoever finds it writes it down, everyone else reports it.
@@ -114,19 +134,24 @@ class segment {
                                          static_cast<std::size_t>(r) * round_up(sizeof(rank_page)));
   }
   channel& between(int from, int to, int track) const {
-    auto const index = (static_cast<std::size_t>(track) * ranks_ + static_cast<std::size_t>(to)) * ranks_ +
-                       static_cast<std::size_t>(from);
-    return *reinterpret_cast<channel*>(base_ + channels_offset() + index * round_up(sizeof(channel)));
+    auto const index = static_cast<std::size_t>(to) * ranks_ + static_cast<std::size_t>(from);
+    return *reinterpret_cast<channel*>(base_ + track_offset(static_cast<std::size_t>(track)) +
+                                       index * channel_bytes(track));
+  }
+  std::size_t channel_bytes(int track) const {
+    return round_up(sizeof(channel) + slots_of(static_cast<int>(ranks_), track) * sizeof(slot));
   }
   std::byte* heap(int r) const { return base_ + heap_offset(static_cast<std::size_t>(r)); }
 
  private:
   static constexpr std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
   static constexpr std::size_t ranks_offset() { return round_up(sizeof(segment_header)); }
-  std::size_t channels_offset() const { return ranks_offset() + ranks_ * round_up(sizeof(rank_page)); }
-  std::size_t heap_offset(std::size_t r) const {
-    return channels_offset() + tracks_ * ranks_ * ranks_ * round_up(sizeof(channel)) + r * heap_bytes_;
+  std::size_t track_offset(std::size_t track) const {
+    std::size_t offset = ranks_offset() + ranks_ * round_up(sizeof(rank_page));
+    for (std::size_t t = 0; t < track; ++t) offset += ranks_ * ranks_ * channel_bytes(static_cast<int>(t));
+    return offset;
   }
+  std::size_t heap_offset(std::size_t r) const { return track_offset(tracks_) + r * heap_bytes_; }
 
   std::byte* base_ = nullptr;
   std::size_t ranks_ = 0;

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -93,16 +94,25 @@ class shm : public mailbox {
     auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
     rank_page& self = memory.rank(rank);
     note_cores(self);
+    self.probe = reinterpret_cast<std::uintptr_t>(&process_);
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
            patience_sharing_cores);
     self.status.store(presence::joined, std::memory_order_release);
     ring_all();
     try {
-      meet(until);
+      meet([&](int r) { return status(r) != presence::absent; }, until);
+      for (int r = 0; r < ranks; ++r) begin_watch(r);
+      self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
+      ring_all();
+      meet([&](int r) { return fetches(r) != fetching::untried; }, until);
     } catch (...) {
       leave();
       throw;
     }
+    bool all_fetch = true;
+    for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == fetching::works;
+    allow_pulls(all_fetch);
+    populate();
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
            patience_for(memory, ranks));
   }
@@ -114,6 +124,9 @@ class shm : public mailbox {
     if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
     std::byte* const memory = heap_.allocate(bytes);
     if (memory == nullptr) throw std::bad_alloc();
+    // Pages that are touched one by one cost 1.6 us each; in one go, 0.12.
+    if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
+    ::madvise(memory, bytes, populate_write);
     return memory;
   }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept {
@@ -131,6 +144,15 @@ class shm : public mailbox {
 
   void leave() noexcept {
     if (is_the_rank()) mailbox::leave();
+  }
+
+  // Copies from the private memory of a peer: one copy where slots take two, for half a microsecond a call. Returns 0, or
+  // the system's reason: ESRCH where the peer has ended, EFAULT where there is nothing to read.
+  int fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+    auto const process = static_cast<pid_t>(memory().rank(peer).process);
+    iovec const here{to, bytes}, there{const_cast<std::byte*>(from), bytes};
+    ssize_t const copied = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+    return copied == static_cast<ssize_t>(bytes) ? 0 : copied < 0 ? errno : EFAULT;
   }
 
  private:
@@ -220,6 +242,35 @@ class shm : public mailbox {
     return {static_cast<std::byte*>(base), bytes};
   }
 
+  // The pages that every call would touch for the first time one by one. Where ranks are many, their channels are too, and
+  // most are never used.
+  void populate() noexcept {
+    if (ranks() > 8) return;
+    segment const& m = memory();
+    for (int r = 0; r < ranks(); ++r) {
+      ::madvise(&m.rank(r), sizeof(rank_page), populate_write);
+      for (int t = 0; t < populated_tracks && r != rank(); ++t) {
+        ::madvise(&m.between(rank(), r, t), m.channel_bytes(t), populate_write);
+        ::madvise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
+      }
+    }
+  }
+
+  fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
+
+  // Whether the system lets this rank read its peers' private memory (ptrace_scope, seccomp, containers).
+  [[gnu::cold]] bool try_to_fetch() noexcept {
+    for (int r = 0; r < ranks(); ++r) {
+      rank_page const& peer = memory().rank(r);
+      std::uint32_t said = 0;
+      if (r == rank()) continue;
+      if (peer.process_namespace != memory().rank(rank()).process_namespace) return false;
+      auto const at = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(peer.probe));
+      if (fetch(r, reinterpret_cast<std::byte*>(&said), at, sizeof said) != 0 || said != peer.process) return false;
+    }
+    return true;
+  }
+
   static std::uint64_t process_namespace() {
     struct stat info{};
     return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -227,16 +278,17 @@ class shm : public mailbox {
 
   // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
   // (containers), a dead peer is noticed at the deadline only.
-  [[gnu::cold]] void meet(deadline until) {
+  template <class Here>
+  [[gnu::cold]] void meet(Here const& here, deadline until) {
     auto const absent = [&] {
       std::string list;
       for (int r = 0; r < ranks(); ++r)
-        if (status(r) == presence::absent) list += (list.empty() ? "" : ", ") + std::to_string(r);
+        if (!here(r)) list += (list.empty() ? "" : ", ") + std::to_string(r);
       return list;
     };
     auto const all_here = [&] {
       for (int r = 0; r < ranks(); ++r)
-        if (status(r) == presence::absent) return false;
+        if (!here(r)) return false;
       return true;
     };
     auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
@@ -244,7 +296,8 @@ class shm : public mailbox {
       nap(all_here);
       for (int r = 0; r < ranks(); ++r) {
         begin_watch(r);
-        if (!lost(r) || status(r) == presence::left) continue;
+        if (status(r) != presence::left && !lost(r)) continue;
+        if (all_here()) return true;  // it came, like all others, and went its way since
         throw error({.code = error_code::rank_lost,
                      .rank = rank(),
                      .peer = r,
@@ -259,7 +312,6 @@ class shm : public mailbox {
                    .rank = rank(),
                    .what = "waited for ranks to join that did not: " + absent(),
                    .way_out = "see whether they were started and reached init(), or raise TUTTI_TIMEOUT"});
-    for (int r = 0; r < ranks(); ++r) begin_watch(r);
   }
 
   presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
@@ -280,6 +332,11 @@ class shm : public mailbox {
                    "raise the limit of open files (ulimit -n)");
   }
 
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
+  static constexpr int populate_write = 23;   // MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it without harm
+  static constexpr int populated_tracks = 2;  // those of two phases, or of two lanes
+
+  std::uint32_t process_ = static_cast<std::uint32_t>(::getpid());
   mapping mapping_;
   heap heap_;
   std::vector<watch> watches_;

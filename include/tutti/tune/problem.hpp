@@ -14,6 +14,8 @@ struct problem {
   int ranks = 1;
   bool commutative = true;
   bool ragged = false;
+  bool crowded = false;  // more ranks than cores
+  bool pulls = false;    // a rank can copy out of a peer's private memory (protocol pull)
 };
 
 }  // namespace tutti

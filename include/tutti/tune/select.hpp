@@ -1,141 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The default choice of algorithm, by size and ranks, and what overrides it.
+// The choice of an algorithm: the first rule of the tuning table that fits, else the least cost by the model.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tutti/algorithm/registry.hpp"
-#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/tune/estimate.hpp"
 #include "tutti/tune/problem.hpp"
+#include "tutti/tune/shipped.hpp"
+#include "tutti/tune/table.hpp"
+#include "tutti/tune/text.hpp"
 
 namespace tutti {
 
 struct choice {
-  algorithm_id algorithm;
-  std::string_view why;
+  algorithm_id algorithm{};
+  std::string_view why{};
+  protocol how = protocol::automatic;  // or pull: how messages in private memory travel
+
+  rule const* measured = nullptr;                    // the rule that decided, else what the model says:
+  std::uint64_t picoseconds = 0;                     // its time,
+  algorithm_id runner_up = algorithm_id::automatic;  // the next best
+  std::uint64_t runner_up_picoseconds = 0;           // and its time
 };
 
-// Where one algorithm gives way to the next, in bytes.
-struct thresholds {
-  std::size_t one_shot;  // one hop, ranks times the bytes: latency decides
-  std::size_t few_hops;  // logarithmic hops of whole messages; above it bandwidth decides
-};
-
-// shm on 2 cores of an AMD EPYC 9004 (Zen 4), 2, 4 and 8 ranks, 2026-11-21: `bench_shm_vs_mpi --mode it --algorithm
-// one_shot,two_shot,...` over private and shared arrays.
-inline constexpr thresholds measured{.one_shot = 64 * 1024, .few_hops = 256 * 1024};
-
-// Why an algorithm can't be used for a problem; empty where it can.
-constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
-  if (!s) return "it does not serve this collective";
-  if (s.needs_commutative && !p.commutative)
-    return "it combines contributions out of rank order and the operation is not commutative";
-  if (p.ragged && !s.ragged) return "it does not serve the _v form";
-  return {};
-}
-constexpr std::string_view objection(algorithm_id id, problem const& p) {
-  return objection(find_schedule(id, p.what), p);
-}
-
-// The tuned choice.
-constexpr choice select(problem const& p) {
-  bool const small = p.bytes <= measured.one_shot / static_cast<std::size_t>(p.ranks), few = p.ranks <= 8;
-  bool const medium = p.bytes <= measured.few_hops;
-  switch (p.what) {
-    case collective::barrier:
-      if (few) return {algorithm_id::one_shot, "few ranks: one hop"};
-      return {algorithm_id::dissemination, "many ranks: logarithmic hops, no root"};
-    case collective::all_reduce:
-      if (small && few) return {algorithm_id::one_shot, "small message: one hop"};
-      if (medium && !few) return {algorithm_id::recursive_doubling, "small message, many ranks: fewest hops"};
-      return {algorithm_id::two_shot, "large message: least bytes in two hops"};
-    case collective::reduce:
-      if (small && few) return {algorithm_id::one_shot, "small message: one hop"};
-      if (p.ranks == 2) return {algorithm_id::double_binary_tree, "two ranks: each combines half"};
-      if (medium)
-        return {algorithm_id::binomial_tree, "medium message: logarithmic hops, each rank combines what came"};
-      return {algorithm_id::two_shot, "large message: least bytes in two hops"};
-    case collective::broadcast:
-      if (few) return {algorithm_id::one_shot, "few ranks: the root's memory is read by each once"};
-      if (medium) return {algorithm_id::binomial_tree, "small message, many ranks: logarithmic hops"};
-      return {algorithm_id::double_binary_tree, "large message, many ranks: two trees share the bytes"};
-    case collective::reduce_scatter: return {algorithm_id::one_shot, "one hop at the least number of bytes"};
-    case collective::all_gather:
-      if (few || !medium) return {algorithm_id::one_shot, "one hop at the least number of bytes"};
-      return {algorithm_id::bruck, "small blocks, many ranks: logarithmic hops"};
-    case collective::gather:
-    case collective::scatter:
-      if (!few && medium && !p.ragged)
-        return {algorithm_id::binomial_tree, "small blocks, many ranks: logarithmic hops"};
-      return {algorithm_id::one_shot, "one hop at the least number of bytes"};
-    case collective::all_to_all:
-      if (few) return {algorithm_id::one_shot, "one hop at the least number of bytes"};
-      if (small && !p.ragged) return {algorithm_id::bruck, "small blocks, many ranks: logarithmic hops"};
-      return {algorithm_id::pairwise, "large blocks, many ranks: one partner at a time"};
-    case collective::scan:
-    case collective::exclusive_scan:
-      if (small && few) return {algorithm_id::one_shot, "small message: one hop"};
-      if (medium) return {algorithm_id::recursive_doubling, "small message, many ranks: logarithmic hops"};
-      return {algorithm_id::ring, "large message: slices stream along the chain"};
-  }
-  return {algorithm_id::one_shot, ""};
-}
-
-// What the user asks for in TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it serves)
-// or `collective=algorithm`; later entries win.
-class overrides {
+// What a rank chooses by. All ranks have the same table, and so choose the same.
+class tuning {
  public:
-  overrides() = default;
-  explicit overrides(std::string_view text) {
-    while (!text.empty()) {
-      std::string_view const entry = text.substr(0, text.find(','));
-      text.remove_prefix(entry.size() < text.size() ? entry.size() + 1 : text.size());
-      add(entry);
-    }
-  }
+  tuning() = default;  // what tutti ships
+  tuning(owned_table table, std::string source)
+      : own_(std::make_unique<owned_table>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
 
-  algorithm_id operator[](collective c) const { return ids_[static_cast<std::size_t>(c)]; }
+  tuning_table const& table() const { return table_; }
+  std::string const& source() const { return source_; }
 
- private:
-  [[gnu::cold]] void add(std::string_view entry) {
-    std::size_t const equals = entry.find('=');
-    std::string_view const algorithm = equals == std::string_view::npos ? entry : entry.substr(equals + 1);
-    algorithm_id const id = find_algorithm(algorithm);
-    if (id == algorithm_id::automatic && algorithm != automatic::name)
-      refuse(entry, "\"" + std::string(algorithm) + "\" is not an algorithm",
-             "algorithms are: " + listed(algorithms::names));
-    bool known = false;
-    for (collective const c : every_collective) {
-      if (equals == std::string_view::npos ? id != algorithm_id::automatic && !find_schedule(id, c)
-                                           : name(c) != entry.substr(0, equals))
-        continue;
-      known = true;
-      if (id != algorithm_id::automatic && !find_schedule(id, c))
-        refuse(entry, std::string(algorithm) + " does not serve " + std::string(name(c)),
-               "`tutti-sim list` prints who serves what");
-      ids_[static_cast<std::size_t>(c)] = id;
+  // Never one that `objection` refuses.
+  [[gnu::cold]] choice select(problem p) {
+    // Where nobody knows the sizes of the blocks, nobody knows them to be small.
+    if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
+    if (rule const* const r = table_.find(p))
+      return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+    choice out{.why = "estimated"};
+    costs const& c = table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);
+    auto const& works = works_of(p.what, p.ranks);
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      auto const id = static_cast<algorithm_id>(i + 1);
+      if (!objection(id, p).empty()) continue;
+      std::uint64_t const time = time_of(works[i], p.bytes, c);
+      if (out.algorithm == algorithm_id::automatic || time < out.picoseconds) {
+        out.runner_up = std::exchange(out.algorithm, id);
+        out.runner_up_picoseconds = std::exchange(out.picoseconds, time);
+      } else if (out.runner_up == algorithm_id::automatic || time < out.runner_up_picoseconds) {
+        out.runner_up = id;
+        out.runner_up_picoseconds = time;
+      }
     }
-    if (!known)
-      refuse(entry, "\"" + std::string(entry.substr(0, equals)) + "\" is not a collective",
-             "write collective=algorithm, e.g. all_reduce=ring");
-  }
-  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string const& what,
-                                             std::string const& way_out) {
-    throw error({.code = error_code::bad_argument,
-                 .what = "TUTTI_ALGORITHM: in \"" + std::string(entry) + "\", " + what,
-                 .way_out = way_out});
-  }
-  template <class Names>
-  static std::string listed(Names const& all) {
-    std::string out;
-    for (std::string_view const n : all) out += (out.empty() ? "" : ", ") + std::string(n);
     return out;
   }
 
-  std::array<algorithm_id, every_collective.size()> ids_{};
+  // Why, in full.
+  [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const {
+    std::string out(c.why);
+    if (c.measured != nullptr && c.measured->nanoseconds > 0)
+      out += join({": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
+    if (c.measured == nullptr) out += join({": ", microseconds(c.picoseconds / 1000)});
+    if (c.runner_up != algorithm_id::automatic)
+      out += join({", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
+    out += join({"; ", c.measured != nullptr ? "a rule of " : "no rule fits, constants of ", source_, ", from ",
+                 table_.machine, ", ", table_.date});
+    if (table_.machine != this_machine) out += join({", which is not this machine: ", this_machine});
+    return out;
+  }
+
+ private:
+  using work_of_each = std::array<estimated_work, algorithms::size>;
+
+  static std::string microseconds(std::uint64_t nanoseconds) {
+    return join({nanoseconds / 1000, ".", nanoseconds / 100 % 10, " us"});
+  }
+
+  // Simulated once for a collective and a number of ranks: a communicator has one.
+  work_of_each const& works_of(collective what, int ranks) {
+    if (works_.empty() || ranks != works_ranks_)
+      works_ = std::vector<std::unique_ptr<work_of_each>>(every_collective.size());
+    works_ranks_ = ranks;
+    auto& known = works_[static_cast<std::size_t>(what)];
+    if (!known) {
+      known = std::make_unique<work_of_each>();
+      for (std::size_t i = 0; i < known->size(); ++i)
+        if (dynamic_schedule const s = find_schedule(static_cast<algorithm_id>(i + 1), what))
+          (*known)[i] = work_of(s, what, ranks);
+    }
+    return *known;
+  }
+
+  std::unique_ptr<owned_table const> own_;
+  tuning_table table_ = shipped;
+  std::string source_ = "the built-in table";
+  std::vector<std::unique_ptr<work_of_each>> works_;
+  int works_ranks_ = 0;
 };
 
 }  // namespace tutti

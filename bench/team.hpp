@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank of a team: it sleeps in a read from the conductor's socket, and when its turn comes it measures and answers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <sched.h>
+#include <string>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <system_error>
+#include <time.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tutti/launch/place.hpp"
+
+#include "start_line.hpp"
+#include "task.hpp"
+
+namespace bench {
+
+using json = nlohmann::json;
+
+// A call that is ready to be timed, with its memory.
+struct contender {
+  std::string runs;  // what the library says that it will do; may be empty
+  std::function<void()> call;
+  std::function<void()> write_inputs = [] {};
+  std::function<void(int)> rewrite = [](int) {};
+  std::function<bool()> right = [] { return true; };
+};
+
+// Memory of one process, touched.
+class private_memory {
+ public:
+  explicit private_memory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
+    data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  private_memory(private_memory const&) = delete;
+  private_memory& operator=(private_memory const&) = delete;
+  ~private_memory() { ::munmap(data_, bytes_); }
+  void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+// `call(arrays)` on a pair of arrays; `memory` is kept as long as the contender.
+template <class Kind, class T, class Call>
+contender on_arrays(task const& t, T* first, T* second, std::shared_ptr<void> memory, Call call) {
+  arrays<T> const a = cut<T>(t, first, second);
+  contender out;
+  out.call = [=] { call(a); };
+  if (t.what == tutti::collective::barrier) return out;
+  out.write_inputs = [=] { write_inputs<Kind>(t, a); };
+  out.rewrite = [=, memory = std::move(memory)](int value) { rewrite<Kind>(t, a, value); };
+  out.right = [=] { return right<Kind>(t, a); };
+  return out;
+}
+
+template <class Kind, class Call>
+contender on_private_memory(task const& t, Call call) {
+  using T = typename Kind::element;
+  auto const in = std::make_shared<private_memory>(t.bytes), out = std::make_shared<private_memory>(t.bytes);
+  auto const both = std::make_shared<decltype(std::pair(in, out))>(in, out);
+  return on_arrays<Kind>(t, static_cast<T*>(in->data()), static_cast<T*>(out->data()), both, std::move(call));
+}
+
+// Before the library starts, for it may ask how many cores there are. `cores` is empty where ranks must share them.
+inline void bind(std::vector<int> const& cores, int rank) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cores.at(static_cast<std::size_t>(rank)), &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+// The conductor at the other end of a socket: a line of JSON each way.
+class conductor {
+ public:
+  explicit conductor(char const* path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+    int const socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      throw std::system_error(errno, std::generic_category(), path);
+    socket_ = socket;
+    stream_ = ::fdopen(socket, "r");
+  }
+  // Sleeps until there is one; nothing when the conductor has gone.
+  json next() {
+    std::string line;
+    for (int c; (c = std::fgetc(stream_)) != EOF && c != '\n';) line += static_cast<char>(c);
+    return line.empty() ? json() : json::parse(line);
+  }
+  void say(json const& what) {
+    std::string const line = what.dump() + '\n';
+    for (std::size_t done = 0; done < line.size();) {
+      ssize_t const sent = ::send(socket_, line.data() + done, line.size() - done, MSG_NOSIGNAL);
+      if (sent <= 0) throw std::system_error(errno, std::generic_category(), "the conductor has gone");
+      done += static_cast<std::size_t>(sent);
+    }
+  }
+
+ private:
+  int socket_ = -1;
+  std::FILE* stream_ = nullptr;
+};
+
+// Nanoseconds of a fixed chain of multiplications: longer when the core is slower or somebody else has it. The median of
+// some tries, for one may meet a wake-up.
+inline double spin_time() {
+  std::array<double, 5> tries{};
+  for (double& nanoseconds : tries) {
+    std::int64_t const begin = now();
+    std::uint64_t word = 1;
+    for (int i = 0; i < 3000; ++i) {
+      word = word * 0x9e3779b97f4a7c15u + 1;
+      asm volatile("" : "+r"(word));
+    }
+    nanoseconds = static_cast<double>(now() - begin);
+  }
+  std::ranges::sort(tries);
+  return tries[tries.size() / 2];
+}
+
+// Nanoseconds for which this process had a core.
+inline std::int64_t processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+inline json measure(start_line& line, contender const& c, bool rewrites, std::size_t samples, int calls, int warm) {
+  double spin = spin_time();
+  double const flag = line.flag_time();
+  std::int64_t const wall = now(), own = processor_time();
+  for (int i = -warm; i < static_cast<int>(samples); ++i) {
+    if (rewrites) c.rewrite(i & 3);
+    std::int64_t const begin = line.wait();
+    for (int k = 0; k < calls; ++k) c.call();
+    std::int64_t const end = now();
+    if (i >= 0) line.mine(static_cast<std::size_t>(i)) = static_cast<double>(end - begin) * 1e-3 / calls;
+  }
+  double const share = static_cast<double>(processor_time() - own) / static_cast<double>(now() - wall);
+  spin = std::max(spin, spin_time());
+  line.wait();
+  std::vector<double> us = line.slowest(samples);
+  std::ranges::sort(us);
+  double const p99 = us[(samples * 99 + 99) / 100 - 1];
+  return {{"us", us[samples / 2]}, {"p99", p99}, {"flag_ns", flag}, {"spin_ns", spin}, {"share", share}};
+}
+
+// Peer: Peer(rank, ranks), version(), and prepare<Kind>(task, json), which throws `cannot` for what it does not offer;
+// and `has_threads`, where a rank that spins or is bound would stand in its own threads' way.
+struct cannot {
+  std::string why;
+};
+
+// One turn: fresh memory, so that no contender keeps lucky or unlucky pages for a whole row; a check if asked for; times.
+template <class Kind, class Peer>
+json take_turn(Peer& peer, start_line& line, task const& t, json const& said) {
+  std::size_t const bytes = extent<typename Kind::element>(t).count * sizeof(typename Kind::element);
+  if (bytes == 0 && t.what != tutti::collective::barrier) return {{"no", "too small for an element of every rank"}};
+  try {
+    contender const c = peer.template prepare<Kind>(t, said);
+    json answer{{"runs", c.runs}, {"bytes", bytes}};
+    if (said["check"]) {
+      c.write_inputs();
+      line.wait();
+      c.call();
+      answer["right"] = c.right();
+    }
+    answer.update(measure(line, c, said["mode"] == "it", said["samples"], said["calls"], said["warm"]));
+    return answer;
+  } catch (cannot const& e) {
+    return {{"no", e.why}};
+  }
+}
+
+template <class Peer>
+void serve(Peer& peer, conductor& to, start_line& line, task t) {
+  for (json said = to.next(); !said.is_null(); said = to.next()) {
+    std::string const wanted = said["collective"];
+    t.what = *std::ranges::find(tutti::every_collective, wanted, [](auto c) { return tutti::name(c); });
+    t.bytes = said["bytes"];
+    t.in_place = said["in_place"];
+    json answer;
+    with_kind(std::string(said["kind"]), [&]<class Kind>(Kind) { answer = take_turn<Kind>(peer, line, t, said); });
+    to.say(answer);
+  }
+}
+
+// program socket start-line cores: only the conductor starts it. `cores` is "0,1" or "-".
+template <class Peer>
+int run_team(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "%s is started by bench/run.py\n", argv[0]);
+    return 2;
+  }
+  tutti::place const me = tutti::find_place();
+  std::vector<int> cores;
+  if (std::strcmp(argv[3], "-") != 0)
+    for (char const* text = argv[3]; *text != '\0'; text += *text == ',') {
+      char* end = nullptr;
+      cores.push_back(static_cast<int>(std::strtol(text, &end, 10)));
+      text = end;
+    }
+  try {
+    constexpr bool sleeps = requires { Peer::has_threads; };
+    if constexpr (sleeps) cores.clear();
+    bind(cores, me.rank);
+    Peer peer(me.rank, me.size);
+    start_line line(argv[2], me.rank, me.size, cores.empty());
+    conductor to(argv[1]);
+    to.say({{"rank", me.rank}, {"ranks", me.size}, {"version", peer.version()}, {"sleeps", sleeps}});
+    try {
+      serve(peer, to, line, {.ranks = me.size, .rank = me.rank});
+    } catch (std::exception const& e) {
+      to.say({{"error", e.what()}});
+      return 1;
+    }
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s: rank %d: %s\n", argv[0], me.rank, e.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace bench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// No peer but a limit to read the others by: every rank copies as many bytes as its message has, all at once.
+#include <cstring>
+
+#include "team.hpp"
+
+namespace {
+
+using namespace bench;
+
+struct team {
+  team(int, int) {}
+  static std::string version() { return "memcpy"; }
+
+  template <class Kind>
+  contender prepare(task const& t, json const&) {
+    if (t.what == tutti::collective::barrier) throw cannot{"a barrier copies nothing"};
+    using T = typename Kind::element;
+    auto const from = std::make_shared<private_memory>(t.bytes), to = std::make_shared<private_memory>(t.bytes);
+    contender out;
+    out.call = [=, bytes = t.bytes] {
+      std::memcpy(to->data(), from->data(), bytes);
+      asm volatile("" : : : "memory");
+    };
+    out.rewrite = [=, count = t.bytes / sizeof(T)](int value) {
+      std::fill_n(static_cast<T*>(from->data()), count, Kind::make(value));
+    };
+    return out;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_team<team>(argc, argv); }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The team of an MPI; compiled once for each MPI that there is. What MPI has no type or operation for goes through
+// MPI_Op_create.
+#include <mpi.h>
+
+#include "team.hpp"
+
+namespace {
+
+using namespace bench;
+
+class team {
+ public:
+  team(int, int) { MPI_Init(nullptr, nullptr); }
+  ~team() { MPI_Finalize(); }
+
+  static std::string version() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    std::string const all(text, static_cast<std::size_t>(length));
+    // "Open MPI v4.1.4, package: ..." or "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+    std::string out = all.substr(0, all.find_first_of(",\n"));
+    out.erase(std::remove(out.begin(), out.end(), '\t'), out.end());
+    return out;
+  }
+
+  template <class Kind>
+  contender prepare(task t, json const&) {
+    t.result_first = true;
+    using T = typename Kind::element;
+    MPI_Datatype type = MPI_FLOAT;
+    MPI_Op op = MPI_SUM;
+    if constexpr (Kind::name != float_sum::name) {
+      // One of each kind in all the life of the team.
+      static auto const made = [] {
+        std::pair<MPI_Datatype, MPI_Op> out;
+        MPI_Type_contiguous(static_cast<int>(sizeof(T)), MPI_BYTE, &out.first);
+        MPI_Type_commit(&out.first);
+        MPI_Op_create(
+            [](void* in, void* in_out, int* count, MPI_Datatype*) {
+              auto* const to = static_cast<T*>(in_out);
+              combine<Kind>(to, static_cast<T const*>(in), to, static_cast<std::size_t>(*count));
+            },
+            1, &out.second);
+        return out;
+      }();
+      std::tie(type, op) = made;
+    }
+    return on_private_memory<Kind>(t, [=](arrays<T> const& a) { run(t, a, type, op); });
+  }
+
+ private:
+  template <class T>
+  static void run(task const& t, arrays<T> const& a, MPI_Datatype type, MPI_Op op) {
+    MPI_Comm const comm = MPI_COMM_WORLD;
+    extent<T> const e(t);
+    int const n = static_cast<int>(e.count), block = static_cast<int>(e.block);
+    void const* const in = t.in_place ? MPI_IN_PLACE : a.in.data();
+    T* const out = a.out.data();
+    switch (t.what) {
+      case tutti::collective::all_reduce: MPI_Allreduce(in, out, n, type, op, comm); return;
+      case tutti::collective::reduce: MPI_Reduce(t.root() ? in : a.in.data(), out, n, type, op, 0, comm); return;
+      case tutti::collective::reduce_scatter: MPI_Reduce_scatter_block(in, out, block, type, op, comm); return;
+      case tutti::collective::broadcast: MPI_Bcast(out, n, type, 0, comm); return;
+      case tutti::collective::all_gather: MPI_Allgather(in, block, type, out, block, type, comm); return;
+      case tutti::collective::gather:
+        MPI_Gather(t.root() ? in : a.in.data(), block, type, out, block, type, 0, comm);
+        return;
+      case tutti::collective::scatter:
+        MPI_Scatter(a.in.data(), block, type, t.in_place && t.root() ? MPI_IN_PLACE : static_cast<void*>(out), block,
+                    type, 0, comm);
+        return;
+      case tutti::collective::all_to_all: MPI_Alltoall(in, block, type, out, block, type, comm); return;
+      default: MPI_Barrier(comm); return;
+    }
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_team<team>(argc, argv); }

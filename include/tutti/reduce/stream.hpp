@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Copies past the caches, for what will not be read soon: the line is not fetched before it is overwritten, and what
+// lies in the caches stays there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "tutti/core/config.hpp"
+
+#if defined(__SSE2__) && !defined(__CUDA_ARCH__)
+#include <emmintrin.h>
+#endif
+
+namespace tutti::detail {
+
+inline constexpr std::size_t line_bytes = 64;
+
+TUTTI_HOST_DEVICE inline std::size_t bytes_to_line(void const* address) {
+  return (0 - reinterpret_cast<std::uintptr_t>(address)) % line_bytes;
+}
+
+// Whole lines to the beginning of one; a plain copy where the machine has no such stores. They are unordered: call
+// stream_fence before telling anybody.
+template <std::size_t Bytes>
+[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void stream_lines(void* to, void const* from) {
+  static_assert(Bytes % line_bytes == 0);
+#if defined(__SSE2__) && !defined(__CUDA_ARCH__)
+  __m128i parts[Bytes / sizeof(__m128i)];
+  std::memcpy(parts, from, Bytes);
+  TUTTI_UNROLL
+  for (std::size_t i = 0; i < Bytes / sizeof(__m128i); ++i) _mm_stream_si128(static_cast<__m128i*>(to) + i, parts[i]);
+#else
+  std::memcpy(to, from, Bytes);
+#endif
+}
+
+TUTTI_HOST_DEVICE inline void stream_copy(void* to, void const* from, std::size_t bytes) {
+  auto* const out = static_cast<std::byte*>(to);
+  auto const* const in = static_cast<std::byte const*>(from);
+  std::size_t const before = bytes_to_line(to);
+  std::size_t done = before < bytes ? before : bytes;
+  std::memcpy(out, in, done);
+  for (; done + line_bytes <= bytes; done += line_bytes) stream_lines<line_bytes>(out + done, in + done);
+  std::memcpy(out + done, in + done, bytes - done);
+}
+
+TUTTI_HOST_DEVICE inline void stream_fence() {
+#if defined(__SSE2__) && !defined(__CUDA_ARCH__)
+  _mm_sfence();
+#endif
+}
+
+}  // namespace tutti::detail

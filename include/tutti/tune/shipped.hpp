@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The tuning table of a machine that has none of its own.
+#pragma once
+
+#include "tutti/tune/tables/amd_epyc_2_cores.hpp"
+
+namespace tutti {
+
+inline constexpr tuning_table shipped = tables::amd_epyc_2_cores;
+
+}  // namespace tutti

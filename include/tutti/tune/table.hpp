@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A tuning table: which algorithm was fastest where, as a value that says where it comes from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "tutti/algorithm/registry.hpp"
+#include "tutti/execute/plan.hpp"
+#include "tutti/tune/problem.hpp"
+
+namespace tutti {
+
+// Why an algorithm can't be used for a problem; empty where it can.
+constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
+  if (!s) return "it does not serve this collective";
+  if (s.needs_commutative && !p.commutative)
+    return "it combines contributions out of rank order and the operation is not commutative";
+  if (p.ragged && !s.ragged) return "it does not serve the _v form";
+  return {};
+}
+constexpr std::string_view objection(algorithm_id id, problem const& p) {
+  return objection(find_schedule(id, p.what), p);
+}
+
+// Whether the receivers of an algorithm can copy out of private memory (protocol pull).
+constexpr bool may_pull(algorithm_id id, collective c) {
+  dynamic_schedule const s = find_schedule(id, c);
+  return s && s.direct && s.fetchable;
+}
+
+// Whether a rule is for ranks that have a core each, and for ranks that can read each other's private memory.
+enum class occupancy : std::uint8_t { any, apart, crowded };
+enum class reach : std::uint8_t { any, pulls, closed };
+
+constexpr std::string_view name(occupancy o) {
+  return o == occupancy::apart ? "apart" : o == occupancy::crowded ? "crowded" : "any";
+}
+constexpr std::string_view name(reach r) { return r == reach::pulls ? "pulls" : r == reach::closed ? "closed" : "any"; }
+
+// The first rule that fits a problem decides.
+struct rule {
+  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+  collective what{};
+  int least_ranks = 2, most_ranks = max_ranks;
+  occupancy cores = occupancy::any;
+  reach memory = reach::any;
+  std::size_t up_to = no_limit;  // problem::bytes
+  algorithm_id algorithm{};
+  protocol how = protocol::automatic;  // or pull
+  std::uint64_t nanoseconds = 0;       // what it took at `measured_at` bytes; 0: not measured
+  std::size_t measured_at = 0;
+
+  friend constexpr bool operator==(rule const&, rule const&) = default;
+
+  constexpr bool fits(problem const& p) const {
+    return what == p.what && least_ranks <= p.ranks && p.ranks <= most_ranks && p.bytes <= up_to &&
+           (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
+           (memory == reach::any || (memory == reach::pulls) == p.pulls) && (how != protocol::pull || p.pulls) &&
+           objection(algorithm, p).empty();
+  }
+};
+
+// What the cost model multiplies (analyze/cost.hpp, and LogGP's gap): picoseconds, and femtoseconds a byte.
+struct costs {
+  std::uint64_t hop = 0;       // a message that others wait for
+  std::uint64_t message = 0;   // a message more through the same port
+  std::uint64_t sent = 0;      // a byte of it
+  std::uint64_t combined = 0;  // a byte combined with another
+
+  friend constexpr bool operator==(costs const&, costs const&) = default;
+};
+
+// The strings and rules belong to somebody else: constants, or an owned_table.
+struct tuning_table {
+  std::string_view machine, date, command;  // where it comes from
+  costs apart, crowded;                     // for what no rule covers
+  std::span<rule const> rules;
+
+  constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }
+  constexpr rule const* find(problem const& p) const {
+    for (rule const& r : rules)
+      if (r.fits(p)) return &r;
+    return nullptr;
+  }
+};
+
+}  // namespace tutti

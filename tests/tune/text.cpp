@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A table survives being written and read; what can't be read is refused with its line.
+#include "tutti/tune/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tutti/tune/shipped.hpp"
+
+using namespace tutti;
+
+namespace {
+
+std::string complaint(std::string const& lines) {
+  try {
+    (void)parse_table(std::string(tuning_version) + "\n" + lines, "file");
+  } catch (error const& e) {
+    CHECK(e.code() == error_code::bad_argument);
+    CHECK(e.way_out().find("tutti-tune") != std::string::npos);
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("what is written is read") {
+  std::string const text = to_text(shipped);
+  owned_table const read = parse_table(text, "file");
+  CHECK(read.machine == shipped.machine);
+  CHECK(read.date == shipped.date);
+  CHECK(read.command == shipped.command);
+  CHECK(read.apart == shipped.apart);
+  CHECK(read.crowded == shipped.crowded);
+  REQUIRE(read.rules.size() == shipped.rules.size());
+  for (std::size_t i = 0; i < read.rules.size(); ++i) CHECK(read.rules[i] == shipped.rules[i]);
+  CHECK(to_text(read.view()) == text);
+}
+
+TEST_CASE("comments, blank lines, tabs and the ends of lines of other systems are fine") {
+  owned_table const read = parse_table(
+      "tutti-tuning 1\r\n\n  # a comment\nmachine  a b \n rule\tbarrier 2 any any any one_shot automatic 0 0", "file");
+  CHECK(read.machine == "a b ");
+  REQUIRE(read.rules.size() == 1);
+  CHECK(read.rules[0].up_to == rule::no_limit);
+}
+
+TEST_CASE("a wrong line is named") {
+  std::string const good = "rule all_reduce 3-5 crowded pulls 4096 two_shot pull 12 34\n";
+  CHECK(complaint(good).empty());
+  auto const says = [&](std::string const& line, std::string const& what) {
+    std::string const said = complaint(good + line + "\n");
+    INFO(said);
+    CHECK(said.find("tuning table file, line 3: ") != std::string::npos);
+    CHECK(said.find(what) != std::string::npos);
+  };
+  says("rules", "\"rules\" is not one of machine, date");
+  says("rule", "\"\" is not a collective; there are all_reduce, reduce");
+  says("rule all_reduce two", "\"two\" is not a number of ranks");
+  says("rule all_reduce 2-", "\"\" is not a number of ranks");
+  says("rule all_reduce 2 lonely", "\"lonely\" is not how ranks share cores; there are any, apart, crowded");
+  says("rule all_reduce 2 any far", "\"far\" is not what ranks can read");
+  says("rule all_reduce 2 any any 4k", "\"4k\" is not a number of bytes");
+  says("rule all_reduce 2 any any -4", "\"-4\" is not a number of bytes");
+  says("rule all_reduce 2 any any 4 rong", "\"rong\" is not an algorithm");
+  says("rule all_reduce 2 any any 4 ring packet", "\"packet\" is not a protocol of a rule");
+  says("rule all_reduce 2 any any 4 ring automatic 1", "\"\" is not a number of bytes");
+  says("rule all_reduce 2 any any 4 ring automatic 1 1 more", "\"more\" is left over");
+  says("rule all_reduce 2 any any 4 bruck automatic 1 1", "bruck does not serve all_reduce");
+  says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1", "pull is not for all_reduce by recursive_doubling");
+  says("apart 1 2 3", "\"\" is not a number of picoseconds");
+  says("crowded 1 2 3 99999999999999999999999", "is not a number of picoseconds");
+}
+
+TEST_CASE("another version is refused") {
+  for (std::string const text : {"", "tutti-tuning 2\n", "{\"rules\": []}"}) {
+    CHECK_THROWS_AS((void)parse_table(text, "file"), error);
+  }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti-tune: what it writes is what tutti reads, all of it or nothing.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "launch/command.hpp"
+#include "support/temporary_folder.hpp"
+#include "tutti/tune/find.hpp"
+#include "tutti/tune/text.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string const quick = std::string(TUTTI_TUNE) + " -r 2,3 -c all_reduce,barrier --max 4KiB -s 0.2";
+
+}  // namespace
+
+TEST_CASE("a table, a header and the times") {
+  temporary_folder const at;
+  std::string const base = at.path().string();
+  command c(quick + " -o " + base + "/new/table --header " + base + "/table.hpp --results " + base + "/times.csv");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("all_reduce, 2 to 2 ranks: "));
+  CHECK(c.said("wrote " + base + "/new/table"));
+
+  owned_table const table = parse_table(read_file(base + "/new/table").value(), "table");
+  CHECK(table.machine == this_machine());
+  CHECK(table.command.starts_with("tutti-tune --ranks 2,3 --max 4096 --seconds 0.2"));
+  CHECK(table.apart.hop + table.apart.message > 0);
+  for (int const ranks : {2, 3, 4})
+    for (bool const crowded : {false, true})
+      for (std::size_t const bytes : {std::size_t{0}, std::size_t{1} << 40}) {
+        problem const p{collective::all_reduce, bytes, ranks, true, false, crowded};
+        bool const found = table.view().find(p) != nullptr;
+        // On this machine ranks have a core each or not, which only one of the two is.
+        if (found) CHECK(table.view().find({p.what, bytes, ranks, true, false, !crowded}) == nullptr);
+      }
+  CHECK(read_file(base + "/table.hpp").value().find("inline constexpr tuning_table ") != std::string::npos);
+  CHECK(read_file(base + "/times.csv").value().starts_with("collective,ranks,bytes,algorithm,protocol,blocks,"));
+  CHECK(std::distance(fs::directory_iterator(at.path() / "new"), fs::directory_iterator()) == 1);  // no draft is left
+}
+
+TEST_CASE("what cannot be written is said") {
+  command c(quick + " -o /proc/nowhere/table");
+  CHECK(c.wait() == 2);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-tune: tutti: cannot write /proc/nowhere/table"));
+  command wrong(std::string(TUTTI_TUNE) + " -c all_reduce -r 1");
+  CHECK(wrong.wait() != 0);
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A contest at one size: algorithms and protocols take turns, block by block, and the slow ones drop out.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "start_line.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tuning {
+
+using communicator = tutti::communicator<tutti::shm>;
+
+// Two arrays of a rank, as long as the largest contest needs.
+struct arrays {
+  std::span<float> first, second;
+};
+// Peers read in place what communicator::allocate gives, and copies of all else. A rank does not know what its peers
+// have, so one choice must do for both.
+struct memories {
+  arrays own, shared;
+};
+
+// What is measured: a collective on floats. `bytes` is what tutti::problem has: of the message, or of a block.
+struct contest {
+  tutti::collective what{};
+  std::size_t bytes = 0;
+  int ranks = 1;
+
+  std::size_t count() const { return bytes / sizeof(float); }
+  // Floats in the larger array of a rank.
+  std::size_t most_floats() const { return count() * (tutti::by_block(what) ? static_cast<std::size_t>(ranks) : 1); }
+};
+
+// What a rank's call reads, and does.
+inline std::span<float> input(contest const& t, arrays const& a) {
+  bool const whole = t.what == tutti::collective::scatter || t.what == tutti::collective::reduce_scatter ||
+                     t.what == tutti::collective::all_to_all;
+  return a.first.first(whole ? t.most_floats() : t.count());
+}
+inline void call(communicator& comm, contest const& t, arrays const& a, tutti::options const& o) {
+  std::span<float const> const in = input(t, a);
+  std::span<float> const out = a.second.first(t.count()), all = a.second.first(t.most_floats());
+  switch (t.what) {
+    case tutti::collective::all_reduce: return tutti::all_reduce(comm, in, out, tutti::sum{}, o);
+    case tutti::collective::reduce: return tutti::reduce(comm, in, out, tutti::sum{}, 0, o);
+    case tutti::collective::broadcast: return tutti::broadcast(comm, input(t, a), 0, o);
+    case tutti::collective::reduce_scatter: return tutti::reduce_scatter(comm, in, out, tutti::sum{}, o);
+    case tutti::collective::all_gather: return tutti::all_gather(comm, in, all, o);
+    case tutti::collective::gather: return tutti::gather(comm, in, all, 0, o);
+    case tutti::collective::scatter: return tutti::scatter(comm, in, out, 0, o);
+    case tutti::collective::all_to_all: return tutti::all_to_all(comm, in, all, o);
+    case tutti::collective::barrier: return tutti::barrier(comm, o);
+    case tutti::collective::scan: return tutti::scan(comm, in, out, tutti::sum{}, o);
+    case tutti::collective::exclusive_scan: return tutti::exclusive_scan(comm, in, out, tutti::sum{}, o);
+  }
+}
+
+// The median of the blocks' medians, in nanoseconds, of the slowest rank.
+struct result {
+  contest of{};
+  bool crowded = false;
+  tutti::algorithm_id algorithm{};
+  tutti::protocol how{};
+  int blocks = 0;
+  double nanoseconds = 0;  // in private arrays
+  double shared = 0;       // in arrays that peers read in place; the same where that makes no difference
+
+  // What counts: both alike.
+  double score() const { return std::sqrt(nanoseconds * shared); }
+};
+
+template <class Numbers>
+double median(Numbers values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Runs contests. Ranks read the same numbers in shared memory and so drop the same contestants, without a message.
+class referee {
+ public:
+  // `block`: about how many nanoseconds a block of one contestant lasts.
+  referee(communicator& comm, start_line& line, memories const& memory, double block)
+      : comm_(comm),
+        line_(line),
+        memory_(memory),
+        block_(block),
+        crowded_(comm.group().transport().crowded()),
+        runner_(line, comm.size(), crowded_) {}
+
+  std::vector<result> hold(contest const& t) {
+    std::vector<contestant> all = contestants(t);
+    for (contestant& c : all) race(t, c, t.bytes <= 65536 ? 3 : 1);  // the first calls touch memory
+    drop(all, 8);
+    for (contestant& c : all) c.own.clear(), c.shared.clear();
+    static constexpr double margins[] = {2, 1.4, 1.25, 1.15, 1.1};
+    for (double const margin : margins) {
+      for (contestant& c : all)
+        if (!c.out) race(t, c, static_cast<int>(std::clamp(block_ / c.wall, 1.0, 1.0 * most_samples)));
+      drop(all, margin);
+    }
+    std::vector<result> out;
+    for (contestant const& c : all)
+      if (!c.own.empty()) out.push_back(result_of(t, c));
+    return out;
+  }
+
+ private:
+  struct contestant {
+    tutti::algorithm_id algorithm{};
+    tutti::protocol how{};
+    std::vector<double> own{}, shared{};  // medians of blocks
+    double wall = 0;                      // of a sample, with what is around the call
+    bool out = false;
+  };
+
+  // Below this size what the kernel takes for a call is more than the copy, and where memory lies makes no difference.
+  static constexpr std::size_t least_pulled = 4096;
+
+  std::vector<contestant> contestants(contest const& t) {
+    std::vector<contestant> out;
+    tutti::problem const p{t.what, t.bytes, t.ranks};
+    for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
+      auto const id = static_cast<tutti::algorithm_id>(i);
+      if (!tutti::objection(id, p).empty()) continue;
+      out.push_back({id, tutti::protocol::automatic});
+      if (comm_.group().transport().pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what))
+        out.push_back({id, tutti::protocol::pull});
+    }
+    return out;
+  }
+
+  result result_of(contest const& t, contestant const& c) const {
+    double const own = median(c.own), shared = c.shared.empty() ? own : median(c.shared);
+    return {t, crowded_, c.algorithm, c.how, static_cast<int>(c.own.size()), own, shared};
+  }
+
+  void race(contest const& t, contestant& c, int samples) {
+    c.own.push_back(block(t, c, memory_.own, samples));
+    c.wall = static_cast<double>(line_.wall) / samples;
+    if (t.bytes < least_pulled) return;
+    c.shared.push_back(block(t, c, memory_.shared, samples));
+    c.wall += static_cast<double>(line_.wall) / samples;
+  }
+
+  double block(contest const& t, contestant const& c, arrays const& memory, int samples) {
+    bool const only_root = t.what == tutti::collective::broadcast || t.what == tutti::collective::scatter;
+    tutti::options const o{.algorithm = c.algorithm, .protocol = c.how};
+    auto& own = line_.times[comm_.rank()];
+    std::int64_t const began = now();
+    for (int i = 0; i < samples; ++i) {
+      // Applications write their inputs before a call; what a peer has already in its cache would flatter.
+      if (!only_root || comm_.rank() == 0) std::ranges::fill(input(t, memory), static_cast<float>(i & 3));
+      std::int64_t const start = runner_.wait();
+      call(comm_, t, memory, o);
+      own[i] = now() - start;
+    }
+    if (comm_.rank() == 0) line_.wall = now() - began;
+    runner_.wait();
+    // Nobody writes another time before all ranks have come to the next start, and so have read these.
+    std::vector<double> slowest(static_cast<std::size_t>(samples), 0.0);
+    for (int r = 0; r < comm_.size(); ++r)
+      for (int i = 0; i < samples; ++i) {
+        double& s = slowest[static_cast<std::size_t>(i)];
+        s = std::max(s, static_cast<double>(line_.times[r][i]));
+      }
+    return median(slowest);
+  }
+
+  // Who takes more than `margin` times the best of its protocol: where private memory can't be read, the best without
+  // it counts.
+  void drop(std::vector<contestant>& all, double margin) const {
+    for (tutti::protocol const how : {tutti::protocol::automatic, tutti::protocol::pull}) {
+      double best = std::numeric_limits<double>::max();
+      for (contestant const& c : all)
+        if (c.how == how && !c.out) best = std::min(best, result_of({}, c).score());
+      for (contestant& c : all)
+        if (c.how == how && !c.out) c.out = result_of({}, c).score() > margin * best;
+    }
+  }
+
+  communicator& comm_;
+  start_line& line_;
+  memories const& memory_;
+  double block_;
+  bool crowded_;
+  runner runner_;
+};
+
+}  // namespace tuning

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From results to rules, and to the constants of the cost model.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "contest.hpp"
+#include "tutti/tune/estimate.hpp"
+
+namespace tuning {
+
+// The winners, size by size, smallest first: those whose times have the least product, where a change from one size to
+// the next counts as this much time, so that noise does not make rules. (Viterbi's algorithm, 1967.)
+inline constexpr double price_of_change = 1.06;
+
+inline std::vector<result> winners(std::vector<std::vector<result>> const& sizes, bool pulls) {
+  struct way {
+    double price;  // logarithm of the product up to here
+    std::size_t before;
+  };
+  auto const same = [](result const& a, result const& b) { return a.algorithm == b.algorithm && a.how == b.how; };
+  std::vector<std::vector<way>> ways;
+  std::size_t last = 0;  // the cheapest way up to the size before
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::vector<way> here;
+    for (result const& r : sizes[i]) {
+      way w{i == 0 ? 0 : ways[i - 1][last].price + std::log(price_of_change), last};
+      for (std::size_t k = 0; i > 0 && k < sizes[i - 1].size(); ++k)
+        if (same(sizes[i - 1][k], r) && ways[i - 1][k].price <= w.price) w = {ways[i - 1][k].price, k};
+      bool const allowed = pulls || r.how == tutti::protocol::automatic;
+      here.push_back({w.price + (allowed ? std::log(r.score()) : 1e9), w.before});
+    }
+    last = static_cast<std::size_t>(std::ranges::min_element(here, {}, &way::price) - here.begin());
+    ways.push_back(std::move(here));
+  }
+  std::vector<result> out(sizes.size());
+  for (std::size_t i = sizes.size(); i-- > 0; last = ways[i][last].before) out[i] = sizes[i][last];
+  return out;
+}
+
+// Rank counts of which this one is the nearest that was measured, by ratio.
+inline std::pair<int, int> neighbours(std::vector<int> const& measured, int ranks) {
+  double const root = std::sqrt(2.0);
+  double least = ranks / root, most = ranks * root;
+  for (int const other : measured) {
+    double const middle = std::sqrt(static_cast<double>(other) * ranks);
+    if (other < ranks) least = std::max(least, std::nextafter(middle, 1e9));
+    if (other > ranks) most = std::min(most, middle);
+  }
+  return {std::max(2, static_cast<int>(std::ceil(least))), static_cast<int>(std::floor(most))};
+}
+
+// One collective on one number of ranks, smallest size first. A rule ends half way, by ratio, between two sizes.
+inline std::vector<tutti::rule> rules_of(std::vector<std::vector<result>> const& sizes, bool pulls) {
+  std::vector<tutti::rule> out;
+  std::size_t before = 0;  // bytes
+  for (result const& w : winners(sizes, pulls)) {
+    if (!out.empty() && out.back().algorithm == w.algorithm && out.back().how == w.how) out.pop_back();
+    else if (!out.empty())
+      out.back().up_to =
+          static_cast<std::size_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes)));
+    out.push_back({.what = w.of.what,
+                   .cores = w.crowded ? tutti::occupancy::crowded : tutti::occupancy::apart,
+                   .algorithm = w.algorithm,
+                   .how = w.how,
+                   .nanoseconds = static_cast<std::uint64_t>(w.nanoseconds),
+                   .measured_at = w.of.bytes});
+    before = w.of.bytes;
+  }
+  return out;
+}
+
+inline std::vector<tutti::rule> rules_of(std::vector<result> const& results) {
+  std::map<std::pair<tutti::collective, int>, std::map<std::size_t, std::vector<result>>> groups;
+  std::vector<int> measured;
+  for (result const& r : results) {
+    groups[{r.of.what, r.of.ranks}][r.of.bytes].push_back(r);
+    measured.push_back(r.of.ranks);
+  }
+  std::vector<tutti::rule> out;
+  for (auto const& [key, by_size] : groups) {
+    std::vector<std::vector<result>> sizes;
+    for (auto const& [bytes, at] : by_size) sizes.push_back(at);
+    auto const add = [&, ranks = neighbours(measured, key.second)](std::vector<tutti::rule> rules,
+                                                                   tutti::reach memory) {
+      for (tutti::rule& r : rules) {
+        r.least_ranks = ranks.first;
+        r.most_ranks = ranks.second;
+        r.memory = memory;
+        out.push_back(r);
+      }
+    };
+    auto const open = rules_of(sizes, true), closed = rules_of(sizes, false);
+    if (open == closed) {
+      add(open, tutti::reach::any);
+    } else {
+      add(open, tutti::reach::pulls);
+      add(closed, tutti::reach::closed);
+    }
+  }
+  return out;
+}
+
+// The four constants, all at least 0, that make the model's times those measured, by least squares of the relative
+// errors: one constant after the other, again and again. Pulled messages are left out, which the model does not know.
+inline tutti::costs fit(std::vector<result> const& results, bool crowded) {
+  struct sample {
+    std::array<double, 4> terms;  // each divided by the measured time
+  };
+  std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::estimated_work> known;
+  std::vector<sample> samples;
+  for (result const& r : results) {
+    if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
+    auto const [at, fresh] = known.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
+    if (fresh) at->second = work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
+    std::array<double, 4> terms{};
+    for (std::size_t k = 0; k < terms.size(); ++k) {
+      std::array<std::uint64_t, 4> unit{};
+      unit[k] = 1'000'000;
+      terms[k] = static_cast<double>(time_of(at->second, r.of.bytes, {unit[0], unit[1], unit[2], unit[3]})) / 1e9 /
+                 r.nanoseconds;
+    }
+    samples.push_back({terms});
+  }
+  std::array<double, 4> x{};
+  for (int turn = 0; turn < 1000; ++turn)
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      double above = 0, below = 0;
+      for (sample const& s : samples) {
+        double rest = 1;
+        for (std::size_t j = 0; j < x.size(); ++j)
+          if (j != k) rest -= x[j] * s.terms[j];
+        above += rest * s.terms[k];
+        below += s.terms[k] * s.terms[k];
+      }
+      if (below > 0) x[k] = std::max(0.0, above / below);
+    }
+  // Two ranks alone do not tell a hop from a message, and a message that is free would favour long fan-ins.
+  x[1] = std::max(x[1], x[0] / 4);
+  auto const whole = [](double value) { return static_cast<std::uint64_t>(std::llround(value)); };
+  return {whole(x[0]), whole(x[1]), whole(x[2]), whole(x[3])};
+}
+
+}  // namespace tuning

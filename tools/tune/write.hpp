@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Writes a table: as a file that tutti finds, or as a header that is compiled in.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tutti/tune/text.hpp"
+
+namespace tuning {
+
+namespace fs = std::filesystem;
+
+// A file that is there as a whole or not at all: whoever reads it meanwhile has the old one. It is begun before the
+// measurement, which would be lost on a path that can't be written.
+class draft {
+ public:
+  explicit draft(std::string path) : target_(std::move(path)), here_(fmt::format("{}.{}", target_, ::getpid())) {
+    std::error_code problem;
+    if (fs::path const folder = fs::path(target_).parent_path(); !folder.empty())
+      fs::create_directories(folder, problem);
+    file_.open(here_);
+    if (!file_) fail();
+  }
+  draft(draft const&) = delete;
+  draft& operator=(draft const&) = delete;
+  ~draft() {
+    std::error_code ignored;
+    if (!done_) fs::remove(here_, ignored);
+  }
+
+  void commit(std::string const& text) {
+    file_ << text;
+    file_.close();
+    std::error_code problem;
+    if (file_) fs::rename(here_, target_, problem);
+    if (!file_ || problem) fail();
+    done_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw tutti::error({.code = tutti::error_code::system,
+                        .what = fmt::format("cannot write {}", target_),
+                        .way_out = "name a file in a folder that you may write to, with room for it"});
+  }
+
+  std::string target_, here_;
+  std::ofstream file_;
+  bool done_ = false;
+};
+
+inline std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char const c : text) out += c == '"' || c == '\\' ? fmt::format("\\{}", c) : std::string(1, c);
+  return out + '"';
+}
+
+inline std::string initialiser(tutti::costs const& c) {
+  return fmt::format("{{.hop = {}, .message = {}, .sent = {}, .combined = {}}}", c.hop, c.message, c.sent, c.combined);
+}
+
+// A header that defines tutti::tables::<name>.
+inline std::string to_header(tutti::tuning_table const& t, std::string const& name) {
+  std::string out = fmt::format(
+      "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
+      "// Measured on {}, {}, by `{}`.\n"
+      "#pragma once\n\n#include \"tutti/tune/table.hpp\"\n\nnamespace tutti::tables {{\n\n"
+      "// clang-format off\ninline constexpr rule {}_rules[] = {{\n",
+      t.machine, t.date, t.command, name);
+  for (tutti::rule const& r : t.rules)
+    out += fmt::format(
+        "  {{collective::{}, {}, {}, occupancy::{}, reach::{}, {}, algorithm_id::{}, protocol::{}, {}, {}}},\n",
+        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::name(r.cores), tutti::name(r.memory),
+        r.up_to == tutti::rule::no_limit ? "rule::no_limit" : fmt::format("{}", r.up_to), tutti::name(r.algorithm),
+        tutti::name(r.how), r.nanoseconds, r.measured_at);
+  out += fmt::format(
+      "}};\n// clang-format on\n\n"
+      "inline constexpr tuning_table {} = {{\n    .machine = {},\n    .date = {},\n    .command = {},\n"
+      "    .apart = {},\n    .crowded = {},\n    .rules = {}_rules,\n}};\n\n}}  // namespace tutti::tables\n",
+      name, quoted(t.machine), quoted(t.date), quoted(t.command), initialiser(t.apart), initialiser(t.crowded), name);
+  return out;
+}
+
+}  // namespace tuning
