@@ -18,9 +18,11 @@ class random_sequence {
   random_sequence(Comm& comm, unsigned seed) : comm_(comm), check_(comm), random_(seed) {}
 
   void check(int calls) {
-    for (int i = 0; i < calls; ++i)
-      if (pick(20) == 0) run_ahead();
+    for (int i = 0; i < calls; ++i) {
+      if (std::size_t const lot = pick(200); lot == 0) be_late();
+      else if (lot < 10) run_ahead();
       else any_call();
+    }
   }
 
  private:
@@ -54,6 +56,12 @@ class random_sequence {
     if (pick(5) == 0 && how != protocol::packet && (!chosen || find_schedule(id, c).ragged))
       check_.template check_ragged<float>(c, t, sum{});
     else check_.template check<float>(c, t, sum{});
+  }
+
+  // The others nap before they find it there.
+  void be_late() {
+    if (comm_.rank() == any_rank()) std::this_thread::sleep_for(2 * patience_sharing_cores.yields);
+    any_call();
   }
 
   // Small rooted calls, of which one rank comes late to the first: a root that hears from nobody runs ahead by as many

@@ -17,28 +17,44 @@ deadline const far = deadline::after(1h);
 
 TEST_CASE("work that is done is not waited for") {
   int naps = 0;
-  CHECK(wait_until_done([] { return progress::done; }, brief, far, [&] { return ++naps < 0; }));
+  CHECK(wait_until_done([] { return progress::done; }, brief, far, [&](auto&&) { return ++naps < 0; }));
   CHECK(naps == 0);
 }
 
 TEST_CASE("work that moves is polled until it is done") {
   int polls = 0;
   CHECK(wait_until_done([&] { return ++polls < 1000 ? progress::moved : progress::done; }, brief, far,
-                        [] { return false; }));
+                        [](auto&&) { return false; }));
   CHECK(polls == 1000);
 }
 
 TEST_CASE("work that is stuck naps, and ends when it moves again") {
   int naps = 0;
   auto const poll = [&] { return naps < 5 ? progress::stuck : progress::done; };
-  CHECK(wait_until_done(poll, brief, far, [&] { return ++naps < 100; }));
+  CHECK(wait_until_done(poll, brief, far, [&](auto&&) { return ++naps < 100; }));
   CHECK(naps == 5);
+}
+
+TEST_CASE("work that a nap finds done is not polled again") {
+  int polls = 0;
+  bool napped = false;
+  auto const poll = [&] {
+    ++polls;
+    return napped ? progress::done : progress::stuck;
+  };
+  CHECK(wait_until_done(poll, brief, far, [&](auto const& ready) {
+    napped = true;
+    polls = 0;
+    CHECK(ready());
+    return ready();
+  }));
+  CHECK(polls == 1);
 }
 
 TEST_CASE("the deadline and a nap that gives up end the wait") {
   auto const never = [] { return progress::stuck; };
-  CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [] { return true; }));
-  CHECK_FALSE(wait_until_done(never, brief, far, [] { return false; }));
+  CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [](auto&&) { return true; }));
+  CHECK_FALSE(wait_until_done(never, brief, far, [](auto&&) { return false; }));
 }
 
 TEST_CASE("a countdown begins at its first look") {

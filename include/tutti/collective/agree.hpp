@@ -108,14 +108,14 @@ template <class Transport>
   int gone = -1;
   bool const done = wait_until_done(
       [&] { return work.poll(); }, transport.waits(), countdown(g.environment.timeout),
-      [&] {
-        transport.nap([&] { return work.poll() != progress::stuck; });
+      [&](auto const& ready) {
+        transport.nap(ready);
         for (int peer = 0; peer < g.ranks(); ++peer) {
           bool const left = transport.memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
           bool const awaited = g.rank() == 0 ? !work.sent_to(peer) : peer == 0;
           if (peer != g.rank() && awaited && (left || transport.lost(peer))) gone = peer;
         }
-        return gone < 0 || work.poll() == progress::done;
+        return gone < 0 || ready();
       });
   if (!done)
     throw error({.code = gone < 0 ? error_code::timeout : error_code::rank_lost,

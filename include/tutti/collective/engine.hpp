@@ -186,8 +186,8 @@ class running_call {
   void complete(Work& work) {
     auto& transport = group_.transport();
     bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
-                                      [&] {
-                                        transport.nap([&] { return work.poll() != progress::stuck; });
+                                      [&](auto const& ready) {
+                                        transport.nap(ready);
                                         group_.examine(where_);
                                         return true;
                                       });

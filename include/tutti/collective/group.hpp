@@ -249,8 +249,8 @@ class group {
         if (peer != rank() && !harmless(peer)) return progress::stuck;
       return progress::done;
     };
-    wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&] {
-      transport_->nap([] { return false; });
+    wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&](auto const& ready) {
+      transport_->nap(ready);
       return true;
     });
   }

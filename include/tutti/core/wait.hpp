@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <sched.h>
 
 namespace tutti {
@@ -11,6 +10,8 @@ namespace tutti {
 class deadline {
  public:
   using clock = std::chrono::steady_clock;
+
+  deadline() = default;  // for ever
 
   // A time that is longer than the clock goes is for ever.
   static deadline after(clock::duration time) {
@@ -22,7 +23,7 @@ class deadline {
 
  private:
   explicit deadline(clock::time_point end) : end_(end) {}
-  clock::time_point end_;
+  clock::time_point end_ = clock::time_point::max();
 };
 
 // A time that begins to run out at the first look, so a wait that ends soon reads no clock: 24 ns, a quarter of a small
@@ -32,13 +33,15 @@ class countdown {
   explicit countdown(deadline::clock::duration time) : time_(time) {}
 
   bool passed() {
-    if (!end_) end_ = deadline::after(time_);
-    return end_->passed();
+    if (!running_) end_ = deadline::after(time_);
+    running_ = true;
+    return end_.passed();
   }
 
  private:
   deadline::clock::duration time_;
-  std::optional<deadline> end_;
+  deadline end_;
+  bool running_ = false;
 };
 
 // How long a rank waits in which way before it naps.
@@ -64,28 +67,28 @@ inline void pause_briefly() {
 #endif
 }
 
-// Calls `poll` (returns progress) until it is done: true. False once the deadline has passed or `nap` (returns false on a
-// fault) gives up. `until`, a deadline or countdown, is looked at only while nothing moves.
+// Calls `poll` (returns progress) until it is done, and not again: true. False once the deadline has passed or
+// `nap(ready)` returns false. It is to sleep for a while unless `ready()`, a look that says whether the work has gone on.
+// `until`, a deadline or countdown, is looked at only while nothing moves.
 template <class Poll, class Until, class Nap>
 bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
   while (true) {
     progress last = progress::stuck;
-    for (int i = 0; i < how.spins && last == progress::stuck; ++i) {
-      last = poll();
-      if (last == progress::stuck) pause_briefly();
-    }
+    auto const ready = [&] {
+      if (last == progress::stuck) last = poll();
+      return last != progress::stuck;
+    };
+    for (int i = 0; i < how.spins && !ready(); ++i) pause_briefly();
     if (last == progress::stuck) {  // no clock is read where spinning was enough
       auto const napping = deadline::after(how.yields);
       while (last == progress::stuck && !napping.passed())
         for (int i = 0; i < 16 && last == progress::stuck; ++i) {
           ::sched_yield();
-          last = poll();
+          ready();
         }
     }
-    while (last == progress::stuck) {
-      if (until.passed() || !nap()) return false;
-      last = poll();
-    }
+    while (!ready())
+      if (until.passed() || !nap(ready)) return false;
     if (last == progress::done) return true;
   }
 }

@@ -292,12 +292,12 @@ class shm : public mailbox {
       return true;
     };
     auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
-    bool const met = wait_until_done(look, waits(), until, [&] {
-      nap(all_here);
+    bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+      nap(ready);
       for (int r = 0; r < ranks(); ++r) {
         begin_watch(r);
         if (status(r) != presence::left && !lost(r)) continue;
-        if (all_here()) return true;  // it came, like all others, and went its way since
+        if (ready()) return true;  // it came, like all others, and went its way since
         throw error({.code = error_code::rank_lost,
                      .rank = rank(),
                      .peer = r,
