@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every type with every operation that fits it, by every algorithm that all_reduce has.
+// Every type of a list with every operation that fits it, by every algorithm that all_reduce has.
 #pragma once
 
 #include "support/conformance.hpp"
 
 namespace tutti::testing {
 
-template <class Comm>
+template <class Types, class Comm>
 void check_types_and_operations(Comm& comm) {
   conformance<Comm> check(comm);
-  for_each_type(element_types{}, [&]<class T>() {
+  for_each_type(Types{}, [&]<class T>() {
     for_each_operation<T>([&]<class Op>(Op const& op) {
       for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
         if (c != collective::all_reduce || (s.needs_commutative && !is_commutative<Op>)) return;

@@ -77,6 +77,14 @@ template <std::size_t N>
     std::memcpy(static_cast<void*>(out + i), &part, step * sizeof(half));
   }
 }
+
+// The same without these instructions: many of another kind, once for all operations.
+[[gnu::noinline]] inline void load_halves_plainly(half const* in, float* out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]);
+}
+[[gnu::noinline]] inline void store_halves_plainly(float const* in, half* out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = half(in[i]);
+}
 #endif
 
 // N elements to their accumulators. Those of bfloat16 stand in another order, which store_pack of the same N undoes: two
@@ -92,8 +100,11 @@ template <std::size_t N, instructions Has, class T, class A>
       out[i] = float_of(word << 16);
       out[N / 2 + i] = float_of(word & 0xffff0000);
     }
-  } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
-    load_halves<N>(in, out);
+#if defined(__x86_64__) && !defined(__CUDACC__)
+  } else if constexpr (std::same_as<T, half>) {
+    if constexpr (Has == instructions::avx2_and_f16c) load_halves<N>(in, out);
+    else load_halves_plainly(in, out, N);
+#endif
   } else if constexpr (std::same_as<T, A>) {
     copy_floats<N>(in, out);
   } else {
@@ -110,8 +121,11 @@ template <std::size_t N, instructions Has, class A, class T>
       std::uint32_t const word = (round_to_bfloat16(in[i]) >> 16) | (round_to_bfloat16(in[N / 2 + i]) & 0xffff0000);
       std::memcpy(static_cast<void*>(out + 2 * i), &word, sizeof word);
     }
-  } else if constexpr (std::same_as<T, half> && Has == instructions::avx2_and_f16c) {
-    store_halves<N>(in, out);
+#if defined(__x86_64__) && !defined(__CUDACC__)
+  } else if constexpr (std::same_as<T, half>) {
+    if constexpr (Has == instructions::avx2_and_f16c) store_halves<N>(in, out);
+    else store_halves_plainly(in, out, N);
+#endif
   } else if constexpr (std::same_as<T, A>) {
     copy_floats<N>(in, out);
   } else {
