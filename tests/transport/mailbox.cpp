@@ -122,31 +122,46 @@ TEST_CASE("turns of packets are counted from 1, and their sets go round") {
   pair p;
   CHECK(p.a.next_turn() == 1);
   CHECK(p.a.next_turn() == 2);
-  CHECK(p.a.packets(0, 1) == p.b.packets(0, 1));
-  CHECK(p.a.packets(0, 1) != p.a.packets(1, 1));
-  for (std::uint64_t turn = 2; turn <= packet_sets; ++turn) CHECK(p.a.packets(0, turn) != p.a.packets(0, 1));
-  CHECK(p.a.packets(0, packet_sets + 1) == p.a.packets(0, 1));
+  for (bool const far : {false, true}) {
+    std::size_t const sets = (far ? far_packets : near_packets).count;
+    CHECK(p.a.packets(0, 1, far) == p.b.packets(0, 1, far));
+    CHECK(p.a.packets(0, 1, far) != p.a.packets(1, 1, far));
+    CHECK(p.a.packets(0, 1, far) != p.a.packets(0, 1, !far));
+    for (std::uint64_t turn = 2; turn <= sets; ++turn) CHECK(p.a.packets(0, turn, far) != p.a.packets(0, 1, far));
+    CHECK(p.a.packets(0, sets + 1, far) == p.a.packets(0, 1, far));
+  }
 }
 
 TEST_CASE("a set is free when every peer has read what it held") {
-  auto const hub = std::make_shared<loopback::hub>(3, 1);
-  loopback a{hub, 0}, b{hub, 1}, c{hub, 2};
-  for (std::uint64_t turn = 1; turn <= packet_sets; ++turn) CHECK(a.packets_free(turn));
-  CHECK_FALSE(a.packets_free(packet_sets + 1));
-  b.packets_read(2, true);
-  CHECK_FALSE(a.packets_free(packet_sets + 1));
-  c.packets_read(1, true);
-  CHECK(a.packets_free(packet_sets + 1));
-  CHECK_FALSE(a.packets_free(packet_sets + 2));  // c has read the first turn alone
+  for (bool const far : {false, true}) {
+    std::size_t const sets = (far ? far_packets : near_packets).count;
+    auto const hub = std::make_shared<loopback::hub>(3, 1);
+    loopback a{hub, 0}, b{hub, 1}, c{hub, 2};
+    for (std::uint64_t turn = 1; turn <= sets; ++turn) CHECK(a.packets_free(turn, far));
+    CHECK_FALSE(a.packets_free(sets + 1, far));
+    b.packets_read(2, true);
+    CHECK_FALSE(a.packets_free(sets + 1, far));
+    c.packets_read(1, true);
+    CHECK(a.packets_free(sets + 1, far));
+    CHECK_FALSE(a.packets_free(sets + 2, far));  // c has read the first turn alone
+  }
+}
+
+TEST_CASE("far turns say nothing of the near ones that follow") {
+  pair p;
+  CHECK(p.a.packets_free(far_packets.count, true));
+  CHECK_FALSE(p.a.packets_free(far_packets.count + 1, false));
+  p.b.packets_read(far_packets.count - 1, false);
+  CHECK(p.a.packets_free(far_packets.count + 1, false));
 }
 
 TEST_CASE("a peer that shows a turn has read all before") {
   pair p;
   p.a.packets_seen(1, 3);
-  CHECK(p.a.packets_free(packet_sets + 2));
-  CHECK_FALSE(p.a.packets_free(packet_sets + 3));  // the third itself it may be reading
+  CHECK(p.a.packets_free(near_packets.count + 2, false));
+  CHECK_FALSE(p.a.packets_free(near_packets.count + 3, false));  // the third itself it may be reading
   p.b.packets_read(3, false);
-  CHECK(p.a.packets_free(packet_sets + 3));
+  CHECK(p.a.packets_free(near_packets.count + 3, false));
 }
 
 TEST_CASE("a rank that naps is woken") {

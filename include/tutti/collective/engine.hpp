@@ -255,8 +255,9 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
   with_schedule<Algorithm, C>(call.plan().algorithm, [&](auto schedule) {
     if constexpr (!by_block(C)) {
       constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
-      memory.input.where = memory.output.where = memory.scratch.where =
-          layout::whole(elements, schedule.lanes(s), schedule.chunks(s), grain);
+      int const lanes = schedule.lanes(s), chunks = schedule.chunks(s);
+      for (layout* const where : {&memory.input.where, &memory.output.where, &memory.scratch.where})
+        where->become_whole(elements, lanes, chunks, grain);
     }
     if (schedule.scratch) {
       bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;

@@ -46,13 +46,12 @@ inline request ragged(request r, std::span<std::size_t const> counts = {}) {
 }
 
 template <class Algorithm, collective C, class T, class Transport>
-void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> const& given, options const& o,
+void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> memory, options const& o,
           std::source_location where, std::size_t message_bytes = 0) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
   if (call.plan().how == protocol::packet)
-    return execute_packets<C>(comm.group(), call, r, moving{}, given.input.data, given.output.data);
-  surfaces<std::byte> memory = given;
+    return execute_packets<C>(comm.group(), call, r, moving{}, memory.input.data, memory.output.data);
   execute<Algorithm, C>(comm.group(), call, r, moving{}, memory, message_bytes);
 }
 

@@ -21,6 +21,7 @@ struct extent {
 // the larger ones come first; what is left of the last grain goes to the last part that has any. A grain of a cache line
 // keeps two ranks from writing the same line.
 TUTTI_HOST_DEVICE constexpr extent part(std::size_t count, int parts, int index, std::size_t grain = 1) {
+  if (parts == 1) return {0, count};
   std::size_t const n = static_cast<std::size_t>(parts), i = static_cast<std::size_t>(index);
   std::size_t const grains = (count + grain - 1) / grain;
   std::size_t const each = grains / n, extra = grains % n;

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tutti/algorithm/concept.hpp"
@@ -66,8 +66,9 @@ class execution {
         announces_(announces),
         tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
     references_.clear();
+    std::uninitialized_default_construct_n(cursors_, tracks_);
     for (int t = 0; t < tracks_; ++t) {
-      cursor& c = cursors_[static_cast<std::size_t>(t)];
+      cursor& c = cursors_[t];
       c.me = {transport.rank(), t / schedule.phases(s), t % schedule.phases(s)};
       c.steps = schedule.steps(s, c.me);
       c.slices = schedule.pipelined ? slices(largest_chunk(c.me.lane), slice_) : 1;
@@ -82,7 +83,7 @@ class execution {
     for (int t = 0; t < tracks_; ++t) {
       while (advance(t)) moved = true;
       if (surprise_) return progress::done;
-      finished &= cursors_[static_cast<std::size_t>(t)].finished;
+      finished &= cursors_[t].finished;
     }
     if (finished && no_references(nullptr, nullptr)) return progress::done;
     return moved ? progress::moved : progress::stuck;
@@ -125,7 +126,8 @@ class execution {
   // -- The cursor's way: slices within steps, or steps within slices.
 
   void enter(cursor& c) noexcept {
-    c.now = schedule_.at(shape_, c.me, c.index);
+    ::new (&c.now)
+        step(schedule_.at(shape_, c.me, c.index));  // made where it stays: no copy, which would wait for stores
     c.sent = c.received = schedule_.pipelined ? c.turn : 0;
     c.end = schedule_.pipelined ? c.turn + 1 : step_slices(c);
     c.sending = c.receiving = 0;
@@ -171,9 +173,9 @@ class execution {
 
   // The slices that the phase before has done with.
   std::size_t available(int track) const noexcept {
-    cursor const& c = cursors_[static_cast<std::size_t>(track)];
+    cursor const& c = cursors_[track];
     if (c.me.phase == 0) return static_cast<std::size_t>(-1);
-    cursor const& before = cursors_[static_cast<std::size_t>(track) - 1];
+    cursor const& before = cursors_[track - 1];
     if (before.finished) return static_cast<std::size_t>(-1);
     if (schedule_.pipelined) return before.turn;
     if (before.index < before.steps - 1) return 0;
@@ -182,7 +184,7 @@ class execution {
 
   // One message sent or one slice received; false where nothing can be done now.
   bool advance(int track) noexcept {
-    cursor& c = cursors_[static_cast<std::size_t>(track)];
+    cursor& c = cursors_[track];
     if (c.finished) return false;
     std::size_t const limit = available(track);
     bool moved = false;
@@ -204,7 +206,7 @@ class execution {
     region const& give = c.now.give;
     int const peer = c.now.to.at(c.sending, shape_.ranks);
     message_part const part = part_of(c.me.lane, give, c.sending, c.sent);
-    extent const range = part.range;
+    extent const& range = part.range;
     if (peer != c.me.rank && travels(range, c.sent)) {
       std::size_t const bytes = range.count * sizeof(element);
       std::byte* const place = transport_.claim(peer, track, bytes, alignof(element));
@@ -234,7 +236,7 @@ class execution {
   bool receive(cursor& c, int track) noexcept {
     step const& t = c.now;
     message_part const part = part_of(c.me.lane, t.keep, 0, c.received);
-    extent const range = part.range;
+    extent const& range = part.range;
     if (travels(range, c.received)) {
       std::size_t const bytes = range.count * sizeof(element);
       view sources[max_ranks];
@@ -254,7 +256,7 @@ class execution {
 
   bool combine_slice(cursor const& c, int track, message_part part, view* arrived, int self) noexcept {
     step const& t = c.now;
-    extent const range = part.range;
+    extent const& range = part.range;
     std::size_t const bytes = range.count * sizeof(element);
     bool const keeps = t.keep.where != space::none;
     if (keeps && !writable(c.me.lane, t.keep, t.keep.what, range)) return false;
@@ -323,7 +325,7 @@ class execution {
     step const& t = c.now;
     int const peer = t.from.at(c.receiving, shape_.ranks);
     message_part const part = part_of(c.me.lane, t.keep, c.receiving, c.received);
-    extent const range = part.range;
+    extent const& range = part.range;
     if (travels(range, c.received)) {
       chunks const chunk = share(t.keep, c.receiving);
       view from{};
@@ -448,8 +450,9 @@ class execution {
   // Slice `s` of peer k's message.
   message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
     std::size_t const count = layout_of(r.where).count(lane, share(r, k));
-    extent const range = slice_of(count, slice_, s);
-    return {range, range.end() < count};
+    message_part out{slice_of(count, slice_, s), false};
+    out.more = out.range.end() < count;
+    return out;
   }
 
   bool travels(extent range, std::size_t s) const noexcept { return range.count > 0 || (announces_ && s == 0); }
@@ -475,14 +478,16 @@ class execution {
   reference_list& references_;
   Schedule schedule_;
   shape shape_;
-  surfaces<element> memory_;
+  surfaces<element> const& memory_;
   Body body_;
   std::uint32_t tag_;
   access how_;
   std::size_t slice_;  // elements
   bool announces_;     // a message without elements is sent too: the receiver may expect some
   int tracks_;
-  std::array<cursor, max_tracks> cursors_{};
+  union {
+    cursor cursors_[max_tracks];  // of which the call has the first
+  };
   surprise surprise_{};
 };
 

@@ -17,8 +17,12 @@ class layout {
   // One array: lanes, and chunks in them, are parts of it.
   static layout whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
     layout out;
-    out.kind_ = kinds::whole, out.count_ = count, out.lanes_ = lanes, out.chunks_ = chunks, out.grain_ = grain;
+    out.become_whole(count, lanes, chunks, grain);
     return out;
+  }
+  // The same where it stays, for a default layout: copying what was just written would wait for the stores.
+  void become_whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
+    count_ = count, lanes_ = lanes, chunks_ = chunks, grain_ = grain;
   }
   // A block of `count` elements for each rank.
   static layout blocks(std::size_t count, int ranks) {

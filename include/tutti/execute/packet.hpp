@@ -16,7 +16,7 @@
 namespace tutti {
 
 // The most bytes that a rank can show in one call, blocks for other ranks included.
-inline constexpr std::size_t most_packet_bytes = packet_lines * packet_bytes;
+inline constexpr std::size_t most_packet_bytes = near_packets.lines * packet_bytes;
 
 // Room for one rank's message, in an inbox that has as much for each rank.
 inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1) / cache_line * cache_line;
@@ -25,7 +25,7 @@ inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1
 //
 // A flag shares each line with 56 bytes of data, so a reader learns "arrived" and has the data with one coherence
 // transfer, and a message is written once, whatever the number of readers. The lines go round in a few sets, a turn a
-// call. A rank shows turn n only when all others are done with turn n - packet_sets, which it knows without a look from
+// call. A rank shows turn n only when all others are done with turn n - (number of sets), which it knows without a look from
 // every packet of theirs that it read since: whoever shows a turn has read all of the turns before.
 template <collective C, transport Transport, class Body>
 class packet_execution {
@@ -45,19 +45,15 @@ class packet_execution {
         chunk_(chunk),
         turn_(transport.next_turn()),
         word_(std::uint64_t{tag} << 32 | (static_cast<std::uint32_t>(turn_) << 1 | 1)),  // never that of an unused line
-        inbox_(inbox) {
-    step const what = schedule<one_shot, C>{}.at(s, {transport.rank()}, 0);
-    from_ = what.from;
-    shows_ = !what.to.empty();
-    contributes_ = what.own.where != space::none;
-    finish_ = what.complete ? s.ranks : 0;
+        inbox_(inbox),
+        step_(schedule<one_shot, C>{}.at(s, {transport.rank()}, 0)) {
     if constexpr (Body::prepares) prepare();
   }
 
   progress poll() noexcept {
     if (!shown_ && !show()) return progress::stuck;
-    for (; next_ < from_.count; ++next_, read_ = 0) {
-      int const peer = from_.at(next_, ranks_);
+    for (; next_ < step_.from.count; ++next_, read_ = 0) {
+      int const peer = step_.from.at(next_, ranks_);
       if (peer != transport_.rank() && !read(peer)) return surprise_ ? progress::done : progress::stuck;
     }
     finish();
@@ -78,12 +74,12 @@ class packet_execution {
       C == collective::all_gather || C == collective::gather || C == collective::all_to_all;
 
   bool show() noexcept {
-    if (shows_ && !transport_.packets_free(turn_)) return false;
+    if (shows() && !transport_.packets_free(turn_, far())) return false;
     shown_ = true;
-    if (!shows_) return true;
-    std::size_t const bytes = chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1);
+    if (!shows()) return true;
+    std::size_t const bytes = shown_bytes();
     auto const* const from = reinterpret_cast<std::byte const*>(in_);
-    packet* line = transport_.packets(transport_.rank(), turn_);
+    packet* line = transport_.packets(transport_.rank(), turn_, far());
     std::size_t const own = dealt ? chunk_bytes() * static_cast<std::size_t>(transport_.rank()) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       // A line that holds nothing but this rank's own block has no reader.
@@ -99,7 +95,7 @@ class packet_execution {
   bool read(int peer) noexcept {
     std::size_t const size = chunk_bytes(), begin = dealt ? size * static_cast<std::size_t>(transport_.rank()) : 0;
     std::byte* const to = place_of(peer);
-    packet const* const lines = transport_.packets(peer, turn_);
+    packet const* const lines = transport_.packets(peer, turn_, far());
     do {
       std::size_t const at = begin + read_, within = at % packet_bytes;
       packet const* const line = lines + at / packet_bytes;
@@ -137,19 +133,23 @@ class packet_execution {
 
   void combine_all() noexcept {
     element const* sources[max_ranks];
-    for (int k = 0; k < from_.count; ++k) {
-      int const peer = from_.at(k, ranks_);
+    for (int k = 0; k < step_.from.count; ++k) {
+      int const peer = step_.from.at(k, ranks_);
       sources[k] = peer == transport_.rank() ? own() : reinterpret_cast<element const*>(place_of(peer));
     }
-    body_(sources, from_.count, &out_, 1, chunk_, {.finish = finish_});
+    body_(sources, step_.from.count, &out_, 1, chunk_, {.finish = step_.complete ? ranks_ : 0});
   }
 
   // -- Where things lie.
 
-  bool hears() const noexcept { return !from_.empty(); }
+  bool shows() const noexcept { return !step_.to.empty(); }
+  bool contributes() const noexcept { return step_.own.where != space::none; }
+  bool hears() const noexcept { return !step_.from.empty(); }
   // Whether more is done to what arrives than to store it.
-  bool combines() const noexcept { return hears() && (Body::reduces || contributes_); }
+  bool combines() const noexcept { return hears() && (Body::reduces || contributes()); }
   std::size_t chunk_bytes() const noexcept { return chunk_ * sizeof(element); }
+  std::size_t shown_bytes() const noexcept { return chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1); }
+  bool far() const noexcept { return !exchanges && shown_bytes() <= far_packets.lines * packet_bytes; }
   element const* own() const noexcept {
     return in_ + (dealt ? static_cast<std::size_t>(transport_.rank()) * chunk_ : 0);
   }
@@ -161,7 +161,7 @@ class packet_execution {
 
   // What is shown and contributed is what op.prepare makes of the input.
   void prepare() noexcept {
-    if (!shows_ && !contributes_) return;
+    if (!shows() && !contributes()) return;
     auto* const prepared =
         reinterpret_cast<element*>(inbox_ + static_cast<std::size_t>(transport_.rank()) * packet_stride);
     body_(&in_, 1, &prepared, 1, chunk_ * static_cast<std::size_t>(dealt ? ranks_ : 1), {.prepare = 0});
@@ -183,10 +183,7 @@ class packet_execution {
   std::uint64_t turn_;
   std::uint64_t word_;
   std::byte* inbox_;
-  peers from_{};
-  bool shows_ = false;
-  bool contributes_ = false;
-  int finish_ = 0;
+  step const step_;
   bool shown_ = false;
   int next_ = 0;
   std::size_t read_ = 0;

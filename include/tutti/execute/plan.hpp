@@ -49,7 +49,6 @@ struct request {
   bool commutative = true;
   bool ragged = false;    // a _v form
   bool prepares = false;  // the operation has a prologue
-  std::array<std::uint8_t, 2> unused{};
   std::int32_t root = 0;
   std::uint32_t type = 0;    // type_id
   std::uint32_t op = 0;      // type_id; 0 where there is none
@@ -58,12 +57,10 @@ struct request {
   std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
   unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
 
-  // As bytes: every call compares its request with the one whose plan it looks up.
-  friend bool operator==(request const& a, request const& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+  friend bool operator==(request const&, request const&) = default;
 
   constexpr std::size_t bytes() const { return static_cast<std::size_t>(count * element_bytes); }
 };
-static_assert(std::has_unique_object_representations_v<request>);
 
 struct plan {
   algorithm_id algorithm{};

@@ -42,8 +42,8 @@ concept transport = requires(T t, T const c, int peer, int track, std::size_t by
   { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
   // packets
   { t.next_turn() } noexcept -> std::same_as<std::uint64_t>;
-  { c.packets(peer, count) } noexcept -> std::same_as<packet*>;
-  { t.packets_free(count) } noexcept -> std::same_as<bool>;
+  { c.packets(peer, count, more) } noexcept -> std::same_as<packet*>;
+  { t.packets_free(count, more) } noexcept -> std::same_as<bool>;
   { t.packets_seen(peer, count) } noexcept;
   { t.packets_read(count, more) } noexcept;
   // waiting, and peers that are gone

@@ -114,20 +114,22 @@ class mailbox {
 
   // -- Packets: the lines that a rank shows in a turn. All ranks count the same turns, from 1.
   std::uint64_t next_turn() noexcept { return ++turn_; }
-  packet* packets(int rank, std::uint64_t turn) const noexcept {
-    return segment_.rank(rank).packets[turn % packet_sets];
+  packet* packets(int rank, std::uint64_t turn, bool far) const noexcept {
+    rank_page& owner = segment_.rank(rank);
+    return far ? owner.far[turn % far_packets.count] : owner.near[turn % near_packets.count];
   }
   // Whether all peers are done with what was shown in these lines before.
-  bool packets_free(std::uint64_t turn) noexcept {
-    if (turn <= all_read_ + packet_sets) return true;
+  bool packets_free(std::uint64_t turn, bool far) noexcept {
+    std::uint64_t const sets = far ? far_packets.count : near_packets.count;
+    if (turn <= all_read_ + sets) return true;
     all_read_ = turn;
     for (int r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
       std::uint64_t& read = read_[static_cast<std::size_t>(r)];
-      if (read + packet_sets < turn) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
+      if (read + sets < turn) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
       if (read < all_read_) all_read_ = read;
     }
-    return turn <= all_read_ + packet_sets;
+    return turn <= all_read_ + sets;
   }
   // A peer that shows a turn is done with those before.
   void packets_seen(int peer, std::uint64_t turn) noexcept { read_[static_cast<std::size_t>(peer)] = turn - 1; }
@@ -233,7 +235,7 @@ class mailbox {
   bool pulls_ = false;
   store_gauge gauge_;
   std::uint64_t turn_ = 0;
-  std::uint64_t all_read_ = 0;  // turns of packets that all peers are known to be done with
+  std::uint64_t all_read_ = 0;       // turns of packets that all peers are known to be done with
   std::vector<std::uint64_t> read_;  // and each of them
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
