@@ -199,7 +199,7 @@ class rendezvous {
                      .peer = name(0),
                      .what = called(0) + " did not open the meeting point of this job",
                      .way_out = others_.way_out});
-      expect_to_come(0);
+      expect_all_to_come();
       std::this_thread::sleep_for(pause);
     }
   }
@@ -219,12 +219,14 @@ class rendezvous {
     envelope message;
     message.head.msg_control = message.control;
     message.head.msg_controllen = sizeof message.control;
-    if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content)
+    if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
+      expect_all_to_come();  // or rank 0 has given up before it knew of this one
       throw error({.code = error_code::rank_lost,
                    .rank = name(rank_),
                    .peer = name(0),
                    .what = called(0) + " ended or gave up before all ranks had joined",
                    .way_out = "see the output of that rank"});
+    }
     if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
       int number = -1;
       std::memcpy(&number, CMSG_DATA(part), sizeof number);
@@ -244,7 +246,10 @@ class rendezvous {
   std::string called(int rank) const { return "rank " + std::to_string(name(rank)); }
 
   void expect_to_come(int rank) const {
-    if (others_.gone && others_.gone(rank)) throw rank_gone(name(rank_), name(rank));
+    if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name(rank_), name(rank));
+  }
+  void expect_all_to_come() const {
+    for (int r = 0; r < ranks_; ++r) expect_to_come(r);
   }
 
   // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).
