@@ -112,14 +112,15 @@ class communicator {
   //   auto row = comm.split(comm.rank() / 4).value();
   //   if (auto io = comm.split(writes ? 0 : tutti::no_color)) write(*io);
   std::optional<communicator> split(int color, int key = 0,
-                                    std::source_location where = std::source_location::current());
+                                    std::source_location where = std::source_location::current())
+    requires divisible<Transport>;
 
   // A communicator of these ranks, in this order: ranks[i] is rank i of it. These ranks alone call it, each with the same
-  // list, and it returns when all of them have. Groups may overlap; ranks that make several make those that they share in
-  // the same order, as collectives. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
+  // list, and it returns when all of them have. Groups may overlap; ranks that make several must not wait for each other in
+  // a circle, which one order everywhere excludes. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
   //
-  // It is a communicator like any other: it has its own memory and faults, the tuning table of this one, and lives as long
-  // as it likes. So it also serves to go on without a rank that was lost: this one may have a fault.
+  // It is a communicator like any other: it has its own memory and faults and the tuning table of this one, which it may
+  // outlive. Where this one has a fault, it can still be made: ranks that are left when one was lost go on in a group.
   // Throws error: bad_argument for a rank that does not exist, is listed twice, or for a list without this rank; timeout
   // (TUTTI_TIMEOUT) with those that did not come; rank_lost where one of them has ended or closed its communicator; system.
   //
@@ -128,9 +129,13 @@ class communicator {
     requires divisible<Transport>
   {
     detail::check_members(ranks, rank(), size(), where);
-    communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
-    out.group_->tuned = group_->tuned;
-    return out;
+    try {
+      communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
+      out.group_->tuned = group_->tuned;
+      return out;
+    } catch (error const& e) {
+      throw e.in_call(where);
+    }
   }
 
   // For the collectives.

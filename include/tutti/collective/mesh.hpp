@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <source_location>
@@ -78,7 +79,7 @@ class mesh {
       else if (a.extent < 1)
         refuse(join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}), "use 1 or more, and -1 once at most",
                where);
-      else ranks = std::min<std::int64_t>(ranks * a.extent, max_ranks + std::int64_t{1});
+      else ranks = std::min(ranks * a.extent, comm_->size() + std::int64_t{1});
     }
     if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
     else if (left_open != nullptr || ranks != comm_->size())
@@ -87,11 +88,10 @@ class mesh {
   }
 
   [[gnu::cold]] void check_agreement(std::source_location where) {
-    std::uint64_t mine = 0;
-    for (char const c : described()) mine = (mine ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    std::vector<std::uint64_t> all(static_cast<std::size_t>(comm_->size()));
+    std::size_t const mine = std::hash<std::string>{}(described());
+    std::vector<std::size_t> all(static_cast<std::size_t>(comm_->size()));
     all_gather(*comm_, std::span(&mine, 1), all, {}, where);
-    auto const other = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all.front(); });
+    auto const other = std::ranges::find_if(all, [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
     throw error({.code = error_code::mismatch,

@@ -21,7 +21,9 @@ struct color_and_key {
 }  // namespace detail
 
 template <transport Transport>
-std::optional<communicator<Transport>> communicator<Transport>::split(int color, int key, std::source_location where) {
+std::optional<communicator<Transport>> communicator<Transport>::split(int color, int key, std::source_location where)
+  requires divisible<Transport>
+{
   detail::color_and_key const mine{color, key};
   std::vector<detail::color_and_key> all(static_cast<std::size_t>(size()));
   all_gather(*this, std::span(&mine, 1), all, {}, where);

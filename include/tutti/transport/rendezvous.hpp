@@ -108,7 +108,7 @@ class rendezvous {
       for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
       for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
       int const events = ::poll(waiting.data(), waiting.size(), look_around);
-      if (until_.passed()) throw ranks_absent(name(0), absent(guests), others_.way_out);
+      if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
       for (int r = 1; r < ranks_; ++r)
         if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
       if (events <= 0) continue;
@@ -116,8 +116,8 @@ class rendezvous {
       for (std::size_t r = 0; r < guests.size(); ++r)  // a guest says nothing more until it has its answer
         if (waiting[1 + r].revents != 0)
           throw error({.code = error_code::rank_lost,
-                       .rank = name(0),
-                       .peer = name(static_cast<int>(r)),
+                       .rank = name_of(0),
+                       .peer = name_of(static_cast<int>(r)),
                        .what = called(static_cast<int>(r)) +
                                " ended or gave up while these had not joined: " + list_of(absent(guests)),
                        .way_out = "see the output of that rank"});
@@ -155,7 +155,7 @@ class rendezvous {
   [[gnu::cold]] std::vector<int> absent(std::vector<descriptor> const& guests) const {
     std::vector<int> out;
     for (int r = 1; r < ranks_; ++r)
-      if (!guests[static_cast<std::size_t>(r)]) out.push_back(name(r));
+      if (!guests[static_cast<std::size_t>(r)]) out.push_back(name_of(r));
     return out;
   }
 
@@ -188,15 +188,15 @@ class rendezvous {
         if (!same_user(host))
           throw error(
               {.code = error_code::system,
-               .rank = name(rank_),
+               .rank = name_of(rank_),
                .what = "the meeting point of this job belongs to another user",
                .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
         if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
       }
       if (until_.passed())
         throw error({.code = error_code::timeout,
-                     .rank = name(rank_),
-                     .peer = name(0),
+                     .rank = name_of(rank_),
+                     .peer = name_of(0),
                      .what = called(0) + " did not open the meeting point of this job",
                      .way_out = others_.way_out});
       expect_all_to_come();
@@ -212,7 +212,7 @@ class rendezvous {
       if (!last_moment && until_.passed()) last_moment = deadline::after(std::chrono::milliseconds(500));
       if (last_moment && last_moment->passed())
         throw error({.code = error_code::timeout,
-                     .rank = name(rank_),
+                     .rank = name_of(rank_),
                      .what = called(0) + " still waits for other ranks to join",
                      .way_out = others_.way_out});
     }
@@ -222,8 +222,8 @@ class rendezvous {
     if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
       expect_all_to_come();  // or rank 0 has given up before it knew of this one
       throw error({.code = error_code::rank_lost,
-                   .rank = name(rank_),
-                   .peer = name(0),
+                   .rank = name_of(rank_),
+                   .peer = name_of(0),
                    .what = called(0) + " ended or gave up before all ranks had joined",
                    .way_out = "see the output of that rank"});
     }
@@ -234,19 +234,19 @@ class rendezvous {
     }
     message.content.text[sizeof message.content.text - 1] = '\0';
     throw error({.code = static_cast<error_code>(message.content.code),
-                 .rank = name(rank_),
-                 .peer = message.content.peer == name(rank_) ? name(0) : message.content.peer,
+                 .rank = name_of(rank_),
+                 .peer = message.content.peer == name_of(rank_) ? name_of(0) : message.content.peer,
                  .what = called(0) + " gave up: " + message.content.text,
                  .way_out = ""});
   }
 
   // -- Both.
 
-  int name(int rank) const { return others_.names.empty() ? rank : others_.names[static_cast<std::size_t>(rank)]; }
-  std::string called(int rank) const { return "rank " + std::to_string(name(rank)); }
+  int name_of(int rank) const { return others_.names.empty() ? rank : others_.names[static_cast<std::size_t>(rank)]; }
+  std::string called(int rank) const { return "rank " + std::to_string(name_of(rank)); }
 
   void expect_to_come(int rank) const {
-    if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name(rank_), name(rank));
+    if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name_of(rank_), name_of(rank));
   }
   void expect_all_to_come() const {
     for (int r = 0; r < ranks_; ++r) expect_to_come(r);

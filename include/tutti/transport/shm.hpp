@@ -191,7 +191,8 @@ class shm : public mailbox {
     }
   };
 
-  // Address space for what comm.allocate may hand out at a rank; memory is taken only when it is touched.
+  // Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
+  // is taken only when it is touched.
   [[gnu::cold]] static std::size_t heap_bytes(int ranks, std::size_t space) {
     if (char const* const text = std::getenv("TUTTI_HEAP")) {
       char* end = nullptr;
@@ -202,7 +203,6 @@ class shm : public mailbox {
                      .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
       return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
     }
-    // Every rank maps the heaps of all.
     std::size_t const machine =
         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     std::size_t const share = space / static_cast<std::size_t>(ranks) / page * page;
