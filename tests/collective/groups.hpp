@@ -51,7 +51,7 @@ template <class Comm>
 void check_all_collectives(Comm& comm) {
   conformance<Comm> check(comm);
   for (collective const c : every_collective)
-    for (std::size_t const count : {0, 7, 5000})
+    for (std::size_t const count : {0u, 7u, 5000u})
       for (bool const shared : {false, true}) {
         trial const t{.count = count, .root = comm.size() - 1, .in_place = shared, .shared = shared};
         check.template check<affine>(c, t, compose{});

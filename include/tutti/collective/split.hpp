@@ -7,6 +7,7 @@
 #include <optional>
 #include <source_location>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tutti/collective/all_gather.hpp"
@@ -31,7 +32,7 @@ std::optional<communicator<Transport>> communicator<Transport>::split(int color,
   std::vector<int> members;
   for (int r = 0; r < size(); ++r)
     if (all[static_cast<std::size_t>(r)].color == color) members.push_back(r);
-  std::ranges::stable_sort(members, {}, [&](int r) { return all[static_cast<std::size_t>(r)].key; });
+  std::ranges::sort(members, {}, [&](int r) { return std::pair(all[static_cast<std::size_t>(r)].key, r); });
   return subgroup(members, where);
 }
 
