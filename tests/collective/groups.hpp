@@ -4,9 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -132,6 +134,32 @@ void check_overlaps(Comm& comm) {
       all_reduce(comm, one);
       expect(one[0] == size, "all have a wrong sum");
     }
+  }
+}
+
+// Many groups of any members in any order, each used when it is made and again when ten others have come.
+template <class Comm>
+void check_random_groups(Comm& comm, unsigned seed) {
+  struct known {
+    Comm group;
+    std::vector<int> members;
+  };
+  std::mt19937 random(seed);
+  std::vector<int> ranks(static_cast<std::size_t>(comm.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::deque<std::optional<known>> latest;
+  for (int i = 0; i < 300; ++i) {
+    std::ranges::shuffle(ranks, random);
+    auto const count = static_cast<std::ptrdiff_t>(1 + random() % ranks.size());
+    std::vector<int> const members(ranks.begin(), ranks.begin() + count);
+    latest.emplace_back();
+    if (std::ranges::find(members, comm.rank()) != members.end()) {
+      latest.back().emplace(comm.subgroup(members), members);
+      expect_members(latest.back()->group, comm.rank(), members);
+    }
+    if (latest.size() < 10) continue;
+    if (auto& oldest = latest.front()) expect_members(oldest->group, comm.rank(), oldest->members);
+    latest.pop_front();
   }
 }
 

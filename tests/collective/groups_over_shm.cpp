@@ -36,6 +36,7 @@ TEST_CASE("groups have the right ranks and serve every collective over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_subgroups(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_overlaps(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_meshes(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [&](auto& comm) { check_random_groups(comm, static_cast<unsigned>(ranks)); }));
   }
 }
 
