@@ -27,6 +27,18 @@ std::pair<int, int> holdings() {
   return {files, mappings};
 }
 
+// KiB of it that this process has touched.
+int touched() {
+  int sum = 0;
+  bool shared = false;
+  std::ifstream maps("/proc/self/smaps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.starts_with("Rss:")) sum += shared ? std::stoi(line.substr(4)) : 0;
+    else if (line.find(" kB") == std::string::npos) shared = line.find("/memfd:tutti") != std::string::npos;
+  }
+  return sum;
+}
+
 }  // namespace
 
 TEST_CASE("groups have the right ranks and serve every collective over shm") {
@@ -105,6 +117,16 @@ TEST_CASE("groups take no files, and give their memory back") {
       expect(holdings() == std::pair(before.first, before.second + 10), "groups hold more than a mapping each");
     }
     expect(holdings() == before, "groups have left something behind");
+  });
+}
+
+TEST_CASE("groups that are not used take next to no memory") {
+  run_local(2, [](auto& comm) {
+    int const before = touched();
+    std::vector<std::remove_cvref_t<decltype(comm)>> groups;
+    for (int i = 0; i < 10; ++i) groups.push_back(comm.subgroup({0, 1}));
+    int const each = (touched() - before) / 10;
+    expect(each > 0 && each < 64, std::to_string(each) + " KiB a group");
   });
 }
 
