@@ -129,6 +129,7 @@ class shm : public mailbox {
     rendezvous meeting(job, own, ranks, until, {members, gone, call_subgroup_too});
     descriptor const file = meeting.meet([&] { return create(ranks, tracks_, group_heap_space); });
     std::vector<watch> watches;
+    watches.reserve(members.size());
     for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
     return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, std::move(watches)));
   }
