@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tutti/transport/rendezvous.hpp"
+#include "tutti/transport/shm.hpp"
 
 using namespace tutti;
 using namespace std::chrono_literals;
@@ -42,7 +43,7 @@ struct outcome {
 outcome meet(std::string const& name, int rank, int ranks, deadline::clock::duration time) {
   outcome out;
   try {
-    descriptor const file = rendezvous(name, rank, ranks, deadline::after(time)).meet(1);
+    descriptor const file = rendezvous(name, rank, ranks, deadline::after(time)).meet([] { return shm::create(2, 1); });
     struct stat info{};
     ::fstat(file.get(), &info);
     out.file = info.st_ino;

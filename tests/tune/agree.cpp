@@ -74,11 +74,15 @@ TEST_CASE("ranks that name different files get that of rank 0") {
   });
 }
 
-TEST_CASE("a table of several slots, threads, and no table at all") {
+TEST_CASE("a table of several slots, threads, groups, and no table at all") {
   table_file const file("binomial_tree", 1000);
   ::setenv("TUTTI_TUNING", file.path(), 1);
   run_local(4, [](auto& comm) { expect_choice(comm, algorithm_id::binomial_tree); });
   run_threads(4, [](auto& comm) { expect_choice(comm, algorithm_id::binomial_tree); });
+  run_local(4, [](auto& comm) {
+    auto group = comm.split(comm.rank() == 3 ? no_color : 0);
+    if (group) expect_choice(*group, algorithm_id::binomial_tree);
+  });
   ::setenv("TUTTI_ALGORITHM", "two_shot", 1);
   run_local(3, [](auto& comm) { expect_choice(comm, algorithm_id::two_shot); });
   ::unsetenv("TUTTI_ALGORITHM");

@@ -2,15 +2,22 @@
 // A group of ranks that call collectives together.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
+#include <source_location>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tutti/collective/group.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/reduce/types.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
@@ -51,6 +58,32 @@ class shared_array {
   std::size_t size_ = 0;
 };
 
+namespace detail {
+
+[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out,
+                                           std::source_location where) {
+  throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
+}
+
+[[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
+                                        std::source_location where) {
+  for (auto m = members.begin(); m != members.end(); ++m) {
+    if (*m < 0 || *m >= ranks)
+      refuse(rank, join({"a group lists rank ", *m, " of a communicator of ", ranks}),
+             join({"use ranks from 0 to ", ranks - 1}), where);
+    if (std::find(members.begin(), m, *m) != m)
+      refuse(rank, join({"a group lists rank ", *m, " twice"}), "list every rank once", where);
+  }
+  if (std::ranges::find(members, rank) == members.end())
+    refuse(rank, join({"rank ", rank, " makes a group that does not list it: {", list_of(members), "}"}),
+           "let the ranks that are listed make it, and no others", where);
+}
+
+}  // namespace detail
+
+// What a rank passes to split to be in no group.
+inline constexpr int no_color = -1;
+
 // Every rank has one. All ranks call the same collectives on it in the same order; a rank calls from one thread at a time.
 // After an error of a collective (mismatch, timeout, a rank lost or left) every further call throws that error.
 template <transport Transport>
@@ -69,6 +102,40 @@ class communicator {
   shared_array<T, Transport> allocate(std::size_t count) {
     static_assert(alignof(T) <= page);
     return {*group_, count};
+  }
+
+  // A communicator of the ranks that pass the same color, which all ranks call; ordered by key, and by rank where keys are
+  // equal. None for a rank that passes no_color, or any negative number. See MPI-4.1, 7.4.2. Defined in
+  // collective/split.hpp.
+  // Throws error as all_gather and subgroup do.
+  //
+  //   auto row = comm.split(comm.rank() / 4).value();
+  //   if (auto io = comm.split(writes ? 0 : tutti::no_color)) write(*io);
+  std::optional<communicator> split(int color, int key = 0,
+                                    std::source_location where = std::source_location::current())
+    requires divisible<Transport>;
+
+  // A communicator of these ranks, in this order: ranks[i] is rank i of it. These ranks alone call it, each with the same
+  // list, and it returns when all of them have. Groups may overlap; ranks that make several must not wait for each other in
+  // a circle, which one order everywhere excludes. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
+  //
+  // It is a communicator like any other: it has its own memory and faults and the tuning table of this one, which it may
+  // outlive. Where this one has a fault, it can still be made: ranks that are left when one was lost go on in a group.
+  // Throws error: bad_argument for a rank that does not exist, is listed twice, or for a list without this rank; timeout
+  // (TUTTI_TIMEOUT) with those that did not come; rank_lost where one of them has ended or closed its communicator; system.
+  //
+  //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
+  communicator subgroup(std::vector<int> const& ranks, std::source_location where = std::source_location::current())
+    requires divisible<Transport>
+  {
+    detail::check_members(ranks, rank(), size(), where);
+    try {
+      communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
+      out.group_->tuned = group_->tuned;
+      return out;
+    } catch (error const& e) {
+      throw e.in_call(where);
+    }
   }
 
   // For the collectives.

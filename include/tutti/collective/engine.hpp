@@ -30,11 +30,6 @@ using value_of = std::ranges::range_value_t<R>;
 
 namespace detail {
 
-[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out,
-                                           std::source_location where) {
-  throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
-}
-
 template <class Transport>
 void expect_size(communicator<Transport> const& comm, text_part const& what, std::size_t size, std::size_t expected,
                  std::source_location where) {

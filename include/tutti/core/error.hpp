@@ -52,6 +52,13 @@ class error : public std::runtime_error {
   std::string const& way_out() const noexcept { return details_.way_out; }
   std::source_location const& where() const noexcept { return details_.where; }
 
+  // The same, found in a call from there.
+  [[gnu::cold]] error in_call(std::source_location where) const {
+    details d = details_;
+    d.where = where;
+    return error(std::move(d));
+  }
+
  private:
   [[gnu::cold]] static std::string sentence(details const& d) {
     std::string out = join({"tutti: ", d.what});

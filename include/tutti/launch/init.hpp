@@ -43,8 +43,8 @@ namespace tutti {
                  .way_out = "start at most " + std::to_string(max_ranks)});
   static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
   auto const until = deadline::after(settings::from_environment().timeout);
-  descriptor const file =
-      rendezvous(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until).meet(max_tracks);
+  rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
+  descriptor const file = meeting.meet([&] { return shm::create(me.size, max_tracks); });
   communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, max_tracks, until));
   detail::agree_on_tuning(comm.group(), table);
   return comm;

@@ -5,7 +5,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/mailbox.hpp"
@@ -53,6 +55,13 @@ concept transport = requires(T t, T const c, int peer, int track, std::size_t by
   { t.lost(peer) } noexcept -> std::same_as<bool>;
   { t.leave() } noexcept;
   { c.memory() } noexcept -> std::same_as<segment const&>;
+};
+
+// Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each
+// with the same list, this rank in it and none twice; returns when all of them have. Throws error.
+template <class T>
+concept divisible = transport<T> && requires(T t, std::vector<int> const& members, deadline until) {
+  { t.subgroup(members, until) } -> std::same_as<std::unique_ptr<T>>;
 };
 
 }  // namespace tutti

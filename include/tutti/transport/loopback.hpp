@@ -2,17 +2,24 @@
 // Ranks are threads of one process: the reference transport, and what ThreadSanitizer can see.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/cores.hpp"
 #include "tutti/transport/mailbox.hpp"
@@ -47,10 +54,45 @@ class loopback : public mailbox {
     int tracks() const { return tracks_; }
     segment const& memory() const { return memory_; }
 
+    // A group of these ranks that is being made.
+    struct meeting {
+      std::vector<int> members;
+      std::shared_ptr<hub> made;
+      std::vector<int> absent = members;  // those to come; the outer hub's guard is for it
+      std::atomic<bool> complete = false;
+    };
+
+    std::shared_ptr<meeting> come(std::vector<int> const& members, int rank) {
+      std::scoped_lock const lock(guard_);
+      std::shared_ptr<meeting>& known = meetings_[members];
+      if (!known) known = std::make_shared<meeting>(members, std::make_shared<hub>(int(members.size()), tracks_));
+      std::shared_ptr<meeting> const out = known;
+      std::erase(out->absent, rank);
+      if (!out->absent.empty()) return out;
+      meetings_.erase(members);
+      out->complete = true;
+      return out;
+    }
+    std::vector<int> absent(meeting const& m) {
+      std::scoped_lock const lock(guard_);
+      return m.absent;
+    }
+    // This rank waits no more. Who did not come: nobody, where all had come by then.
+    std::vector<int> give_up(meeting& m, int rank) {
+      std::scoped_lock const lock(guard_);
+      if (m.complete) return {};
+      std::vector<int> const out = m.absent;
+      m.absent.push_back(rank);
+      if (m.absent.size() == m.members.size()) meetings_.erase(m.members);
+      return out;
+    }
+
    private:
     int ranks_;
     int tracks_;
     segment memory_;
+    std::mutex guard_;
+    std::map<std::vector<int>, std::shared_ptr<meeting>> meetings_;
   };
 
   loopback(std::shared_ptr<hub> shared, int rank)
@@ -71,10 +113,30 @@ class loopback : public mailbox {
   // A thread cannot vanish: it leaves.
   bool lost(int) const noexcept { return false; }
 
+  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
+  // it returns when all have. Throws error: timeout with the ranks that did not come, rank_lost where one of them has left.
+  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, deadline until) {
+    auto const meeting = hub_->come(members, rank());
+    ring_all();
+    auto const look = [&] { return meeting->complete ? progress::done : progress::stuck; };
+    int gone = -1;
+    bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+      nap(ready);
+      for (int const peer : hub_->absent(*meeting))
+        if (memory().rank(peer).status.load(std::memory_order_acquire) == presence::left) gone = peer;
+      return gone < 0;
+    });
+    if (!met)
+      if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
+        throw gone < 0 ? ranks_absent(rank(), absent, call_subgroup_too) : rank_gone(rank(), gone);
+    int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+    return std::make_unique<loopback>(meeting->made, own);
+  }
+
  private:
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(transport<loopback>);
+static_assert(divisible<loopback>);
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that share no parent find the same shared memory: rank 0 makes it and hands it to the others over a local
-// socket with an abstract name, which vanishes with its process.
+// How ranks that share no parent get the same file: rank 0 makes it and hands it to the others over a local socket with an
+// abstract name, which vanishes with its process.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <poll.h>
 #include <string>
@@ -22,9 +23,17 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/shm.hpp"
+#include "tutti/transport/absence.hpp"
+#include "tutti/transport/descriptor.hpp"
 
 namespace tutti {
+
+// What ranks know of each other before they meet.
+struct acquaintance {
+  std::vector<int> names;         // what messages call them; empty: their ranks
+  std::function<bool(int)> gone;  // whether a rank that has not come cannot come any more, where that is known
+  std::string way_out = "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT";
+};
 
 // One rank's part in the meeting of a job. `job` is the same at its ranks and different from other jobs of this machine.
 // Both sides look at the user of the other: a name can be guessed, an owner cannot be forged.
@@ -33,20 +42,21 @@ namespace tutti {
 // learn at once when it does, and where it gives up it tells everyone why: all ranks report the same.
 class rendezvous {
  public:
-  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until)
-      : rank_(rank), ranks_(ranks), until_(until) {
+  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others = {})
+      : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
     std::string const name = fitting("tutti-" + std::to_string(::geteuid()) + "-" + job);
     address_.sun_family = AF_UNIX;
     std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
     address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
 
-  // The file of the shared memory. Throws error: timeout with the ranks that did not come, rank_lost where one of them
-  // ended meanwhile, mismatch where two say that they are the same rank, system.
-  descriptor meet(int tracks) { return rank_ == 0 ? be_host(tracks) : be_guest(); }
+  // The file that `make` gives at rank 0. Throws error: timeout with the ranks that did not come, rank_lost where one of
+  // them ended meanwhile, mismatch where two say that they are the same rank, system, and what `make` throws.
+  descriptor meet(std::function<descriptor()> const& make) { return rank_ == 0 ? be_host(make) : be_guest(); }
 
  private:
-  static constexpr int look_around = 100;  // milliseconds between two looks at the deadline
+  static constexpr int look_around = 100;                          // milliseconds between two looks at the deadline
+  static constexpr std::chrono::microseconds longest_pause{2000};  // between two knocks at a door that is not open yet
 
   // What rank 0 sends: the file, or why there is none.
   struct answer {
@@ -72,14 +82,14 @@ class rendezvous {
 
   // -- Rank 0.
 
-  [[gnu::cold]] descriptor be_host(int tracks) {
+  [[gnu::cold]] descriptor be_host(std::function<descriptor()> const& make) {
     descriptor const listener = make_socket();
     if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
       throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
     std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
     try {
       gather(listener, guests);  // first, so that all are told if the rest goes wrong
-      descriptor file = shm::create(ranks_, tracks);
+      descriptor file = make();
       for (descriptor const& guest : guests)
         if (guest) send_file(guest, file);  // one that ended just now is missed at the joining
       return file;
@@ -98,22 +108,19 @@ class rendezvous {
       for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
       for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
       int const events = ::poll(waiting.data(), waiting.size(), look_around);
-      if (until_.passed())
-        throw error(
-            {.code = error_code::timeout,
-             .rank = 0,
-             .what = "waited for ranks to join that did not: " + absent(guests),
-             .way_out = "see whether they were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+      if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
+      for (int r = 1; r < ranks_; ++r)
+        if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
       if (events <= 0) continue;
 
       for (std::size_t r = 0; r < guests.size(); ++r)  // a guest says nothing more until it has its answer
         if (waiting[1 + r].revents != 0)
-          throw error(
-              {.code = error_code::rank_lost,
-               .rank = 0,
-               .peer = static_cast<int>(r),
-               .what = "rank " + std::to_string(r) + " ended or gave up while these had not joined: " + absent(guests),
-               .way_out = "see the output of that rank"});
+          throw error({.code = error_code::rank_lost,
+                       .rank = name_of(0),
+                       .peer = name_of(static_cast<int>(r)),
+                       .what = called(static_cast<int>(r)) +
+                               " ended or gave up while these had not joined: " + list_of(absent(guests)),
+                       .way_out = "see the output of that rank"});
       std::vector<descriptor> still_nameless;
       for (std::size_t i = 0; i < nameless.size(); ++i) {
         int rank = -1;
@@ -145,11 +152,11 @@ class rendezvous {
     return guests[static_cast<std::size_t>(rank)];
   }
 
-  [[gnu::cold]] static std::string absent(std::vector<descriptor> const& guests) {
-    std::string list;
-    for (std::size_t r = 1; r < guests.size(); ++r)
-      if (!guests[r]) list += (list.empty() ? "" : ", ") + std::to_string(r);
-    return list;
+  [[gnu::cold]] std::vector<int> absent(std::vector<descriptor> const& guests) const {
+    std::vector<int> out;
+    for (int r = 1; r < ranks_; ++r)
+      if (!guests[static_cast<std::size_t>(r)]) out.push_back(name_of(r));
+    return out;
   }
 
   [[gnu::cold]] static void send_file(descriptor const& guest, descriptor const& file) {
@@ -175,25 +182,25 @@ class rendezvous {
   // -- The others.
 
   [[gnu::cold]] descriptor be_guest() {
-    while (true) {
+    for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
       descriptor const host = make_socket();
       if (::connect(host.get(), address(), address_bytes_) == 0) {
         if (!same_user(host))
           throw error(
               {.code = error_code::system,
-               .rank = rank_,
+               .rank = name_of(rank_),
                .what = "the meeting point of this job belongs to another user",
                .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
         if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
       }
       if (until_.passed())
-        throw error(
-            {.code = error_code::timeout,
-             .rank = rank_,
-             .peer = 0,
-             .what = "rank 0 did not open the meeting point of this job",
-             .way_out = "see whether rank 0 was started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        throw error({.code = error_code::timeout,
+                     .rank = name_of(rank_),
+                     .peer = name_of(0),
+                     .what = called(0) + " did not open the meeting point of this job",
+                     .way_out = others_.way_out});
+      expect_all_to_come();
+      std::this_thread::sleep_for(pause);
     }
   }
 
@@ -204,22 +211,22 @@ class rendezvous {
     while (::poll(&waiting, 1, look_around) <= 0) {
       if (!last_moment && until_.passed()) last_moment = deadline::after(std::chrono::milliseconds(500));
       if (last_moment && last_moment->passed())
-        throw error(
-            {.code = error_code::timeout,
-             .rank = rank_,
-             .what = "rank 0 still waits for other ranks to join",
-             .way_out =
-                 "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT"});
+        throw error({.code = error_code::timeout,
+                     .rank = name_of(rank_),
+                     .what = called(0) + " still waits for other ranks to join",
+                     .way_out = others_.way_out});
     }
     envelope message;
     message.head.msg_control = message.control;
     message.head.msg_controllen = sizeof message.control;
-    if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content)
+    if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
+      expect_all_to_come();  // or rank 0 has given up before it knew of this one
       throw error({.code = error_code::rank_lost,
-                   .rank = rank_,
-                   .peer = 0,
-                   .what = "rank 0 ended or gave up before all ranks had joined",
+                   .rank = name_of(rank_),
+                   .peer = name_of(0),
+                   .what = called(0) + " ended or gave up before all ranks had joined",
                    .way_out = "see the output of that rank"});
+    }
     if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
       int number = -1;
       std::memcpy(&number, CMSG_DATA(part), sizeof number);
@@ -227,13 +234,23 @@ class rendezvous {
     }
     message.content.text[sizeof message.content.text - 1] = '\0';
     throw error({.code = static_cast<error_code>(message.content.code),
-                 .rank = rank_,
-                 .peer = message.content.peer == rank_ ? 0 : message.content.peer,
-                 .what = std::string("rank 0 gave up: ") + message.content.text,
+                 .rank = name_of(rank_),
+                 .peer = message.content.peer == name_of(rank_) ? name_of(0) : message.content.peer,
+                 .what = called(0) + " gave up: " + message.content.text,
                  .way_out = ""});
   }
 
   // -- Both.
+
+  int name_of(int rank) const { return others_.names.empty() ? rank : others_.names[static_cast<std::size_t>(rank)]; }
+  std::string called(int rank) const { return "rank " + std::to_string(name_of(rank)); }
+
+  void expect_to_come(int rank) const {
+    if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name_of(rank_), name_of(rank));
+  }
+  void expect_all_to_come() const {
+    for (int r = 0; r < ranks_; ++r) expect_to_come(r);
+  }
 
   // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).
   [[gnu::cold]] static std::string fitting(std::string name) {
@@ -263,6 +280,7 @@ class rendezvous {
   int rank_;
   int ranks_;
   deadline until_;
+  acquaintance others_;
   sockaddr_un address_{};
   socklen_t address_bytes_ = 0;
 };

@@ -118,7 +118,7 @@ struct fault_record {
 };
 
 struct segment_header {
-  std::uint64_t version;
+  std::uint64_t identity;  // random
   fault_record fault;
 };
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,36 +25,15 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/cores.hpp"
+#include "tutti/transport/descriptor.hpp"
 #include "tutti/transport/heap.hpp"
 #include "tutti/transport/mailbox.hpp"
+#include "tutti/transport/rendezvous.hpp"
 
 namespace tutti {
-
-// A file descriptor that closes itself.
-class descriptor {
- public:
-  descriptor() = default;
-  explicit descriptor(int number) : number_(number) {}
-  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  descriptor& operator=(descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
-
-[[noreturn]] inline void throw_system(std::string const& what, std::string const& way_out, int code = errno) {
-  throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
-}
 
 class shm : public mailbox {
  public:
@@ -62,11 +42,11 @@ class shm : public mailbox {
 
   // The file of a group of ranks, to be handed to all of them: inherited, or sent over a socket. 0600, in no directory,
   // and of this size for ever: whoever holds it cannot pull memory away from under the others.
-  [[gnu::cold]] static descriptor create(int ranks, int tracks) {
+  [[gnu::cold]] static descriptor create(int ranks, int tracks, std::size_t heap_space = half_of_all_addresses) {
     descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file || ::fchmod(file.get(), 0600) != 0)
       throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
-    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes(ranks)).bytes();
+    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes(ranks, heap_space)).bytes();
     // Where the limit of file sizes is lower, ftruncate ends the process by a signal.
     rlimit limit{};
     bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
@@ -76,6 +56,10 @@ class shm : public mailbox {
                    allowed ? errno : EFBIG);
     if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       throw_system("cannot seal the size of the shared memory", "");
+    std::uint64_t identity = 0;
+    if (::getrandom(&identity, sizeof identity, 0) != sizeof identity ||
+        ::pwrite(file.get(), &identity, sizeof identity, offsetof(segment_header, identity)) != sizeof identity)
+      throw_system("cannot mark the shared memory", "");
     return file;
   }
 
@@ -85,36 +69,8 @@ class shm : public mailbox {
   // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
   shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-      : mailbox(rank, ranks, tracks),
-        mapping_(introduce(file, rank, ranks, tracks)),
-        heap_(nullptr, 0),
-        watches_(static_cast<std::size_t>(ranks)) {
-    segment const memory(mapping_.base, ranks, tracks, heap_bytes_of(mapping_.bytes, ranks, tracks));
-    heap_ = heap(memory.heap(rank), memory.heap_bytes());
-    auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
-    rank_page& self = memory.rank(rank);
-    note_cores(self);
-    self.probe = reinterpret_cast<std::uintptr_t>(&process_);
-    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-           patience_sharing_cores);
-    self.status.store(presence::joined, std::memory_order_release);
-    ring_all();
-    try {
-      meet([&](int r) { return status(r) != presence::absent; }, until);
-      for (int r = 0; r < ranks; ++r) begin_watch(r);
-      self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
-      ring_all();
-      meet([&](int r) { return fetches(r) != fetching::untried; }, until);
-    } catch (...) {
-      leave();
-      throw;
-    }
-    bool all_fetch = true;
-    for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == fetching::works;
-    allow_pulls(all_fetch);
+      : shm(file, rank, ranks, tracks, until, std::vector<watch>(static_cast<std::size_t>(ranks))) {
     populate();
-    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-           patience_for(memory, ranks));
   }
   shm(shm const&) = delete;
   shm& operator=(shm const&) = delete;
@@ -138,7 +94,7 @@ class shm : public mailbox {
   bool lost(int peer) const noexcept {
     watch const& w = watches_[static_cast<std::size_t>(peer)];
     if (!w.process) return w.ended;
-    pollfd ended{w.process.get(), POLLIN, 0};
+    pollfd ended{w.process->get(), POLLIN, 0};
     return ::poll(&ended, 1, 0) > 0;
   }
 
@@ -155,7 +111,71 @@ class shm : public mailbox {
     return copied == static_cast<ssize_t>(bytes) ? 0 : copied < 0 ? errno : EFAULT;
   }
 
+  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
+  // it returns when all have.
+  // The name under which they meet is the same whenever they make a group, and still two groups do not mix: nobody gets
+  // through the first meeting before its door is closed.
+  // Throws error: timeout with the ranks that did not come, rank_lost where one of them has ended or left, system.
+  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, deadline until) {
+    if (members.size() == 1) return std::make_unique<shm>();
+    int const ranks = static_cast<int>(members.size());
+    int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+    std::string job = "group-" + std::to_string(memory().header().identity);
+    for (int const m : members) job += "-" + std::to_string(m);
+    auto const gone = [&](int r) {
+      int const peer = members[static_cast<std::size_t>(r)];
+      return status(peer) == presence::left || lost(peer);
+    };
+    rendezvous meeting(job, own, ranks, until, {members, gone, call_subgroup_too});
+    descriptor const file = meeting.meet([&] { return create(ranks, tracks_, group_heap_space); });
+    std::vector<watch> watches;
+    watches.reserve(members.size());
+    for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
+    return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, std::move(watches)));
+  }
+
  private:
+  // A handle on the process of a peer, which groups share.
+  struct watch {
+    std::shared_ptr<descriptor const> process;
+    bool ended = false;  // there was nothing left to get a handle on
+    bool begun = false;
+  };
+
+  // Joins the group without touching more of its memory than that takes.
+  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until, std::vector<watch> watches)
+      : mailbox(rank, ranks, tracks),
+        tracks_(tracks),
+        mapping_(introduce(file, rank, ranks, tracks)),
+        heap_(nullptr, 0),
+        watches_(std::move(watches)) {
+    segment const memory(mapping_.base, ranks, tracks, heap_bytes_of(mapping_.bytes, ranks, tracks));
+    heap_ = heap(memory.heap(rank), memory.heap_bytes());
+    auto const base = reinterpret_cast<std::uintptr_t>(mapping_.base);
+    rank_page& self = memory.rank(rank);
+    note_cores(self);
+    self.probe = reinterpret_cast<std::uintptr_t>(&process_);
+    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
+           patience_sharing_cores);
+    self.status.store(presence::joined, std::memory_order_release);
+    ring_all();
+    try {
+      meet([&](int r) { return status(r) != presence::absent; }, until);
+      for (int r = 0; r < ranks; ++r) begin_watch(r);
+      self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
+      ring_all();
+      meet([&](int r) { return fetches(r) != fetching::untried; }, until);
+    } catch (...) {
+      leave();
+      throw;
+    }
+    bool all_fetch = true;
+    for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == fetching::works;
+    allow_pulls(all_fetch);
+    attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
+           patience_for(memory, ranks));
+  }
+
   // A process that the program has forked has this object too: what it destroys must not touch the rank's memory.
   bool is_the_rank() const noexcept { return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid()); }
 
@@ -172,8 +192,9 @@ class shm : public mailbox {
     }
   };
 
-  // Address space for what comm.allocate may hand out at a rank; memory is taken only when it is touched.
-  [[gnu::cold]] static std::size_t heap_bytes(int ranks) {
+  // Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
+  // is taken only when it is touched.
+  [[gnu::cold]] static std::size_t heap_bytes(int ranks, std::size_t space) {
     if (char const* const text = std::getenv("TUTTI_HEAP")) {
       char* end = nullptr;
       unsigned long long const bytes = std::strtoull(text, &end, 10);
@@ -183,23 +204,15 @@ class shm : public mailbox {
                      .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
       return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
     }
-    // Every rank maps the heaps of all, in an address space of 2^47 bytes, of which half is enough.
     std::size_t const machine =
         static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    std::size_t const share = (std::size_t{1} << 46) / static_cast<std::size_t>(ranks) / page * page;
+    std::size_t const share = space / static_cast<std::size_t>(ranks) / page * page;
     return std::min(machine, share);
   }
   // What the creator has chosen, whatever this rank's environment says.
   static std::size_t heap_bytes_of(std::size_t file_bytes, int ranks, int tracks) {
     return (file_bytes - segment(nullptr, ranks, tracks, 0).bytes()) / static_cast<std::size_t>(ranks);
   }
-
-  // A handle on the process of a peer.
-  struct watch {
-    descriptor process;
-    bool ended = false;  // there was nothing left to get a handle on
-    bool begun = false;
-  };
 
   // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
   // the others learn that at once.
@@ -281,10 +294,10 @@ class shm : public mailbox {
   template <class Here>
   [[gnu::cold]] void meet(Here const& here, deadline until) {
     auto const absent = [&] {
-      std::string list;
+      std::vector<int> out;
       for (int r = 0; r < ranks(); ++r)
-        if (!here(r)) list += (list.empty() ? "" : ", ") + std::to_string(r);
-      return list;
+        if (!here(r)) out.push_back(r);
+      return out;
     };
     auto const all_here = [&] {
       for (int r = 0; r < ranks(); ++r)
@@ -308,10 +321,7 @@ class shm : public mailbox {
       return true;
     });
     if (!met)
-      throw error({.code = error_code::timeout,
-                   .rank = rank(),
-                   .what = "waited for ranks to join that did not: " + absent(),
-                   .way_out = "see whether they were started and reached init(), or raise TUTTI_TIMEOUT"});
+      throw ranks_absent(rank(), absent(), "see whether they were started and reached init(), or raise TUTTI_TIMEOUT");
   }
 
   presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
@@ -324,24 +334,30 @@ class shm : public mailbox {
     if (w.begun || process == 0 || r == rank()) return;
     w.begun = true;
     if (peer.process_namespace != memory().rank(rank()).process_namespace) return;
-    w.process = descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-    if (w.process) return;
+    descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    if (handle) {
+      w.process = std::make_shared<descriptor>(std::move(handle));
+      return;
+    }
     w.ended = errno == ESRCH;
     if (errno == EMFILE || errno == ENFILE)
       throw_system("cannot watch the processes of " + std::to_string(ranks()) + " ranks",
                    "raise the limit of open files (ulimit -n)");
   }
 
+  static constexpr std::size_t half_of_all_addresses = std::size_t{1} << 46;
+  static constexpr std::size_t group_heap_space = std::size_t{1} << 38;  // for 256 groups in the other half
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static constexpr int populate_write = 23;   // MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it without harm
   static constexpr int populated_tracks = 2;  // those of two phases, or of two lanes
 
   std::uint32_t process_ = static_cast<std::uint32_t>(::getpid());
+  int tracks_ = 0;
   mapping mapping_;
   heap heap_;
   std::vector<watch> watches_;
 };
 
-static_assert(transport<shm>);
+static_assert(divisible<shm>);
 
 }  // namespace tutti

@@ -37,7 +37,7 @@ class tuning {
  public:
   tuning() = default;  // what tutti ships
   tuning(owned_table table, std::string source)
-      : own_(std::make_unique<owned_table>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
+      : own_(std::make_shared<owned_table const>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
 
   tuning_table const& table() const { return table_; }
   std::string const& source() const { return source_; }
@@ -90,11 +90,11 @@ class tuning {
   // Simulated once for a collective and a number of ranks: a communicator has one.
   work_of_each const& works_of(collective what, int ranks) {
     if (works_.empty() || ranks != works_ranks_)
-      works_ = std::vector<std::unique_ptr<work_of_each>>(every_collective.size());
+      works_ = std::vector<std::shared_ptr<work_of_each>>(every_collective.size());
     works_ranks_ = ranks;
     auto& known = works_[static_cast<std::size_t>(what)];
     if (!known) {
-      known = std::make_unique<work_of_each>();
+      known = std::make_shared<work_of_each>();
       for (std::size_t i = 0; i < known->size(); ++i)
         if (dynamic_schedule const s = find_schedule(static_cast<algorithm_id>(i + 1), what))
           (*known)[i] = work_of(s, what, ranks);
@@ -102,10 +102,10 @@ class tuning {
     return *known;
   }
 
-  std::unique_ptr<owned_table const> own_;
+  std::shared_ptr<owned_table const> own_;
   tuning_table table_ = shipped;
   std::string source_ = "the built-in table";
-  std::vector<std::unique_ptr<work_of_each>> works_;
+  std::vector<std::shared_ptr<work_of_each>> works_;
   int works_ranks_ = 0;
 };
 

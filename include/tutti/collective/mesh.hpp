@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// mesh: the ranks of a communicator as a grid with named axes, and a communicator along each axis or several.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/collective/all_gather.hpp"
+
+namespace tutti {
+
+struct mesh_axis {
+  std::string name;
+  int extent;  // -1, of one axis: what the others leave of the communicator
+};
+
+// All ranks of `comm` make it, with the same axes, whose extents multiply to the size of comm. The first axis varies
+// slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): of {{"data", 2}, {"tensor", 4}}, rank 5
+// is at data 1, tensor 1. comm must outlive it.
+// Throws error: bad_argument for axes that do not fit, mismatch where ranks pass different ones, and as all_gather and
+// communicator::subgroup do.
+//
+//   tutti::mesh mesh(comm, {{"data", 2}, {"tensor", 2}, {"pipeline", -1}});
+//   tutti::all_reduce(mesh.along("tensor"), activation);
+//   tutti::all_reduce(mesh.along({"data", "pipeline"}), norm);
+template <divisible Transport>
+class mesh {
+ public:
+  mesh(communicator<Transport>& comm, std::vector<mesh_axis> axes,
+       std::source_location where = std::source_location::current())
+      : comm_(&comm), axes_(std::move(axes)) {
+    check_axes(where);
+    check_agreement(where);
+    for (mesh_axis const& a : axes_) along(a.name, where);
+  }
+
+  std::vector<mesh_axis> const& axes() const noexcept { return axes_; }
+  int extent(std::string_view axis, std::source_location where = std::source_location::current()) const {
+    return axes_[find(axis, where)].extent;
+  }
+  // Where this rank is on an axis: its rank in along(axis).
+  int coordinate(std::string_view axis, std::source_location where = std::source_location::current()) const {
+    return coordinate_of(comm_->rank(), find(axis, where));
+  }
+
+  // The ranks that differ from this one on these axes alone, ordered as in comm, in whatever order the axes are named. It
+  // lives as long as the mesh. One of several axes is made when it is first asked for, which all of its ranks do then.
+  communicator<Transport>& along(std::string_view axis, std::source_location where = std::source_location::current()) {
+    return along({axis}, where);
+  }
+  communicator<Transport>& along(std::initializer_list<std::string_view> axes,
+                                 std::source_location where = std::source_location::current()) {
+    std::vector<bool> open(axes_.size());
+    for (std::string_view const axis : axes) open[find(axis, where)] = true;
+    auto known = communicators_.find(open);
+    if (known == communicators_.end())
+      known = communicators_.emplace(open, comm_->subgroup(ranks_along(open), where)).first;
+    return known->second;
+  }
+
+ private:
+  [[gnu::cold]] void check_axes(std::source_location where) {
+    std::int64_t ranks = 1;
+    int* left_open = nullptr;
+    for (mesh_axis& a : axes_) {
+      if (std::ranges::count(axes_, a.name, &mesh_axis::name) > 1)
+        refuse(join({"a mesh has two axes \"", a.name, "\""}), "give every axis a name of its own", where);
+      if (a.extent == -1 && left_open == nullptr) left_open = &a.extent;
+      else if (a.extent < 1)
+        refuse(join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}), "use 1 or more, and -1 once at most",
+               where);
+      else ranks = std::min(ranks * a.extent, comm_->size() + std::int64_t{1});
+    }
+    if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
+    else if (left_open != nullptr || ranks != comm_->size())
+      refuse(join({"a mesh of ", described(), " does not fit a communicator of ", comm_->size()}),
+             "the extents multiply to its size; one of them may be -1", where);
+  }
+
+  [[gnu::cold]] void check_agreement(std::source_location where) {
+    std::size_t const mine = std::hash<std::string>{}(described());
+    std::vector<std::size_t> all(static_cast<std::size_t>(comm_->size()));
+    all_gather(*comm_, std::span(&mine, 1), all, {}, where);
+    auto const other = std::ranges::find_if(all, [&](std::size_t hash) { return hash != all.front(); });
+    if (other == all.end()) return;
+    int const peer = static_cast<int>(other - all.begin());
+    throw error({.code = error_code::mismatch,
+                 .rank = comm_->rank(),
+                 .peer = peer == comm_->rank() ? 0 : peer,
+                 .what = join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
+                 .way_out = "pass the same axes on all ranks",
+                 .where = where});
+  }
+
+  // "data 2, tensor 4"
+  [[gnu::cold]] std::string described() const {
+    std::string out;
+    for (mesh_axis const& a : axes_) out += join({out.empty() ? "" : ", ", a.name, " ", a.extent});
+    return out;
+  }
+
+  [[noreturn, gnu::cold]] void refuse(std::string const& what, std::string const& way_out,
+                                      std::source_location where) const {
+    detail::refuse(comm_->rank(), what, way_out, where);
+  }
+
+  std::size_t find(std::string_view axis, std::source_location where) const {
+    auto const found = std::ranges::find(axes_, axis, &mesh_axis::name);
+    if (found == axes_.end())
+      refuse(join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
+    return static_cast<std::size_t>(found - axes_.begin());
+  }
+
+  int coordinate_of(int rank, std::size_t axis) const {
+    for (std::size_t a = axes_.size() - 1; a > axis; --a) rank /= axes_[a].extent;
+    return rank % axes_[axis].extent;
+  }
+
+  std::vector<int> ranks_along(std::vector<bool> const& open) const {
+    std::vector<int> out;
+    for (int r = 0; r < comm_->size(); ++r) {
+      bool beside = true;
+      for (std::size_t a = 0; a < axes_.size(); ++a)
+        beside &= open[a] || coordinate_of(r, a) == coordinate_of(comm_->rank(), a);
+      if (beside) out.push_back(r);
+    }
+    return out;
+  }
+
+  communicator<Transport>* comm_;
+  std::vector<mesh_axis> axes_;
+  std::map<std::vector<bool>, communicator<Transport>> communicators_;  // by the axes that they run along
+};
+
+}  // namespace tutti
