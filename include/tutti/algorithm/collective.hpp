@@ -67,4 +67,9 @@ constexpr bool deals(collective c) {
   return c == collective::reduce_scatter || c == collective::scatter || c == collective::all_to_all;
 }
 
+// Whether what a rank gets has a block of every rank, side by side.
+constexpr bool collects(collective c) {
+  return c == collective::all_gather || c == collective::gather || c == collective::all_to_all;
+}
+
 }  // namespace tutti

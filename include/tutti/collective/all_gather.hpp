@@ -25,14 +25,8 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
                        from == own ? to : nullptr, where);
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  layout const blocks = layout::blocks(bytes, comm.size());
-  detail::move<Algorithm, collective::all_gather, T>(
-      comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count),
-      {.input = {from, blocks.only(comm.rank())},
-       .output = {to, blocks},
-       .scratch = {nullptr, blocks},
-       .in_place = from == own},
-      o, where);
+  detail::move_blocks<Algorithm, collective::all_gather, T>(
+      comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count), from, to, from == own, o, where);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
@@ -56,7 +50,7 @@ void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::s
   bool const in_place = from == to + mine.begin;
   detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::move_alone(from, to + mine.begin, mine.count);
-  detail::move<Algorithm, collective::all_gather, T>(
+  detail::move_ragged<Algorithm, collective::all_gather, T>(
       comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
       {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place},
       o, where);

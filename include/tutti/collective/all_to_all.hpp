@@ -27,10 +27,8 @@ void all_to_all(communicator<Transport>& comm, In const& in, Out&& out, options 
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   if (comm.size() == 1) return detail::move_alone(from, to, count * sizeof(T));
-  layout const blocks = layout::blocks(count / ranks * sizeof(T), comm.size());
-  detail::move<Algorithm, collective::all_to_all, T>(
-      comm, detail::movement_request<collective::all_to_all, Algorithm, T>(o, count / ranks),
-      {.input = {from, blocks}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = from == to}, o,
+  detail::move_blocks<Algorithm, collective::all_to_all, T>(
+      comm, detail::movement_request<collective::all_to_all, Algorithm, T>(o, count / ranks), from, to, from == to, o,
       where);
 }
 template <class Algorithm = automatic, transport Transport, mutable_buffer InOut>
@@ -62,7 +60,7 @@ void all_to_all_v(communicator<Transport>& comm, In const& in, std::span<std::si
                       where);
   if (comm.size() == 1)
     return detail::move_alone(from + sent.at(0, 0).begin, to + received.at(0, 0).begin, sent.at(0, 0).count);
-  detail::move<Algorithm, collective::all_to_all, T>(
+  detail::move_ragged<Algorithm, collective::all_to_all, T>(
       comm, detail::ragged(detail::movement_request<collective::all_to_all, Algorithm, T>(o, 0)),
       {.input = {from, sent}, .output = {to, received}, .scratch = {nullptr, received}}, o, where);
 }

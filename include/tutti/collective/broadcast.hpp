@@ -18,9 +18,14 @@ void broadcast(communicator<Transport>& comm, InOut&& data, int root = 0, option
   detail::expect_root(comm, root, where);
   if (comm.size() == 1) return;
   std::byte* const memory = detail::writable_bytes_of(data);
-  detail::move<Algorithm, collective::broadcast, T>(
-      comm, detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root),
-      {.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true}, o, where, count * sizeof(T));
+
+  detail::check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
+  request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
+  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
+  if (call.plan().how == protocol::packet)
+    return detail::execute_packets<collective::broadcast>(comm.group(), call, r, moving{}, memory, memory);
+  surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
+  detail::execute<Algorithm, collective::broadcast>(comm.group(), call, r, moving{}, both, r.bytes());
 }
 
 }  // namespace tutti

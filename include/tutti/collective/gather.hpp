@@ -27,14 +27,8 @@ void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0
     detail::expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  layout const blocks = layout::blocks(bytes, comm.size());
-  detail::move<Algorithm, collective::gather, T>(
-      comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root),
-      {.input = {from, blocks.only(comm.rank())},
-       .output = {to, blocks},
-       .scratch = {nullptr, blocks},
-       .in_place = in_place},
-      o, where);
+  detail::move_blocks<Algorithm, collective::gather, T>(
+      comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
 
 // Blocks of their own sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
@@ -64,7 +58,7 @@ void gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<
     detail::expect_apart(root, memory.input.data, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
     if (comm.size() == 1) return detail::move_alone(memory.input.data, own, bytes);
   }
-  detail::move<Algorithm, collective::gather, T>(
+  detail::move_ragged<Algorithm, collective::gather, T>(
       comm, detail::ragged(detail::movement_request<collective::gather, Algorithm, T>(o, 0, root)), memory, o, where);
 }
 

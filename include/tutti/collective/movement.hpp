@@ -45,14 +45,29 @@ inline request ragged(request r, std::span<std::size_t const> counts = {}) {
   return r;
 }
 
+// The _v forms.
 template <class Algorithm, collective C, class T, class Transport>
-void move(communicator<Transport>& comm, request const& r, surfaces<std::byte> memory, options const& o,
-          std::source_location where, std::size_t message_bytes = 0) {
+void move_ragged(communicator<Transport>& comm, request const& r, surfaces<std::byte> memory, options const& o,
+                 std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
-  if (call.plan().how == protocol::packet)
-    return execute_packets<C>(comm.group(), call, r, moving{}, memory.input.data, memory.output.data);
-  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory, message_bytes);
+  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory);
+}
+
+// The collectives whose blocks have the size that the request says. `from` and `to` are what this rank has of both: its
+// own block, or those of all.
+template <class Algorithm, collective C, class T, class Transport>
+void move_blocks(communicator<Transport>& comm, request const& r, std::byte const* from, std::byte* to, bool in_place,
+                 options const& o, std::source_location where) {
+  check_algorithm<Algorithm, C, void>(comm, o, where);
+  running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
+  if (call.plan().how == protocol::packet) return execute_packets<C>(comm.group(), call, r, moving{}, from, to);
+  layout const blocks = layout::blocks(r.bytes(), comm.size()), own = blocks.only(comm.rank());
+  surfaces<std::byte> memory{.input = {from, deals(C) ? blocks : own},
+                             .output = {to, collects(C) ? blocks : own},
+                             .scratch = {nullptr, blocks},
+                             .in_place = in_place};
+  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory);
 }
 
 // Copies what a lone rank sends itself.

@@ -27,14 +27,8 @@ void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 
     detail::expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
   }
   if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  layout const blocks = layout::blocks(bytes, comm.size());
-  detail::move<Algorithm, collective::scatter, T>(
-      comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root),
-      {.input = {from, blocks},
-       .output = {to, blocks.only(comm.rank())},
-       .scratch = {nullptr, blocks},
-       .in_place = in_place},
-      o, where);
+  detail::move_blocks<Algorithm, collective::scatter, T>(
+      comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
 
 // Blocks of their own sizes: `in`, `counts` (elements of each rank's block) and `offsets` (of each block in `in`, or none)
@@ -64,7 +58,7 @@ void scatter_v(communicator<Transport>& comm, In const& in, std::span<std::size_
     detail::expect_apart(root, from, blocks.end(), to, bytes, memory.in_place ? to : nullptr, where);
     if (comm.size() == 1) return detail::move_alone(own, to, bytes);
   }
-  detail::move<Algorithm, collective::scatter, T>(
+  detail::move_ragged<Algorithm, collective::scatter, T>(
       comm, detail::ragged(detail::movement_request<collective::scatter, Algorithm, T>(o, 0, root)), memory, o, where);
 }
 

@@ -69,9 +69,6 @@ class packet_execution {
   static constexpr bool dealt = deals(C);
   // All hear all, so all know who is done with what; elsewhere a rank that waits for that is told.
   static constexpr bool exchanges = !rooted(C) && C != collective::scan && C != collective::exclusive_scan;
-  // Blocks of all ranks are kept, side by side.
-  static constexpr bool collects =
-      C == collective::all_gather || C == collective::gather || C == collective::all_to_all;
 
   bool show() noexcept {
     if (shows() && !transport_.packets_free(turn_, far())) return false;
@@ -115,13 +112,15 @@ class packet_execution {
         read_ += n;
       }
     } while (read_ < size);
+    // Whoever is ahead has shown the next turn as well.
+    if (far()) __builtin_prefetch(transport_.packets(peer, turn_ + 1, true) + begin / packet_bytes);
     transport_.packets_seen(peer, turn_);
     return true;
   }
 
   void finish() noexcept {
     if (C != collective::barrier && chunk_ > 0) {
-      if constexpr (collects) {
+      if constexpr (collects(C)) {
         element* const to = out_ + static_cast<std::size_t>(transport_.rank()) * chunk_;
         if (hears() && to != own()) std::memcpy(to, own(), chunk_bytes());
       } else if (combines()) {
@@ -154,7 +153,7 @@ class packet_execution {
     return in_ + (dealt ? static_cast<std::size_t>(transport_.rank()) * chunk_ : 0);
   }
   std::byte* place_of(int peer) const noexcept {
-    if constexpr (collects) return reinterpret_cast<std::byte*>(out_ + static_cast<std::size_t>(peer) * chunk_);
+    if constexpr (collects(C)) return reinterpret_cast<std::byte*>(out_ + static_cast<std::size_t>(peer) * chunk_);
     if (Body::reduces) return inbox_ + static_cast<std::size_t>(peer) * packet_stride;
     return reinterpret_cast<std::byte*>(out_);
   }
