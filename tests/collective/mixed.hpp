@@ -71,7 +71,7 @@ class random_sequence {
     if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
     auto c = collective::broadcast;
     int root = any_rank();
-    for (std::size_t i = 0; i < 3 * far_packets.count; ++i) {
+    for (std::size_t i = 0; i < 3 * far_sets; ++i) {
       if (pick(8) == 0)
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();

@@ -123,7 +123,7 @@ TEST_CASE("turns of packets are counted from 1, and their sets go round") {
   CHECK(p.a.next_turn() == 1);
   CHECK(p.a.next_turn() == 2);
   for (bool const far : {false, true}) {
-    std::size_t const sets = (far ? far_packets : near_packets).count;
+    std::size_t const sets = far ? far_sets : near_sets;
     CHECK(p.a.packets(0, 1, far) == p.b.packets(0, 1, far));
     CHECK(p.a.packets(0, 1, far) != p.a.packets(1, 1, far));
     CHECK(p.a.packets(0, 1, far) != p.a.packets(0, 1, !far));
@@ -134,7 +134,7 @@ TEST_CASE("turns of packets are counted from 1, and their sets go round") {
 
 TEST_CASE("a set is free when every peer has read what it held") {
   for (bool const far : {false, true}) {
-    std::size_t const sets = (far ? far_packets : near_packets).count;
+    std::size_t const sets = far ? far_sets : near_sets;
     auto const hub = std::make_shared<loopback::hub>(3, 1);
     loopback a{hub, 0}, b{hub, 1}, c{hub, 2};
     for (std::uint64_t turn = 1; turn <= sets; ++turn) CHECK(a.packets_free(turn, far));
@@ -149,19 +149,19 @@ TEST_CASE("a set is free when every peer has read what it held") {
 
 TEST_CASE("far turns say nothing of the near ones that follow") {
   pair p;
-  CHECK(p.a.packets_free(far_packets.count, true));
-  CHECK_FALSE(p.a.packets_free(far_packets.count + 1, false));
-  p.b.packets_read(far_packets.count - 1, false);
-  CHECK(p.a.packets_free(far_packets.count + 1, false));
+  CHECK(p.a.packets_free(far_sets, true));
+  CHECK_FALSE(p.a.packets_free(far_sets + 1, false));
+  p.b.packets_read(far_sets - 1, false);
+  CHECK(p.a.packets_free(far_sets + 1, false));
 }
 
 TEST_CASE("a peer that shows a turn has read all before") {
   pair p;
   p.a.packets_seen(1, 3);
-  CHECK(p.a.packets_free(near_packets.count + 2, false));
-  CHECK_FALSE(p.a.packets_free(near_packets.count + 3, false));  // the third itself it may be reading
+  CHECK(p.a.packets_free(near_sets + 2, false));
+  CHECK_FALSE(p.a.packets_free(near_sets + 3, false));  // the third itself it may be reading
   p.b.packets_read(3, false);
-  CHECK(p.a.packets_free(near_packets.count + 3, false));
+  CHECK(p.a.packets_free(near_sets + 3, false));
 }
 
 TEST_CASE("a rank that naps is woken") {

@@ -16,7 +16,7 @@
 namespace tutti {
 
 // The most bytes that a rank can show in one call, blocks for other ranks included.
-inline constexpr std::size_t most_packet_bytes = near_packets.lines * packet_bytes;
+inline constexpr std::size_t most_packet_bytes = packet_lines * packet_bytes;
 
 // Room for one rank's message, in an inbox that has as much for each rank.
 inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1) / cache_line * cache_line;
@@ -67,16 +67,16 @@ class packet_execution {
   static constexpr int lines_ahead = 8;
   // What a rank shows holds a block for every rank, and each reads its own alone.
   static constexpr bool dealt = deals(C);
-  // All hear all, so all know who is done with what; elsewhere a rank that waits for that is told.
-  static constexpr bool exchanges = !rooted(C) && C != collective::scan && C != collective::exclusive_scan;
+  // Not all hear all: a rank may get far ahead of those that it hears nothing from, until it is told that they have read.
+  static constexpr bool far = rooted(C) || C == collective::scan || C == collective::exclusive_scan;
 
   bool show() noexcept {
-    if (shows() && !transport_.packets_free(turn_, far())) return false;
+    if (shows() && !transport_.packets_free(turn_, far)) return false;
     shown_ = true;
     if (!shows()) return true;
-    std::size_t const bytes = shown_bytes();
+    std::size_t const bytes = chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1);
     auto const* const from = reinterpret_cast<std::byte const*>(in_);
-    packet* line = transport_.packets(transport_.rank(), turn_, far());
+    packet* line = transport_.packets(transport_.rank(), turn_, far);
     std::size_t const own = dealt ? chunk_bytes() * static_cast<std::size_t>(transport_.rank()) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       // A line that holds nothing but this rank's own block has no reader.
@@ -92,7 +92,7 @@ class packet_execution {
   bool read(int peer) noexcept {
     std::size_t const size = chunk_bytes(), begin = dealt ? size * static_cast<std::size_t>(transport_.rank()) : 0;
     std::byte* const to = place_of(peer);
-    packet const* const lines = transport_.packets(peer, turn_, far());
+    packet const* const lines = transport_.packets(peer, turn_, far);
     do {
       std::size_t const at = begin + read_, within = at % packet_bytes;
       packet const* const line = lines + at / packet_bytes;
@@ -113,7 +113,7 @@ class packet_execution {
       }
     } while (read_ < size);
     // Whoever is ahead has shown the next turn as well.
-    if (far()) __builtin_prefetch(transport_.packets(peer, turn_ + 1, true) + begin / packet_bytes);
+    if constexpr (far) __builtin_prefetch(transport_.packets(peer, turn_ + 1, true) + begin / packet_bytes);
     transport_.packets_seen(peer, turn_);
     return true;
   }
@@ -127,7 +127,7 @@ class packet_execution {
         combine_all();
       }
     }
-    transport_.packets_read(turn_, !exchanges);
+    transport_.packets_read(turn_, far);
   }
 
   void combine_all() noexcept {
@@ -147,8 +147,6 @@ class packet_execution {
   // Whether more is done to what arrives than to store it.
   bool combines() const noexcept { return hears() && (Body::reduces || contributes()); }
   std::size_t chunk_bytes() const noexcept { return chunk_ * sizeof(element); }
-  std::size_t shown_bytes() const noexcept { return chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1); }
-  bool far() const noexcept { return !exchanges && shown_bytes() <= far_packets.lines * packet_bytes; }
   element const* own() const noexcept {
     return in_ + (dealt ? static_cast<std::size_t>(transport_.rank()) * chunk_ : 0);
   }

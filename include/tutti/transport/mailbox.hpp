@@ -116,11 +116,11 @@ class mailbox {
   std::uint64_t next_turn() noexcept { return ++turn_; }
   packet* packets(int rank, std::uint64_t turn, bool far) const noexcept {
     rank_page& owner = segment_.rank(rank);
-    return far ? owner.far[turn % far_packets.count] : owner.near[turn % near_packets.count];
+    return far ? owner.far[turn % far_sets] : owner.near[turn % near_sets];
   }
   // Whether all peers are done with what was shown in these lines before.
   bool packets_free(std::uint64_t turn, bool far) noexcept {
-    std::uint64_t const sets = far ? far_packets.count : near_packets.count;
+    std::uint64_t const sets = far ? far_sets : near_sets;
     if (turn <= all_read_ + sets) return true;
     all_read_ = turn;
     for (int r = 0; r < ranks_; ++r) {

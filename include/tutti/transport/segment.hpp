@@ -53,16 +53,13 @@ struct alignas(cache_line) channel {
 
 // Packets: flag and data in every line, in sets that go round, a turn a call; see execute/packet.hpp.
 inline constexpr std::size_t packet_bytes = 56;
-struct packet_sets {
-  std::size_t count;  // turns until a set is written again
-  std::size_t lines;
-};
-// Where all hear all, nobody gets more than a turn ahead, and these stay in the first-level cache: 2 KiB in 0.33 us with 2
-// sets, 0.4 with 4, 0.55 with 8.
-inline constexpr packet_sets near_packets{2, 37};
-// For short messages of a root, or to one: who is first goes on and waits for nobody. A reduce of 8 bytes, back to back,
-// in 0.8 of the time.
-inline constexpr packet_sets far_packets{16, 10};
+inline constexpr std::size_t packet_lines = 37;
+// Near sets are for calls in which all hear all, so nobody gets more than a turn ahead. They stay in the first-level cache:
+// 2 KiB in 0.33 us with 2 sets, 0.4 with 4, 0.55 with 8.
+inline constexpr std::size_t near_sets = 2;
+// Far ones are for calls in which a rank may hear from nobody: it goes on while the others read. 8 bytes by reduce, back to
+// back, take 0.8 of the time with 4 and with 16; with 8 sets and cores that share no cache, 2 KiB take 1.6 times as long.
+inline constexpr std::size_t far_sets = 4;
 struct alignas(cache_line) packet {
   std::byte data[packet_bytes];
   std::atomic<std::uint64_t> tag;
@@ -104,8 +101,8 @@ struct rank_page {
   alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the turns of packets that it is done with
   call_record calls[records];
   name_record known_names[names];
-  packet near[near_packets.count][near_packets.lines];
-  packet far[far_packets.count][far_packets.lines];
+  packet near[near_sets][packet_lines];
+  packet far[far_sets][packet_lines];
 };
 
 // The first fault of the communicator: whoever finds it writes it down, everyone else reports it.
