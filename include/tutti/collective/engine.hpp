@@ -101,7 +101,10 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 template <class Transport>
 problem problem_of(group<Transport>& g, request const& r) {
   auto const& t = g.transport();
-  return {r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded(), t.pulls()};
+  problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
+  if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
+  else out.messages = true;
+  return out;
 }
 
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
@@ -125,11 +128,14 @@ template <class Transport>
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
     else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
   }
-  bool const packets = !r.ragged && r.unlisted == nullptr && chosen.algorithm == algorithm_id::one_shot &&
+  bool const packets = shows_packets<Transport> && !r.ragged && r.unlisted == nullptr &&
+                       chosen.algorithm == algorithm_id::one_shot &&
                        r.bytes() <= most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? g.ranks() : 1);
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           join({"packets are for one_shot, not for _v forms, and up to ", most_packet_bytes, " bytes a rank"}), where);
+           join({"packets are for one_shot, not for _v forms, and up to ", most_packet_bytes,
+                 " bytes a rank, over shared memory"}),
+           where);
   dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
   // Of a schedule that was not verified, a wrong flag would be a slice that overruns its slot. What op.prepare makes of an
   // input is nowhere in memory.
@@ -138,7 +144,11 @@ template <class Transport>
   if ((r.how == protocol::direct && !schedule.direct) || (r.how == protocol::pull && !fetchable))
     refuse(g.rank(), join({"protocol ", name(r.how), " is not safe for ", algorithm_name(r, chosen.algorithm)}),
            "use protocol staged, or another algorithm", where);
-  if (r.how == protocol::pull && !g.transport().pulls())
+  if ((r.how == protocol::direct || r.how == protocol::pull) && !maps_memory<Transport>)
+    refuse(g.rank(),
+           join({"protocol ", name(r.how), " needs memory that ranks share, which ", Transport::name, " has not"}),
+           "leave options::protocol automatic", where);
+  if (r.how == protocol::pull && !p.pulls)
     refuse(g.rank(), "protocol pull needs ranks that can read each other's memory, and the system refuses that",
            "use another protocol, or see kernel.yama.ptrace_scope and the seccomp rules of the container", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
@@ -239,9 +249,11 @@ constexpr std::size_t fetched_slice(int ranks) {
 template <collective C, class Transport, class Body>
 void execute_packets(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                      typename Body::element const* in, typename Body::element* out) {
-  packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
-                                            r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
-  call.complete(work);
+  if constexpr (shows_packets<Transport>) {
+    packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
+                                              r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
+    call.complete(work);
+  }
 }
 
 // Runs the schedule of a call over these surfaces. Surfaces of collectives whose chunks are parts of one message need no
@@ -277,6 +289,7 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
     access travel{.refers = safe && how != protocol::staged,
                   .pulls = pulls,
+                  .slice = Transport::slice_bytes,
                   .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
     if (pulls) {
       travel.slice = fetched_slice(s.ranks);

@@ -36,7 +36,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
   plan const p = detail::make_plan(comm.group(), r, where);
-  bool const direct = find_schedule(p.algorithm, what).direct;
+  bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";

@@ -75,6 +75,6 @@ class loopback : public mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(transport<loopback>);
+static_assert(maps_memory<loopback> && shows_packets<loopback>);
 
 }  // namespace tutti

@@ -9,30 +9,25 @@
 #include <cstdint>
 #include <ctime>
 #include <linux/futex.h>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/board.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
 
-// What lies at the head of a channel.
-struct arrival {
-  enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
-  std::byte const* data = nullptr;
-  std::size_t bytes = 0;
-  bool more = false;     // further slices of the same message follow
-  bool foreign = false;  // data is an address in the sender's process: fetch it
-
-  explicit operator bool() const { return state == message; }
-};
-
 class mailbox {
  public:
+  static constexpr std::size_t slice_bytes = slot_bytes;
+
   mailbox(int rank, int ranks, int tracks)
       : rank_(rank),
         ranks_(ranks),
@@ -168,6 +163,13 @@ class mailbox {
     ring_all();
   }
 
+  bool left(int peer) const noexcept {
+    return segment_.rank(peer).status.load(std::memory_order_acquire) == presence::left;
+  }
+  // For messages: who a peer is.
+  std::string describe(int peer) const { return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"}); }
+
+  board notices() const noexcept { return {segment_, rank_}; }
   segment const& memory() const noexcept { return segment_; }
 
  protected:
@@ -233,7 +235,7 @@ class mailbox {
   bool pulls_ = false;
   store_gauge gauge_;
   std::uint64_t turn_ = 0;
-  std::uint64_t all_read_ = 0;  // turns of packets that all peers are known to be done with
+  std::uint64_t all_read_ = 0;       // turns of packets that all peers are known to be done with
   std::vector<std::uint64_t> read_;  // and each of them
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;

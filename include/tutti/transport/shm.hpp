@@ -342,6 +342,6 @@ class shm : public mailbox {
   std::vector<watch> watches_;
 };
 
-static_assert(transport<shm>);
+static_assert(maps_memory<shm> && shows_packets<shm>);
 
 }  // namespace tutti
