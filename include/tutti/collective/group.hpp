@@ -197,13 +197,14 @@ class group {
   [[gnu::cold]] std::string this_call() const {
     return join({"call #", sequence_, ", ", describe(mine(), *notices_, rank())});
   }
-  // "after call #11, all_reduce of ..." or "in call #12, ...".
+  // "after call #11, all_reduce of ..." or "in call #12, ..."; where a peer is only heard of, it may have gone on.
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
     if (called == 0) return "before its first call";
     auto const words = notices_->find(peer, called);
     std::string const what = words ? describe(*words, *notices_, peer) : "which is past";
-    return join({finished >= called ? "after call #" : "in call #", called, ", ", what});
+    char const* const seen = tutti::asks_peers<Transport> ? "in or after call #" : "in call #";
+    return join({finished >= called ? "after call #" : seen, called, ", ", what});
   }
 
   // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be

@@ -37,6 +37,7 @@ class mpi_board {
     self.calls[sequence % records] = {sequence, call};
     self.called = sequence;
     news_->waited = {};
+    listen();  // a fault may have been told while this rank was elsewhere
   }
   void finish(std::uint64_t sequence) noexcept {
     news_->self.finished = sequence;
@@ -81,7 +82,7 @@ class mpi_board {
     copy(f.text, self.fault_text);
     self.fault_code = f.code;
     news_->faulty = true;
-    tell_all();
+    for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm); });
   }
   bool faulty() const noexcept { return news_->faulty; }
   void accept_fault() noexcept {
@@ -129,7 +130,7 @@ class mpi_board {
   // Whether all that this rank has said was received.
   bool delivered() noexcept {
     listen();
-    return std::ranges::all_of(news_->peers, [](peer& p) { return p.idle() && !p.stale; });
+    return !news_->behind && std::ranges::all_of(news_->peers, [](peer& p) { return p.idle(); });
   }
   // Ends the board. False where messages are still on their way: their memory stays with the MPI then.
   bool close() noexcept { return news_->close(); }
@@ -158,18 +159,24 @@ class mpi_board {
   };
   static_assert(std::is_trivially_copyable_v<notice>);
 
-  struct peer {
-    notice last{};            // what it said
-    std::uint64_t heard = 0;  // the last call of which a message came
-    notice said{};            // what it is being told
-    MPI_Request saying = MPI_REQUEST_NULL;
-    bool stale = false;  // there is something newer to say
+  // What a peer is being told, which it must have received before this is used again: it may not be listening.
+  struct letter {
+    notice text{};
+    MPI_Request request = MPI_REQUEST_NULL;
 
     bool idle() noexcept {
       int done = 1;
-      if (saying != MPI_REQUEST_NULL && MPI_Test(&saying, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
-      return done != 0;
+      return request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
     }
+  };
+  struct peer {
+    notice last{};            // what it said
+    std::uint64_t heard = 0;  // the last call of which a message came
+    letter current{};
+    letter alarm{};      // the fault that this rank has found, at most one
+    bool stale = false;  // there is something newer to say
+
+    bool idle() noexcept { return current.idle() && alarm.idle(); }
   };
 
   struct news {
@@ -189,17 +196,21 @@ class mpi_board {
         faulty |= last.fault_code != no_fault;
         hark();
       }
+      if (!behind) return;
+      behind = false;
       for (std::size_t r = 0; r < peers.size(); ++r)
         if (peers[r].stale) tell(static_cast<int>(r));
     }
 
-    // One message at a time, and the peer must have received it before the next: it may not be listening.
     void tell(int to) noexcept {
       peer& p = peers[static_cast<std::size_t>(to)];
-      p.stale = !p.idle();
-      if (p.stale) return;
-      p.said = self;
-      MPI_Issend(&p.said, sizeof p.said, MPI_BYTE, to, tag, comm, &p.saying);
+      p.stale = !p.current.idle();
+      behind |= p.stale;
+      if (!p.stale) send(to, p.current);
+    }
+    void send(int to, letter& l) noexcept {
+      l.text = self;
+      MPI_Issend(&l.text, sizeof l.text, MPI_BYTE, to, tag, comm, &l.request);
     }
 
     bool close() noexcept {
@@ -218,6 +229,7 @@ class mpi_board {
     notice heard{};
     MPI_Request hearing = MPI_REQUEST_NULL;
     bool faulty = false;
+    bool behind = false;                // somebody has stale news
     std::uint64_t told = 0;             // the last call of which peers were told
     std::chrono::nanoseconds waited{};  // in this call
     std::size_t introduced = 0;
@@ -229,8 +241,12 @@ class mpi_board {
 
   void tell_all() noexcept {
     news_->told = news_->self.called;
+    for_each_peer([&](int rank, peer&) { news_->tell(rank); });
+  }
+  template <class F>
+  void for_each_peer(F&& f) noexcept {
     for (int r = 0; r < ranks(); ++r)
-      if (r != news_->rank) news_->tell(r);
+      if (r != news_->rank) f(r, news_->peers[static_cast<std::size_t>(r)]);
   }
 
   // Until `enough(rank)` of all peers, or for `most`.
