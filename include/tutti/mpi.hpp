@@ -2,6 +2,7 @@
 // Everything of tutti.hpp, and collectives over MPI.
 #pragma once
 
+#include "tutti/execute/mpi_collectives.hpp"
 #include "tutti/launch/mpi.hpp"
 #include "tutti/transport/mpi.hpp"
 #include "tutti/tutti.hpp"

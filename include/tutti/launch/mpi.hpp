@@ -9,6 +9,7 @@
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/collective/agree.hpp"
 #include "tutti/collective/communicator.hpp"
+#include "tutti/execute/mpi_collectives.hpp"
 #include "tutti/transport/mpi.hpp"
 
 namespace tutti {

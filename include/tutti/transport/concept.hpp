@@ -105,6 +105,10 @@ concept asks_peers = transport<T> && requires(T t) {
   { t.ask_peers() } noexcept;
 };
 
+// It has collectives of its own: the algorithm `native`.
+template <class T>
+concept has_library = transport<T> && requires { typename T::library; };
+
 // Only some threads may call it; throws where this is another.
 template <class T>
 concept bound_to_thread = transport<T> && requires(T const c) { c.expect_thread(); };

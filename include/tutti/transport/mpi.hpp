@@ -27,6 +27,8 @@
 
 namespace tutti {
 
+struct mpi_collectives;
+
 // A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
 // slots. Every half of a window a message is sent synchronously, which ends only when its receive has been matched, and
 // messages are matched in order: so a sender never runs further ahead than a window, and no message says so.
@@ -72,7 +74,11 @@ class mpi {
   patience waits() const noexcept { return waits_; }
   // What the choice of algorithm depends on, the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
+
+  // The MPI's own collectives, which execute/mpi_collectives.hpp has. An error of theirs is a fault.
+  using library = mpi_collectives;
   MPI_Comm communicator() const noexcept { return comm_.get(); }
+  void expect(int code, char const* call) noexcept { check(code, call, rank_); }
 
   // Where the MPI was initialised for one thread, that thread must call.
   void expect_thread() const {
@@ -216,7 +222,8 @@ class mpi {
   [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
     try {
       board_.raise({static_cast<int>(error_code::system), rank_, peer,
-                    join({"between rank ", rank_, " and rank ", peer, ", ", text()})});
+                    peer == rank_ ? join({"at rank ", rank_, ", ", text()})
+                                  : join({"between rank ", rank_, " and rank ", peer, ", ", text()})});
     } catch (...) {
       board_.raise({static_cast<int>(error_code::system), rank_, peer, "MPI has failed"});
     }

@@ -23,6 +23,7 @@ constexpr std::string_view objection(dynamic_schedule const& s, problem const& p
   return {};
 }
 constexpr std::string_view objection(algorithm_id id, problem const& p) {
+  if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   return objection(find_schedule(id, p.what), p);
 }
 

@@ -139,7 +139,7 @@ class table_parser {
     r.nanoseconds = number<std::uint64_t>(word(), "a number of nanoseconds");
     r.measured_at = number<std::size_t>(word(), "a number of bytes");
     expect_end();
-    if (!find_schedule(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
+    if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
     if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
       refuse(join({"protocol pull is not for ", name(r.what), " by ", algorithm}));
     return r;
