@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The MPI's own collectives, as the algorithm `native`, against the reference.
-// ranks: 5
+// ranks: 3
 #include <doctest/doctest.h>
 
 #include <array>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/registered.hpp"
 #include "mpi/ranks.hpp"
+#include "support/conformance.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -21,8 +21,8 @@ template <class T, class Comm, class Op>
 void check_all(Comm& comm, Op const& op) {
   conformance<Comm> check(comm);
   for (collective const c : every_collective)
-    for (std::size_t const count : awkward_counts(comm.size()))
-      for (int const root : some_roots(c, comm.size()))
+    for (std::size_t const count : {0, 1, 1000})
+      for (int const root : {0, comm.size() - 1})
         for (bool const in_place : {false, true}) {
           trial const t{
               .options = {.algorithm = algorithm_id::native}, .count = count, .root = root, .in_place = in_place};
@@ -41,7 +41,7 @@ struct weighted {
 }  // namespace
 
 TEST_CASE("native gives the right result for every collective") {
-  for (int const ranks : {1, 2, 3, 5}) {
+  for (int const ranks : {1, 2, 3}) {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) {
             check_all<std::int32_t>(comm, sum{});
@@ -59,6 +59,7 @@ TEST_CASE("native takes every type and operation") {
           check.template check_all_reduce<std::uint8_t>(t, sum{});
           check.template check_all_reduce<std::int64_t>(t, bit_xor{});
           check.template check_all_reduce<std::uint32_t>(t, tutti::max{});
+          check.template check_all_reduce<std::int32_t>(t, tutti::min{});
           check.template check_all_reduce<std::int32_t>(t, mean{});
 
           std::vector<int> v(10, 1);
@@ -94,7 +95,6 @@ TEST_CASE("native finds a mismatch, and blocks that do not fit, before the MPI w
     std::vector<int> mine(comm.rank() == 2 ? 4 : sizes[static_cast<std::size_t>(comm.rank())]), all(6);
     gather_v<native>(comm, mine, all, sizes);
   });
-  if (world().rank() >= 3) return;
   INFO(counts);
   INFO(blocks);
   CHECK(counts.find("rank 1 calls all_reduce of 5 float with sum (native)") != std::string::npos);

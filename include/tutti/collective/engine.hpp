@@ -379,8 +379,8 @@ void execute_native(group<Transport>& g, running_call<Transport>& call, request 
   execute_schedule<dissemination, collective::barrier>(g, before, {.what = collective::barrier},
                                                        reducing<unsigned char, bit_or>{bit_or{}}, tokens, 1);
 
-  bool const copies = Body::prepares || (C == collective::reduce_scatter && memory.in_place);
-  if (copies && memory.input.data != nullptr) {
+  bool const in_place = memory.in_place && Transport::library::works_in_place(C);
+  if (Body::prepares || (memory.in_place && !in_place)) {
     std::size_t const count = by_block(C) ? memory.input.where.end() : elements;
     T* const copy = reinterpret_cast<T*>(g.copy.at_least(count * sizeof(T)));
     body(&memory.input.data, 1, &copy, 1, count, {.prepare = Body::prepares ? 0 : -1});

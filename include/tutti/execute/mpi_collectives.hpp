@@ -50,7 +50,8 @@ class mpi_bytes {
 };
 
 // What an MPI computes as tutti does: integers that wrap, sums of floating point. Not minima of floating point, for MPI says
-// nothing of NaN, and not integers of 8 and 16 bits, which Open MPI saturates.
+// nothing of NaN, nor those of unsigned integers, which MPICH 4.0 compares as signed, and not integers of 8 and 16 bits,
+// which Open MPI 4.1 saturates.
 template <class T>
 inline constexpr bool mpi_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 template <class T>
@@ -72,8 +73,8 @@ MPI_Op mpi_op_of() {
     if constexpr (std::is_same_v<Op, product>) return MPI_PROD;
   }
   if constexpr (mpi_integer<T>) {
-    if constexpr (std::is_same_v<Op, min>) return MPI_MIN;
-    if constexpr (std::is_same_v<Op, max>) return MPI_MAX;
+    if constexpr (std::is_same_v<Op, min> && std::is_signed_v<T>) return MPI_MIN;
+    if constexpr (std::is_same_v<Op, max> && std::is_signed_v<T>) return MPI_MAX;
     if constexpr (std::is_same_v<Op, bit_and>) return MPI_BAND;
     if constexpr (std::is_same_v<Op, bit_or>) return MPI_BOR;
     if constexpr (std::is_same_v<Op, bit_xor>) return MPI_BXOR;
@@ -134,6 +135,11 @@ class mpi_reduction<reducing<T, Op>> {
 };
 
 struct mpi_collectives {
+  // In place, MPI expects the result of a reduce_scatter elsewhere, and MPICH 4.0 crashes in a reduce to a root above 0.
+  static constexpr bool works_in_place(collective c) {
+    return c != collective::reduce_scatter && c != collective::reduce;
+  }
+
   // An error of the MPI is left on the notice board. `elements`: of the message, where it is not in blocks.
   template <collective C, class Body>
   static void call(mpi& transport, request const& r, surfaces<typename Body::element> const& memory,
@@ -168,10 +174,9 @@ struct mpi_collectives {
                              Body const& body, int root) {
     mpi_reduction<Body> const how(body);
     MPI_Comm const comm = transport.communicator();
-    bool const in_place = memory.in_place && (C != collective::reduce || transport.rank() == root);
     for (std::size_t begin = 0; begin < elements; begin += most) {
       int const count = static_cast<int>(elements - begin < most ? elements - begin : most);
-      void const* const in = in_place ? MPI_IN_PLACE : memory.input.data + begin;
+      void const* const in = memory.in_place ? MPI_IN_PLACE : memory.input.data + begin;
       auto* const out = memory.output.data == nullptr ? nullptr : memory.output.data + begin;
       if constexpr (C == collective::all_reduce)
         transport.expect(MPI_Allreduce(in, out, count, how.type(), how.op(), comm), "MPI_Allreduce");
