@@ -365,20 +365,29 @@ void compare_blocks(group<Transport>& g, running_call<Transport>& call, request 
   }
 }
 
-// Hands a call to the library of the transport, which would wait for ever: so all ranks meet in this call first, and one
-// that is late, gone or in another call is found as in any algorithm.
+// All ranks are in this call, and none has given it up. After one round a rank knows that all have come, but where it comes
+// last, they may be gone by then: in the second it hears from ranks that had heard from all.
+template <class Transport>
+void meet(group<Transport>& g, running_call<Transport>& call) {
+  prelude<Transport> before{call};
+  unsigned char token = 0, heard = 0;
+  for (int round = 0; round < 2; ++round) {
+    surfaces<unsigned char> tokens{.input = {&token}, .output = {&heard}, .scratch = {}};
+    execute_schedule<dissemination, collective::barrier>(g, before, {.what = collective::barrier},
+                                                         reducing<unsigned char, bit_or>{bit_or{}}, tokens, 1);
+  }
+  g.transport().all_have_come();
+}
+
+// Hands a call to the library of the transport, which would wait for ever: so all ranks meet first, and one that is late,
+// gone or in another call is found as in any algorithm.
 template <collective C, class Transport, class Body>
 void execute_native(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                     surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
   if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
     if (r.ragged) compare_blocks<C>(g, call, r, memory);
-  unsigned char token = 0, heard = 0;
-  surfaces<unsigned char> tokens{.input = {&token}, .output = {&heard}, .scratch = {}};
-  prelude<Transport> before{call};
-  execute_schedule<dissemination, collective::barrier>(g, before, {.what = collective::barrier},
-                                                       reducing<unsigned char, bit_or>{bit_or{}}, tokens, 1);
-
+  meet(g, call);
   bool const in_place = memory.in_place && Transport::library::works_in_place(C);
   if (Body::prepares || (memory.in_place && !in_place)) {
     std::size_t const count = by_block(C) ? memory.input.where.end() : elements;

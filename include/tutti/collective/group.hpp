@@ -200,7 +200,7 @@ class group {
   // "after call #11, all_reduce of ..." or "in call #12, ..."; where a peer is only heard of, it may have gone on.
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    if (called == 0) return "before its first call";
+    if (called == 0) return tutti::asks_peers<Transport> ? "not heard of" : "before its first call";
     auto const words = notices_->find(peer, called);
     std::string const what = words ? describe(*words, *notices_, peer) : "which is past";
     char const* const seen = tutti::asks_peers<Transport> ? "in or after call #" : "in call #";

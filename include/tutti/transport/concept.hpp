@@ -107,7 +107,10 @@ concept asks_peers = transport<T> && requires(T t) {
 
 // It has collectives of its own: the algorithm `native`.
 template <class T>
-concept has_library = transport<T> && requires { typename T::library; };
+concept has_library = transport<T> && requires(T t) {
+  typename T::library;
+  { t.all_have_come() } noexcept;  // to the running call
+};
 
 // Only some threads may call it; throws where this is another.
 template <class T>

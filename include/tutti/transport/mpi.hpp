@@ -78,6 +78,7 @@ class mpi {
   // The MPI's own collectives, which execute/mpi_collectives.hpp has. An error of theirs is a fault.
   using library = mpi_collectives;
   MPI_Comm communicator() const noexcept { return comm_.get(); }
+  void all_have_come() noexcept { board_.hear_all(); }
   void expect(int code, char const* call) noexcept { check(code, call, rank_); }
 
   // Where the MPI was initialised for one thread, that thread must call.

@@ -44,17 +44,16 @@ class mpi_board {
     if (news_->told == sequence) tell_all();
   }
   std::uint64_t called(int rank) const noexcept {
-    return rank == news_->rank ? news_->self.called : std::max(of(rank).last.called, of(rank).heard);
+    return rank == news_->rank ? news_->self.called : std::max(of(rank).last.called, heard(rank));
   }
   std::uint64_t finished(int rank) const noexcept {
     if (rank == news_->rank) return news_->self.finished;
-    peer const& p = of(rank);
-    return std::max(p.last.finished, p.heard > 0 ? p.heard - 1 : 0);
+    return std::max(of(rank).last.finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
   }
   // A call from which this rank has accepted messages was the same as its own.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     if (auto const told = find(by(rank), sequence)) return told;
-    return sequence <= of(rank).heard ? find(news_->self, sequence) : std::nullopt;
+    return sequence <= heard(rank) ? find(news_->self, sequence) : std::nullopt;
   }
 
   void introduce(std::uint32_t id, std::string_view text) noexcept {
@@ -106,6 +105,8 @@ class mpi_board {
     std::uint64_t& heard = news_->peers[static_cast<std::size_t>(rank)].heard;
     if (sequence > heard) heard = sequence;
   }
+  // Every peer has begun the call that this rank is in.
+  void hear_all() noexcept { news_->heard_from_all = news_->self.called; }
   std::uint64_t sequence() const noexcept { return news_->self.called; }
 
   // Takes what has come, and sends again what could not be sent.
@@ -228,6 +229,7 @@ class mpi_board {
     std::vector<peer> peers;
     notice heard{};
     MPI_Request hearing = MPI_REQUEST_NULL;
+    std::uint64_t heard_from_all = 0;
     bool faulty = false;
     bool behind = false;                // somebody has stale news
     std::uint64_t told = 0;             // the last call of which peers were told
@@ -237,6 +239,7 @@ class mpi_board {
 
   int ranks() const noexcept { return static_cast<int>(news_->peers.size()); }
   peer const& of(int rank) const noexcept { return news_->peers[static_cast<std::size_t>(rank)]; }
+  std::uint64_t heard(int rank) const noexcept { return std::max(of(rank).heard, news_->heard_from_all); }
   notice const& by(int rank) const noexcept { return rank == news_->rank ? news_->self : of(rank).last; }
 
   void tell_all() noexcept {
