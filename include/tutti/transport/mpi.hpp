@@ -46,14 +46,11 @@ class mpi {
         ranks_(comm_.size()),
         tracks_(tracks),
         limit_(limit),
+        any_thread_(takes_any_thread()),
+        waits_(have_cores() ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), tracks, rank_, ranks_),
         outgoing_(static_cast<std::size_t>(ranks_ * tracks)),
-        incoming_(static_cast<std::size_t>(ranks_ * tracks)) {
-    int level = MPI_THREAD_SINGLE;
-    expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
-    any_thread_ = level >= MPI_THREAD_SERIALIZED;
-    waits_ = have_cores() ? patience_with_cores : patience_sharing_cores;
-  }
+        incoming_(static_cast<std::size_t>(ranks_ * tracks)) {}
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
@@ -138,17 +135,11 @@ class mpi {
   }
   void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
 
-  // -- Waiting. MPI wakes nobody: a rank looks, sleeps a little, and a little longer the next time.
+  // -- Waiting. MPI wakes nobody.
   template <class Ready>
   void nap(Ready&& ready) noexcept {
     board_.listen();
-    if (ready()) {
-      nap_ = least_nap;
-      return;
-    }
-    mpi_communicator::sleep_for(nap_);
-    board_.sleep(nap_);
-    nap_ = std::min<std::chrono::nanoseconds>(2 * nap_, nap_length);
+    if (!ready()) board_.sleep();
   }
   void ring_all() noexcept {}
   // MPI does not tell when a process ends; it ends the others too, or returns an error.
@@ -163,7 +154,6 @@ class mpi {
 
  private:
   static constexpr std::size_t window = 8;
-  static constexpr std::chrono::nanoseconds least_nap = std::chrono::microseconds(20);
 
   // What goes before the bytes of a message.
   struct head {
@@ -256,6 +246,11 @@ class mpi {
     return out.sent == out.published;
   }
 
+  [[gnu::cold]] static bool takes_any_thread() {
+    int level = MPI_THREAD_SINGLE;
+    expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
+    return level >= MPI_THREAD_SERIALIZED;
+  }
   // Whether every rank, of all machines, has a core for itself. A launcher may have bound each to one.
   [[gnu::cold]] bool have_cores() const {
     MPI_Comm machine = MPI_COMM_NULL;
@@ -308,11 +303,10 @@ class mpi {
   int ranks_;
   int tracks_;
   std::chrono::nanoseconds limit_;
-  mpi_board board_;  // on the tag after those of the tracks
   std::thread::id thread_ = std::this_thread::get_id();
-  bool any_thread_ = false;
-  patience waits_ = patience_sharing_cores;
-  std::chrono::nanoseconds nap_ = least_nap;
+  bool any_thread_;
+  patience waits_;
+  mpi_board board_;  // on the tag after those of the tracks
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
   std::vector<busy> busy_;  // channels with messages that have not left

@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/core/wait.hpp"
@@ -111,8 +113,10 @@ class mpi_board {
 
   // Takes what has come, and sends again what could not be sent.
   void listen() noexcept { news_->listen(); }
-  // This rank has slept for so long, in a call.
-  void sleep(std::chrono::nanoseconds time) noexcept {
+  // Sleeps for a little, the longer the more of this call was slept away.
+  void sleep() noexcept {
+    auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
+    std::this_thread::sleep_for(time);
     news_->waited += time;
     if (news_->waited < patient || news_->told == news_->self.called) return;
     tell_all();
@@ -133,9 +137,9 @@ class mpi_board {
     listen();
     return !news_->behind && std::ranges::all_of(news_->peers, [](peer& p) { return p.idle(); });
   }
-  // Ends the board. False where messages are still on their way: their memory stays with the MPI then.
+  // Ends the board. False where messages are still on their way: then `abandon` leaves their memory to the MPI.
   bool close() noexcept { return news_->close(); }
-  void abandon() noexcept { new std::shared_ptr<news>(news_); }
+  void abandon() noexcept { static_cast<void>(new std::shared_ptr<news>(news_)); }
 
  private:
   static constexpr int no_fault = -1;
@@ -262,7 +266,7 @@ class mpi_board {
       return progress::done;
     };
     wait_until_done(look, patience_sharing_cores, deadline::after(most), [](auto const&) {
-      mpi_communicator::sleep_for(nap_length);
+      std::this_thread::sleep_for(nap_length);
       return true;
     });
   }

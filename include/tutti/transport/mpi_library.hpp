@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <mpi.h>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <thread>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -62,7 +63,7 @@ class mpi_communicator {
       return done != 0 ? progress::done : progress::stuck;
     };
     bool const met = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-      sleep_for(nap_length);
+      std::this_thread::sleep_for(nap_length);
       return true;
     });
     if (!met)
@@ -90,11 +91,6 @@ class mpi_communicator {
     int out = 0;
     expect_success(MPI_Comm_size(own_, &out), "MPI_Comm_size");
     return out;
-  }
-
-  static void sleep_for(std::chrono::nanoseconds time) noexcept {
-    std::timespec const length{0, time.count()};
-    ::nanosleep(&length, nullptr);
   }
 
  private:
