@@ -70,7 +70,7 @@ extern "C" int MPI_Issend(void const* data, int count, MPI_Datatype type, int to
 }
 
 TEST_CASE("a mismatch over MPI is the same error on all ranks, and names both calls") {
-  for (std::size_t const odd : {5, 100'000}) {
+  for (std::size_t const odd : {5u, 100'000u}) {
     error const e = error_of(4, [&](auto& comm) {
       barrier(comm);
       std::vector<float> v(comm.rank() == 1 ? odd : 4);

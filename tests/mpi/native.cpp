@@ -21,7 +21,7 @@ template <class T, class Comm, class Op>
 void check_all(Comm& comm, Op const& op) {
   conformance<Comm> check(comm);
   for (collective const c : every_collective)
-    for (std::size_t const count : {0, 1, 1000})
+    for (std::size_t const count : {0u, 1u, 1000u})
       for (int const root : {0, comm.size() - 1})
         for (bool const in_place : {false, true}) {
           trial const t{
