@@ -91,9 +91,8 @@ struct tuning_table {
   std::string_view machine, date, command;  // where it comes from
   costs apart, crowded;                     // for what no rule covers
   std::span<rule const> rules;
-  costs messages = {};  // between ranks that share no memory
 
-  constexpr costs const& cost(problem const& p) const { return p.messages ? messages : p.crowded ? crowded : apart; }
+  constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }
   constexpr rule const* find(problem const& p) const {
     for (rule const& r : rules)
       if (r.fits(p)) return &r;

@@ -22,9 +22,8 @@ struct owned_table {
   std::string machine, date, command;
   costs apart, crowded;
   std::vector<rule> rules;
-  costs messages = {};
 
-  tuning_table view() const { return {machine, date, command, apart, crowded, rules, messages}; }
+  tuning_table view() const { return {machine, date, command, apart, crowded, rules}; }
 };
 
 [[gnu::cold]] inline std::string to_text(rule const& r) {
@@ -41,7 +40,6 @@ struct owned_table {
   std::string out = join({tuning_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
   out += join({"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
                to_text(t.crowded), "\n# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
-  if (t.messages != costs{}) out += join({"messages ", to_text(t.messages), "\n"});
   for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
   return out;
 }
@@ -65,9 +63,8 @@ class table_parser {
       else if (key == "command") out.command = line_;
       else if (key == "apart") out.apart = read_costs();
       else if (key == "crowded") out.crowded = read_costs();
-      else if (key == "messages") out.messages = read_costs();
       else if (key == "rule") out.rules.push_back(read_rule());
-      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, messages, rule"}));
+      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, rule"}));
     }
     return out;
   }

@@ -107,7 +107,6 @@ inline constexpr tuning_table amd_epyc_2_cores = {
     .apart = {.hop = 143829, .message = 76283, .sent = 75534, .combined = 0},
     .crowded = {.hop = 2567744, .message = 1058374, .sent = 93992, .combined = 9002},
     .rules = amd_epyc_2_cores_rules,
-    .messages = {.hop = 1000000, .message = 500000, .sent = 200000, .combined = 50000},
 };
 
 }  // namespace tutti::tables
