@@ -78,7 +78,8 @@ class random_sequence {
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();
       check_.template check<float>(c,
-                                   {.options = {.algorithm = algorithm_id::one_shot, .protocol = packets ? protocol::packet : protocol::automatic},
+                                   {.options = {.algorithm = algorithm_id::one_shot,
+                                                .protocol = packets ? protocol::packet : protocol::automatic},
                                     .count = pick(3) == 0 ? 60 : pick(20),
                                     .root = root,
                                     .in_place = pick(2) == 0},
