@@ -7,6 +7,8 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
 install(TARGETS tutti EXPORT tuttiTargets FILE_SET HEADERS)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
+install(TARGETS tutti_mpi EXPORT tuttiMpiTargets FILE_SET HEADERS)
+install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 
 configure_package_config_file(cmake/tuttiConfig.cmake.in tuttiConfig.cmake INSTALL_DESTINATION ${package_dir})
 # Before 1.0 a minor version may change an interface. Headers fit every machine, whatever its pointer size.

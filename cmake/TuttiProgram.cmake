@@ -15,7 +15,6 @@ set(TUTTI_PACKAGES
   "mpi\\.h               MPI            MPI::MPI_CXX                   libopenmpi-dev"
   "nlohmann/             nlohmann_json  nlohmann_json::nlohmann_json   nlohmann-json3-dev"
   "zlib\\.h              ZLIB           ZLIB::ZLIB                     zlib1g-dev")
-set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings that MPI-3 removed
 
 # The value of a line `// key: value` in a source file; empty where there is none.
 function(tutti_head_line result source key)

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <type_traits>
 
 #include "support/conformance.hpp"
 
@@ -69,6 +70,7 @@ class random_sequence {
   void run_ahead() {
     int const late = any_rank();
     if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    constexpr bool packets = shows_packets<std::remove_reference_t<decltype(comm_.group().transport())>>;
     auto c = collective::broadcast;
     int root = any_rank();
     for (std::size_t i = 0; i < 3 * far_sets; ++i) {
@@ -76,7 +78,8 @@ class random_sequence {
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();
       check_.template check<float>(c,
-                                   {.options = {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet},
+                                   {.options = {.algorithm = algorithm_id::one_shot,
+                                                .protocol = packets ? protocol::packet : protocol::automatic},
                                     .count = pick(3) == 0 ? 60 : pick(20),
                                     .root = root,
                                     .in_place = pick(2) == 0},

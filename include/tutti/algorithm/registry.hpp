@@ -36,6 +36,7 @@ enum class algorithm_id : std::uint8_t {
   dissemination,
   one_shot,
   two_shot,
+  native,
 };
 
 template <class... Algorithms>
@@ -53,7 +54,13 @@ struct automatic {
   static constexpr std::string_view name = "automatic";
 };
 
+// Not a schedule: the collective of the library that the transport stands on, as MPI_Allreduce.
+struct native {
+  static constexpr std::string_view name = "native";
+};
+
 constexpr std::string_view name(algorithm_id id) {
+  if (id == algorithm_id::native) return native::name;
   return id == algorithm_id::automatic ? automatic::name : algorithms::names[static_cast<std::size_t>(id) - 1];
 }
 
@@ -92,7 +99,7 @@ inline constexpr auto schedule_table = table_of(algorithms{});
 
 // The schedule of an algorithm for a collective; none (false) where it does not serve it.
 constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
-  if (id == algorithm_id::automatic) return {};
+  if (id == algorithm_id::automatic || id == algorithm_id::native) return {};
   return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
 }
 
@@ -100,7 +107,11 @@ constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
   for (std::size_t i = 0; i < algorithms::size; ++i)
     if (algorithms::names[i] == wanted) return static_cast<algorithm_id>(i + 1);
-  return algorithm_id::automatic;
+  return wanted == native::name ? algorithm_id::native : algorithm_id::automatic;
+}
+
+constexpr bool is_served(algorithm_id id, collective c) {
+  return id == algorithm_id::native || static_cast<bool>(find_schedule(id, c));
 }
 
 // Calls f(algorithm_id, collective, dynamic_schedule) for every pair that is served.

@@ -41,7 +41,7 @@ class announcement {
     for (int peer = 1; peer < transport_.ranks(); ++peer) {
       std::size_t& sent = sent_[static_cast<std::size_t>(peer)];
       while (sent < text_.size()) {
-        std::size_t const bytes = std::min(text_.size() - sent, slot_bytes);
+        std::size_t const bytes = std::min(text_.size() - sent, Transport::slice_bytes);
         std::byte* const place = transport_.claim(peer, 0, bytes, 1);
         if (place == nullptr) {
           out = progress::stuck;
@@ -52,6 +52,8 @@ class announcement {
         transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
       }
     }
+    if constexpr (sends_later<Transport>)
+      if (!transport_.all_sent()) out = progress::stuck;
     return out;
   }
   progress receive() {
@@ -106,17 +108,17 @@ template <class Transport>
   auto& transport = g.transport();
   announcement<Transport> work(transport, g.rank() == 0 ? table_news::make(compiled) : std::string());
   int gone = -1;
-  bool const done = wait_until_done(
-      [&] { return work.poll(); }, transport.waits(), countdown(g.environment.timeout),
-      [&](auto const& ready) {
-        transport.nap(ready);
-        for (int peer = 0; peer < g.ranks(); ++peer) {
-          bool const left = transport.memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
-          bool const awaited = g.rank() == 0 ? !work.sent_to(peer) : peer == 0;
-          if (peer != g.rank() && awaited && (left || transport.lost(peer))) gone = peer;
-        }
-        return gone < 0 || ready();
-      });
+  bool const done =
+      wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(g.environment.timeout),
+                      [&](auto const& ready) {
+                        transport.nap(ready);
+                        for (int peer = 0; peer < g.ranks(); ++peer) {
+                          bool const awaited = g.rank() == 0 ? !work.sent_to(peer) : peer == 0;
+                          if (peer != g.rank() && awaited && (transport.left(peer) || transport.lost(peer)))
+                            gone = peer;
+                        }
+                        return gone < 0 || ready();
+                      });
   if (!done)
     throw error({.code = gone < 0 ? error_code::timeout : error_code::rank_lost,
                  .rank = g.rank(),

@@ -7,12 +7,12 @@
 
 #include "tutti/core/text.hpp"
 #include "tutti/execute/plan.hpp"
-#include "tutti/transport/board.hpp"
+#include "tutti/transport/concept.hpp"
 
 namespace tutti {
 
 // Word 0 begins with the fingerprint: equal on all ranks for a right call.
-inline board::words to_words(request const& r, plan const& p) {
+inline call_words to_words(request const& r, plan const& p) {
   return {p.fingerprint | static_cast<std::uint64_t>(r.what) << 32 | static_cast<std::uint64_t>(p.algorithm) << 40 |
               static_cast<std::uint64_t>(p.how) << 48 | static_cast<std::uint64_t>(r.ragged) << 56,
           r.count,
@@ -23,10 +23,11 @@ inline board::words to_words(request const& r, plan const& p) {
           0};
 }
 
-inline std::uint32_t fingerprint_of(board::words const& words) { return static_cast<std::uint32_t>(words[0]); }
+inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
 
 // "all_reduce of 1000 float with sum (ring, staged)", with the names that `rank` has put on the board.
-[[gnu::cold]] inline std::string describe(board::words const& words, board const& notices, int rank) {
+template <notice_board Board>
+[[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
   auto const what = static_cast<collective>(words[0] >> 32 & 0xff);
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);
   auto const how = static_cast<protocol>(words[0] >> 48 & 0xff);

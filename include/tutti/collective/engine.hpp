@@ -10,6 +10,7 @@
 #include <source_location>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/options.hpp"
@@ -62,17 +63,23 @@ inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<A
 template <class Algorithm>
 constexpr algorithm_id id_of(options const& o) {
   if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
-  else if constexpr (listed<Algorithm, algorithms>) return find_algorithm(Algorithm::name);
+  else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native>)
+    return find_algorithm(Algorithm::name);
   else return algorithm_id::automatic;
 }
 
 // Whether the named algorithm may be used: refused at compile time, but for options that name another one as well.
 template <class Algorithm, collective C, class Op, class Transport>
 void check_algorithm(communicator<Transport> const& comm, options const& o, std::source_location where) {
-  if constexpr (!std::is_same_v<Algorithm, automatic>) {
+  if constexpr (std::is_same_v<Algorithm, native>)
+    static_assert(has_library<Transport>,
+                  "native hands a call to the collectives of the transport's own library, and this transport has none; "
+                  "use it over tutti::mpi");
+  else if constexpr (!std::is_same_v<Algorithm, automatic>)
     static_assert(serves<Algorithm, C>,
                   "this algorithm does not serve this collective; leave the choice to tutti, or see "
                   "include/tutti/algorithm/ for who serves what");
+  if constexpr (!std::is_same_v<Algorithm, automatic>) {
     if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
       static_assert(
           !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
@@ -85,6 +92,10 @@ void check_algorithm(communicator<Transport> const& comm, options const& o, std:
   }
 }
 
+// Why what is meant can't be had; empty where it can.
+inline std::string_view objection_to(request const& r, algorithm_id chosen, problem const& p) {
+  return r.unlisted != nullptr ? objection(r.unlisted->schedule, p) : objection(chosen, p);
+}
 // What is meant: the caller's own algorithm, or a registered one.
 inline dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule(chosen, r.what);
@@ -96,7 +107,11 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 template <class Transport>
 problem problem_of(group<Transport>& g, request const& r) {
   auto const& t = g.transport();
-  return {r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded(), t.pulls()};
+  problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
+  if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
+  else out.messages = true;
+  out.native = has_library<Transport>;
+  return out;
 }
 
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
@@ -105,7 +120,7 @@ template <class Transport>
   problem const p = problem_of(g, r);
   choice chosen = g.tuned.select(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
-    if (auto const why = objection(schedule_of(r, r.algorithm), p); !why.empty())
+    if (auto const why = objection_to(r, r.algorithm, p); !why.empty())
       refuse(g.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
              join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
     shape const s{g.ranks(), r.root, !r.commutative};
@@ -120,11 +135,14 @@ template <class Transport>
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
     else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
   }
-  bool const packets = !r.ragged && r.unlisted == nullptr && chosen.algorithm == algorithm_id::one_shot &&
+  bool const packets = shows_packets<Transport> && !r.ragged && r.unlisted == nullptr &&
+                       chosen.algorithm == algorithm_id::one_shot &&
                        r.bytes() <= most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? g.ranks() : 1);
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           join({"packets are for one_shot, not for _v forms, and up to ", most_packet_bytes, " bytes a rank"}), where);
+           join({"packets are for one_shot, not for _v forms, and up to ", most_packet_bytes,
+                 " bytes a rank, over shared memory"}),
+           where);
   dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
   // Of a schedule that was not verified, a wrong flag would be a slice that overruns its slot. What op.prepare makes of an
   // input is nowhere in memory.
@@ -133,7 +151,11 @@ template <class Transport>
   if ((r.how == protocol::direct && !schedule.direct) || (r.how == protocol::pull && !fetchable))
     refuse(g.rank(), join({"protocol ", name(r.how), " is not safe for ", algorithm_name(r, chosen.algorithm)}),
            "use protocol staged, or another algorithm", where);
-  if (r.how == protocol::pull && !g.transport().pulls())
+  if ((r.how == protocol::direct || r.how == protocol::pull) && !maps_memory<Transport>)
+    refuse(g.rank(),
+           join({"protocol ", name(r.how), " needs memory that ranks share, which ", Transport::name, " has not"}),
+           "leave options::protocol automatic", where);
+  if (r.how == protocol::pull && !p.pulls)
     refuse(g.rank(), "protocol pull needs ranks that can read each other's memory, and the system refuses that",
            "use another protocol, or see kernel.yama.ptrace_scope and the seccomp rules of the container", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
@@ -176,9 +198,20 @@ class running_call {
   tutti::plan const& plan() const { return plan_; }
   std::uint32_t tag() const { return group_.tag(plan_); }
 
-  // Drives anything with poll() and found() to its end.
+  // Drives anything with poll() and found() to its end, which is that of the call.
   template <class Work>
   void complete(Work& work) {
+    drive(work);
+    complete();
+  }
+  void complete() {
+    group_.finish(where_);
+    completed_ = true;
+  }
+
+  // The same for a part of the call.
+  template <class Work>
+  void drive(Work& work) {
     auto& transport = group_.transport();
     bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
                                       [&](auto const& ready) {
@@ -188,9 +221,8 @@ class running_call {
                                       });
     if (work.found()) group_.report(work.found(), where_);
     if (!done) group_.report_timeout(timeout_, where_);
-    group_.finish(where_);
-    completed_ = true;
   }
+  [[noreturn]] void report(surprise const& s) { group_.report(s, where_); }
 
  private:
   group<Transport>& group_;
@@ -234,16 +266,18 @@ constexpr std::size_t fetched_slice(int ranks) {
 template <collective C, class Transport, class Body>
 void execute_packets(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                      typename Body::element const* in, typename Body::element* out) {
-  packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
-                                            r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
-  call.complete(work);
+  if constexpr (shows_packets<Transport>) {
+    packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
+                                              r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
+    call.complete(work);
+  }
 }
 
-// Runs the schedule of a call over these surfaces. Surfaces of collectives whose chunks are parts of one message need no
-// layout; `elements` is its length then.
-template <class Algorithm, collective C, class Transport, class Body>
-void execute(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
-             surfaces<typename Body::element>& memory, std::size_t elements = 0) {
+// Runs the schedule of a call, or of a part of it, over these surfaces. Surfaces of collectives whose chunks are parts of
+// one message need no layout; `elements` is its length then.
+template <class Algorithm, collective C, class Transport, class Call, class Body>
+void execute_schedule(group<Transport>& g, Call& call, request const& r, Body body,
+                      surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
   using engine = execution<Transport, dynamic_schedule, Body>;
   shape const s{g.ranks(), r.root, !r.commutative};
@@ -273,6 +307,7 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
     access travel{.refers = safe && how != protocol::staged,
                   .pulls = pulls,
+                  .slice = Transport::slice_bytes,
                   .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
     if (pulls) {
       travel.slice = fetched_slice(s.ranks);
@@ -282,6 +317,96 @@ void execute(group<Transport>& g, running_call<Transport>& call, request const& 
                                                         call.tag(), travel, r.ragged && r.counts == 0);
     call.complete(work);
   });
+}
+
+// What comes before the main part of a call: the same tag, and its end is not that of the call.
+template <class Transport>
+struct prelude {
+  running_call<Transport>& call;
+
+  tutti::plan const& plan() const { return call.plan(); }
+  std::uint32_t tag() const { return call.tag(); }
+  template <class Work>
+  void complete(Work& work) {
+    call.drive(work);
+  }
+};
+
+// Where ranks of a _v form know the sizes of their own blocks alone: receivers are told what senders have, and compare.
+template <collective C, class Transport>
+void compare_blocks(group<Transport>& g, running_call<Transport>& call, request const& r,
+                    surfaces<std::byte> const& memory) {
+  int const rank = g.rank(), ranks = g.ranks();
+  bool const gives = C != collective::scatter || rank == r.root, takes = C != collective::gather || rank == r.root;
+  std::vector<std::uint64_t> theirs(static_cast<std::size_t>(ranks)), ours(theirs);
+  auto const bytes = [&](layout const& where, int q) { return static_cast<std::uint64_t>(where.at(0, q).count); };
+  for (int q = 0; q < ranks && gives; ++q)
+    if (C != collective::gather || q == rank) ours[static_cast<std::size_t>(q)] = bytes(memory.input.where, q);
+  layout const blocks = layout::blocks(sizeof(std::uint64_t), ranks);
+  auto* const from = reinterpret_cast<std::byte*>(ours.data());
+  auto* const to = reinterpret_cast<std::byte*>(theirs.data());
+  surfaces<std::byte> sizes{.input = {from, blocks}, .output = {to, blocks}, .scratch = {nullptr, blocks}};
+  std::size_t const own = blocks.at(0, rank).begin;
+  if (C == collective::gather) sizes.input = {from + own, blocks.only(rank)};
+  if (C == collective::scatter) sizes.output = {to + own, blocks.only(rank)};
+  prelude<Transport> before{call};
+  execute_schedule<one_shot, C>(g, before, {.what = C, .root = r.root}, moving{}, sizes, 0);
+  for (int q = 0; q < ranks && takes; ++q) {
+    if (C == collective::scatter && q != rank) continue;
+    std::uint64_t const sent = theirs[static_cast<std::size_t>(q)], expected = bytes(memory.output.where, q);
+    if (sent != expected)
+      call.report({.peer = C == collective::scatter ? r.root : q,
+                   .bytes = static_cast<std::size_t>(sent),
+                   .expected = static_cast<std::size_t>(expected)});
+  }
+}
+
+// All ranks are in this call, and none has given it up. After one round a rank knows that all have come, but where it comes
+// last, they may be gone by then: in the second it hears from ranks that had heard from all.
+template <class Transport>
+void meet(group<Transport>& g, running_call<Transport>& call) {
+  prelude<Transport> before{call};
+  unsigned char token = 0, heard = 0;
+  for (int round = 0; round < 2; ++round) {
+    surfaces<unsigned char> tokens{.input = {&token}, .output = {&heard}, .scratch = {}};
+    execute_schedule<dissemination, collective::barrier>(g, before, {.what = collective::barrier},
+                                                         reducing<unsigned char, bit_or>{bit_or{}}, tokens, 1);
+  }
+  g.transport().all_have_come();
+}
+
+// Hands a call to the library of the transport, which would wait for ever: so all ranks meet first, and one that is late,
+// gone or in another call is found as in any algorithm.
+template <collective C, class Transport, class Body>
+void execute_native(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
+                    surfaces<typename Body::element>& memory, std::size_t elements) {
+  using T = typename Body::element;
+  if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
+    if (r.ragged) compare_blocks<C>(g, call, r, memory);
+  meet(g, call);
+  bool const in_place = memory.in_place && Transport::library::works_in_place(C);
+  if (Body::prepares || (memory.in_place && !in_place)) {
+    std::size_t const count = by_block(C) ? memory.input.where.end() : elements;
+    T* const copy = reinterpret_cast<T*>(g.copy.at_least(count * sizeof(T)));
+    body(&memory.input.data, 1, &copy, 1, count, {.prepare = Body::prepares ? 0 : -1});
+    memory.input.data = copy;
+    memory.in_place = false;
+  }
+  Transport::library::template call<C>(g.transport(), r, memory, elements, body);
+  if constexpr (Body::finishes) {
+    std::size_t const count = by_block(C) ? memory.output.where.at(0, g.rank()).count : elements;
+    T const* const all = memory.output.data;
+    if (all != nullptr) body(&all, 1, &memory.output.data, 1, count, {.finish = g.ranks()});
+  }
+  call.complete();
+}
+
+template <class Algorithm, collective C, class Transport, class Body>
+void execute(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
+             surfaces<typename Body::element>& memory, std::size_t elements = 0) {
+  if constexpr (has_library<Transport>)
+    if (call.plan().algorithm == algorithm_id::native) return execute_native<C>(g, call, r, body, memory, elements);
+  if constexpr (!std::is_same_v<Algorithm, native>) execute_schedule<Algorithm, C>(g, call, r, body, memory, elements);
 }
 
 }  // namespace detail

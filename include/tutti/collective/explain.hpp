@@ -36,9 +36,10 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
   plan const p = detail::make_plan(comm.group(), r, where);
-  bool const direct = find_schedule(p.algorithm, what).direct;
+  bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
-  if (p.how == protocol::packet) text += "packets";
+  if (p.algorithm == algorithm_id::native) text += "by its own means";
+  else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";

@@ -19,7 +19,6 @@
 #include "tutti/core/text.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
-#include "tutti/transport/board.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti {
@@ -76,10 +75,12 @@ class group {
         copy(*transport_),
         fetched(*transport_),
         inbox_(*transport_) {
-    if (ranks() > 1) notices_.emplace(transport_->memory(), rank());
-    std::size_t open = 0;  // messages to one peer at once
-    for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
-    references.reserve(open * static_cast<std::size_t>(ranks() - 1));
+    if (ranks() > 1) notices_.emplace(transport_->notices());
+    if constexpr (maps_memory<Transport>) {
+      std::size_t open = 0;  // messages to one peer at once
+      for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
+      references.reserve(open * static_cast<std::size_t>(ranks() - 1));
+    }
   }
   group(group const&) = delete;
   group& operator=(group const&) = delete;
@@ -93,8 +94,8 @@ class group {
 
   // -- The life of a call. Throws where the communicator has a fault already.
   void begin(plan const& p, std::source_location where) {
-    notices_->begin(++sequence_, p.words,
-                    Transport::memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
+    notices_->begin(++sequence_, p.words, memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
   }
   // Who has a fault may have changed memory that this rank has just read.
@@ -135,7 +136,7 @@ class group {
       if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
       if (notices_->finished(peer) >= sequence_) continue;
       bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
-      bool const left = transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
+      bool const left = transport_->left(peer);
       if (!left && !lost) continue;
       // It may have finished and gone between the two looks.
       if (notices_->finished(peer) >= sequence_) continue;
@@ -145,13 +146,14 @@ class group {
                      this_call()})},
               where);
       raise({static_cast<int>(error_code::rank_lost), rank(), peer,
-             join({"rank ", peer, " (process ", transport_->memory().rank(peer).process, ") ended ", last_call(peer),
-                   ", while rank ", rank(), " is in ", this_call()})},
+             join({transport_->describe(peer), " ended ", last_call(peer), ", while rank ", rank(), " is in ",
+                   this_call()})},
             where);
     }
   }
 
   [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
+    ask_peers(where);
     std::string absent;
     int first = -1;
     for (int peer = 0; peer < ranks(); ++peer) {
@@ -172,6 +174,7 @@ class group {
              join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
                    this_call()})},
             where);
+    ask_peers(where);
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
       raise_mismatch(s.peer, call, where);
     std::string const what =
@@ -182,17 +185,26 @@ class group {
   }
 
  private:
-  board::words mine() const { return notices_->find(rank(), sequence_).value(); }
+  // What peers say may be a fault that they have found.
+  [[gnu::cold]] void ask_peers(std::source_location where) {
+    if constexpr (tutti::asks_peers<Transport>) {
+      transport_->ask_peers();
+      if (notices_->faulty()) report_fault(where);
+    }
+  }
+
+  call_words mine() const { return notices_->find(rank(), sequence_).value(); }
   [[gnu::cold]] std::string this_call() const {
     return join({"call #", sequence_, ", ", describe(mine(), *notices_, rank())});
   }
-  // "after call #11, all_reduce of ..." or "in call #12, ...".
+  // "after call #11, all_reduce of ..." or "in call #12, ..."; where a peer is only heard of, it may have gone on.
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    if (called == 0) return "before its first call";
+    if (called == 0) return tutti::asks_peers<Transport> ? "not heard of" : "before its first call";
     auto const words = notices_->find(peer, called);
     std::string const what = words ? describe(*words, *notices_, peer) : "which is past";
-    return join({finished >= called ? "after call #" : "in call #", called, ", ", what});
+    char const* const seen = tutti::asks_peers<Transport> ? "in or after call #" : "in call #";
+    return join({finished >= called ? "after call #" : seen, called, ", ", what});
   }
 
   // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
@@ -214,7 +226,7 @@ class group {
           where);
   }
 
-  [[noreturn, gnu::cold]] void raise(board::fault const& f, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
     notices_->raise(f);
     transport_->ring_all();
     report_fault(where);
@@ -222,18 +234,18 @@ class group {
 
   [[noreturn, gnu::cold]] void report_fault(std::source_location where) {
     notices_->accept_fault();
-    if constexpr (!Transport::memory_stays) withdraw();
-    std::optional<board::fault> fault = notices_->find_fault();
-    for (int i = 0; !fault && i < 1000; ++i) {  // it is being written
+    if constexpr (!memory_stays) withdraw();
+    std::optional<fault> found = notices_->find_fault();
+    for (int i = 0; !found && i < 1000; ++i) {  // it is being written
       transport_->nap([] { return false; });
-      fault = notices_->find_fault();
+      found = notices_->find_fault();
     }
-    if (!fault)
-      fault = board::fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
-    auto const code = static_cast<error_code>(fault->code);
-    int const peer = fault->peer == rank() ? fault->rank : fault->peer;
+    if (!found)
+      found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
+    auto const code = static_cast<error_code>(found->code);
+    int const peer = found->peer == rank() ? found->rank : found->peer;
     throw error(
-        {.code = code, .rank = rank(), .peer = peer, .what = fault->text, .way_out = way_out(code), .where = where});
+        {.code = code, .rank = rank(), .peer = peer, .what = found->text, .way_out = way_out(code), .where = where});
   }
 
   // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
@@ -241,8 +253,7 @@ class group {
   [[gnu::cold]] void withdraw() noexcept {
     auto const harmless = [&](int peer) {
       return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ ||
-             notices_->finished(peer) >= sequence_ ||
-             transport_->memory().rank(peer).status.load(std::memory_order_acquire) == presence::left;
+             notices_->finished(peer) >= sequence_ || transport_->left(peer);
     };
     auto const look = [&] {
       for (int peer = 0; peer < ranks(); ++peer)
@@ -263,14 +274,22 @@ class group {
         return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
       case error_code::rank_lost:
         return "see the output of the rank that ended; this communicator cannot be used any more";
-      case error_code::system: return "use protocol staged or direct for such memory";
+      case error_code::system:
+        return maps_memory<Transport> ? "use protocol staged or direct for such memory"
+                                      : "see what else the transport's library says";
       case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
       default: return "this communicator cannot be used any more";
     }
   }
 
+  // What peers may still read when this rank has an error is there for as long as the transport.
+  static constexpr bool memory_stays = [] {
+    if constexpr (maps_memory<Transport>) return Transport::memory_stays;
+    else return true;
+  }();
+
   grown_memory<Transport> inbox_;
-  std::optional<board> notices_;
+  std::optional<decltype(std::declval<Transport&>().notices())> notices_;
   std::uint64_t sequence_ = 0;
 };
 

@@ -15,6 +15,7 @@ struct reducing {
   using element = T;
   static constexpr bool reduces = true;
   static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
+  static constexpr bool finishes = has_finish<Op, accumulator_for<Op, T>>;
 
   Op const& op;
 
@@ -29,6 +30,7 @@ struct moving {
   using element = std::byte;
   static constexpr bool reduces = false;
   static constexpr bool prepares = false;
+  static constexpr bool finishes = false;
 
   void operator()(std::byte const* const* sources, int, std::byte* const* destinations, int destination_count,
                   std::size_t n, stage s) const noexcept {

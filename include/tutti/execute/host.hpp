@@ -32,11 +32,11 @@ using reference_list = std::vector<reference>;
 
 // How the messages of a call travel where they are not staged. All ranks agree on it but for `refers`.
 struct access {
-  bool refers = false;             // a receiver reads what it can address in place
-  bool pulls = false;              // and fetches what it cannot; then `refers` too
-  std::size_t slice = slot_bytes;  // bytes of a message that are in flight at once
-  std::byte* fetched = nullptr;    // room for a slice of every peer, where values are combined
-  bool streams = false;            // the output is too large to be read from a cache afterwards
+  bool refers = false;           // a receiver reads what it can address in place
+  bool pulls = false;            // and fetches what it cannot; then `refers` too
+  std::size_t slice = 0;         // bytes of a message that are in flight at once
+  std::byte* fetched = nullptr;  // room for a slice of every peer, where values are combined
+  bool streams = false;          // the output is too large to be read from a cache afterwards
 };
 
 // One running collective. Its state is a few integers a cursor; blocking and non-blocking calls drive it in the same way.
@@ -46,11 +46,11 @@ class execution {
  public:
   using element = typename Body::element;
 
-  // Elements that fit in a slot.
-  static constexpr std::size_t slot_elements = slot_bytes / sizeof(element);
+  // Elements that fit in a message.
+  static constexpr std::size_t slot_elements = Transport::slice_bytes / sizeof(element);
   static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
   static_assert(slot_elements > 0,
-                "an element must fit into a slot of shared memory (16 KiB); send larger structs in parts");
+                "an element must fit into a slice (16 KiB over shared memory); send larger structs in parts");
 
   execution(Transport& transport, reference_list& references, Schedule schedule, shape s,
             surfaces<element> const& memory, Body body, std::uint32_t tag, access const& how, bool announces)
@@ -85,13 +85,15 @@ class execution {
       if (surprise_) return progress::done;
       finished &= cursors_[t].finished;
     }
-    if (finished && no_references(nullptr, nullptr)) return progress::done;
+    if (finished && nothing_pending()) return progress::done;
     return moved ? progress::moved : progress::stuck;
   }
 
   surprise const& found() const noexcept { return surprise_; }
 
  private:
+  static constexpr bool maps = maps_memory<Transport>;
+
   // Below it, a copy through a slot takes less than the call of the system that fetches.
   static constexpr std::size_t least_fetched = 4096;
 
@@ -217,10 +219,7 @@ class execution {
                      [&](element const* from, std::size_t offset, std::size_t n) {
                        if (n == range.count && !raw && refers(from, bytes))
                          return refer(peer, track, from, bytes, part.more);
-                       element* to = reinterpret_cast<element*>(place) + offset;
-                       auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(element));
-                       body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});
-                       transport_.gauge().end(trial, n * sizeof(element));
+                       put(from, reinterpret_cast<element*>(place) + offset, n, raw);
                        if (offset + n == range.count) transport_.publish(peer, track, bytes, part.more, tag_);
                      });
     }
@@ -229,6 +228,17 @@ class execution {
       ++c.sent;
     }
     return true;
+  }
+
+  // Into a slot; `raw`: through the operation's prologue.
+  void put(element const* from, element* to, std::size_t n, bool raw) noexcept {
+    if constexpr (maps) {
+      auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(element));
+      body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});
+      transport_.gauge().end(trial, n * sizeof(element));
+    } else {
+      body_(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
+    }
   }
 
   // -- Receiving a slice from all sources at once, combining it, and passing it on.
@@ -278,7 +288,7 @@ class execution {
         if (!refer_kept) claimed[outgoing++] = reinterpret_cast<element*>(place);
       }
 
-    if (how_.pulls) {
+    if (maps && how_.pulls) {
       if (t.from.count == 1 && self < 0 && arrived[0].foreign && !t.complete)
         return fetch_slice(c, t.from.at(0, shape_.ranks), t.keep.what, range, arrived[0]);
       for (int k = 0; k < t.from.count; ++k)
@@ -339,7 +349,7 @@ class execution {
       // In place, the own chunk is where it belongs, and peers may be reading it.
       if (range.count > 0 && (from.foreign || from.data != kept)) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;
-        if (from.foreign) {
+        if (maps && from.foreign) {
           if (!fetch_slice(c, peer, chunk, range, from)) return false;
         } else {
           body_(&from.data, 1, &kept, 1, range.count, {.stream = streams(c)});
@@ -368,31 +378,45 @@ class execution {
   // -- Memory that peers read directly.
 
   bool refers(void const* data, std::size_t bytes) const noexcept {
-    if (!how_.refers || bytes <= inline_bytes) return false;
-    return transport_.reaches(data, bytes) || (how_.pulls && bytes >= least_fetched);
+    if constexpr (maps) {
+      if (!how_.refers || bytes <= inline_bytes) return false;
+      return transport_.reaches(data, bytes) || (how_.pulls && bytes >= least_fetched);
+    } else {
+      return false;
+    }
   }
 
   void refer(int peer, int track, element const* data, std::size_t bytes, bool more) noexcept {
-    if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
-    else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
-    // It has room for one in every slot of every channel, so a list that is full has old ones to forget.
-    if (references_.size() == references_.capacity())
-      std::erase_if(references_, [&](reference const& r) { return transport_.consumed(r.peer, r.track, r.message); });
-    references_.push_back({peer, track, transport_.published(peer, track), data, data + bytes / sizeof(element)});
+    if constexpr (maps) {
+      if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
+      else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
+      // It has room for one in every slot of every channel, so a list that is full has old ones to forget.
+      if (references_.size() == references_.capacity())
+        std::erase_if(references_, [&](reference const& r) { return transport_.consumed(r.peer, r.track, r.message); });
+      references_.push_back({peer, track, transport_.published(peer, track), data, data + bytes / sizeof(element)});
+    }
+  }
+
+  // Whether this rank is needed for nothing any more.
+  bool nothing_pending() noexcept {
+    if constexpr (sends_later<Transport>) return transport_.all_sent();
+    else return no_references(nullptr, nullptr);
   }
 
   // Whether no peer has still to read [begin, end), or anything at all where that is null. Forgets what was read.
   bool no_references(void const* begin, void const* end) noexcept {
     auto& list = references_;
-    for (std::size_t i = 0; i < list.size();) {
-      reference const& r = list[i];
-      if (begin != nullptr && (end <= r.begin || r.end <= begin)) {
-        ++i;
-      } else if (transport_.consumed(r.peer, r.track, r.message)) {
-        list[i] = list.back();
-        list.pop_back();
-      } else {
-        return false;
+    if constexpr (maps) {
+      for (std::size_t i = 0; i < list.size();) {
+        reference const& r = list[i];
+        if (begin != nullptr && (end <= r.begin || r.end <= begin)) {
+          ++i;
+        } else if (transport_.consumed(r.peer, r.track, r.message)) {
+          list[i] = list.back();
+          list.pop_back();
+        } else {
+          return false;
+        }
       }
     }
     return true;
@@ -412,7 +436,7 @@ class execution {
   // Into this rank's room for what source k sends, to be combined there.
   bool fetch(int peer, int k, view& from, std::size_t bytes) noexcept {
     std::byte* const to = how_.fetched + static_cast<std::size_t>(k) * how_.slice;
-    if (!fetched(peer, transport_.fetch(peer, to, reinterpret_cast<std::byte const*>(from.data), bytes))) return false;
+    if (!fetch(peer, to, reinterpret_cast<std::byte const*>(from.data), bytes)) return false;
     from = {reinterpret_cast<element const*>(to), false};
     return true;
   }
@@ -421,17 +445,21 @@ class execution {
   bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range, view const& from) noexcept {
     bool all = true;
     for_each_writable_piece(c.me.lane, c.now.keep, what, range, [&](element* kept, std::size_t offset, std::size_t n) {
-      all = all && fetched(peer, transport_.fetch(peer, reinterpret_cast<std::byte*>(kept),
-                                                  reinterpret_cast<std::byte const*>(from.data + offset),
-                                                  n * sizeof(element)));
+      all = all && fetch(peer, reinterpret_cast<std::byte*>(kept),
+                         reinterpret_cast<std::byte const*>(from.data + offset), n * sizeof(element));
     });
     return all;
   }
 
   // Of a peer that has ended, the caller learns while it waits.
-  bool fetched(int peer, int refused) noexcept {
-    if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
-    return refused == 0;
+  bool fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+    if constexpr (maps) {
+      int const refused = transport_.fetch(peer, to, from, bytes);
+      if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
+      return refused == 0;
+    } else {
+      return false;
+    }
   }
 
   // Whether what this step keeps is read neither by this call again nor, since it is so large, from a cache by the caller.

@@ -27,7 +27,7 @@ inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1
 // transfer, and a message is written once, whatever the number of readers. The lines go round in a few sets, a turn a
 // call. A rank shows turn n only when all others are done with turn n - (number of sets), which it knows without a look from
 // every packet of theirs that it read since: whoever shows a turn has read all of the turns before.
-template <collective C, transport Transport, class Body>
+template <collective C, shows_packets Transport, class Body>
 class packet_execution {
  public:
   using element = typename Body::element;

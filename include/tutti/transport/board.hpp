@@ -4,31 +4,24 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti {
 
 class board {
  public:
-  // A call as the board keeps it; word 0 is its fingerprint. What the others mean is the collective layer's.
-  using words = std::array<std::uint64_t, call_record::words>;
-
-  struct fault {
-    int code, rank, peer;
-    std::string text;
-  };
-
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
   // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
-  void begin(std::uint64_t sequence, words const& call, std::memory_order order = std::memory_order_release) noexcept {
+  void begin(std::uint64_t sequence, call_words const& call,
+             std::memory_order order = std::memory_order_release) noexcept {
     call_record& record = self_->calls[sequence % records];
     record.sequence.store(0, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -43,10 +36,10 @@ class board {
     return segment_->rank(rank).finished.load(std::memory_order_acquire);
   }
   // Call `sequence` of a rank, if it has got so far and the board still has it.
-  std::optional<words> find(int rank, std::uint64_t sequence) const noexcept {
+  std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     call_record const& record = segment_->rank(rank).calls[sequence % records];
     if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    words out{};
+    call_words out{};
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
     if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
     return out;

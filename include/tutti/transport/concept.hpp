@@ -1,61 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a transport is: views of memory on their way between ranks, and news of peers.
+// What a transport is: messages between ranks and news of peers; and what it can do beyond that.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/mailbox.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/notice.hpp"
+#include "tutti/transport/segment.hpp"
+#include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
+
+// Where ranks write down what they call and find what the others do, and the first fault; see transport/board.hpp.
+template <class T>
+concept notice_board = requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call,
+                                std::memory_order order, std::uint32_t id, std::string_view text, fault const& f) {
+  { t.begin(sequence, call, order) } noexcept;
+  { t.finish(sequence) } noexcept;
+  { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
+  { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
+  { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
+  { t.introduce(id, text) } noexcept;
+  { c.name(rank, id) } -> std::same_as<std::string>;
+  { t.raise(f) } noexcept;
+  { c.faulty() } noexcept -> std::same_as<bool>;
+  { t.accept_fault() } noexcept;
+  { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
+  { c.find_fault() } -> std::same_as<std::optional<fault>>;
+};
 
 // Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in order, and it
 // holds two or more that were not received. Nothing here blocks or throws but allocate.
 template <class T>
-concept transport = requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
+concept transport =
+    requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag, std::byte* memory) {
+      { T::name } -> std::convertible_to<std::string_view>;
+      { T::slice_bytes } -> std::convertible_to<std::size_t>;  // the most of a message
+      { c.rank() } -> std::same_as<int>;
+      { c.ranks() } -> std::same_as<int>;
+      { c.waits() } -> std::same_as<patience>;
+      { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
+      // staged slices
+      { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
+      { t.publish(peer, track, bytes, more, tag) } noexcept;
+      { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
+      { t.release(peer, track) } noexcept;
+      // what communicator::allocate hands out
+      { t.allocate(bytes) } -> std::same_as<std::byte*>;
+      { t.deallocate(memory, bytes) } noexcept;
+      // waiting, and peers that are gone
+      {
+        t.nap([] { return true; })
+      } noexcept;
+      { t.ring_all() } noexcept;
+      { t.lost(peer) } noexcept -> std::same_as<bool>;
+      { t.left(peer) } noexcept -> std::same_as<bool>;
+      { c.describe(peer) } -> std::same_as<std::string>;
+      { t.leave() } noexcept;
+      { t.notices() } -> notice_board;
+    };
+
+// Ranks can read memory of their peers: direct reads, and private memory that the receiver fetches.
+template <class T>
+concept maps_memory =
+    transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
                              std::uint64_t count, void const* data, std::byte* memory, std::byte const* theirs) {
-  { T::name } -> std::convertible_to<std::string_view>;
-  { c.rank() } -> std::same_as<int>;
-  { c.ranks() } -> std::same_as<int>;
-  { c.waits() } -> std::same_as<patience>;
-  { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
-  // mailbox: staged slices
-  { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
-  { t.publish(peer, track, bytes, more, tag) } noexcept;
-  { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
-  { t.release(peer, track) } noexcept;
-  { t.gauge() } noexcept -> std::same_as<store_gauge&>;
-  // mapped: direct reads
-  { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
-  { t.refer(peer, track, data, bytes, more, tag) } noexcept;
-  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
-  { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
-  { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
-  { t.allocate(bytes) } -> std::same_as<std::byte*>;
-  { t.deallocate(memory, bytes) } noexcept;
-  // private memory that the receiver fetches
-  { c.pulls() } -> std::same_as<bool>;
-  { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
-  { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
-  // packets
+      { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
+      { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
+      { t.refer(peer, track, data, bytes, more, tag) } noexcept;
+      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+      { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
+      { c.pulls() } -> std::same_as<bool>;
+      { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
+      { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
+      { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
+    };
+
+// Ranks show each other lines of cache; see execute/packet.hpp.
+template <class T>
+concept shows_packets = transport<T> && requires(T t, T const c, int peer, std::uint64_t turn, bool far, bool tell) {
   { t.next_turn() } noexcept -> std::same_as<std::uint64_t>;
-  { c.packets(peer, count, more) } noexcept -> std::same_as<packet*>;
-  { t.packets_free(count, more) } noexcept -> std::same_as<bool>;
-  { t.packets_seen(peer, count) } noexcept;
-  { t.packets_read(count, more) } noexcept;
-  // waiting, and peers that are gone
-  {
-    t.nap([] { return true; })
-  } noexcept;
-  { t.lost(peer) } noexcept -> std::same_as<bool>;
-  { t.leave() } noexcept;
-  { c.memory() } noexcept -> std::same_as<segment const&>;
+  { c.packets(peer, turn, far) } noexcept -> std::same_as<packet*>;
+  { t.packets_free(turn, far) } noexcept -> std::same_as<bool>;
+  { t.packets_seen(peer, turn) } noexcept;
+  { t.packets_read(turn, tell) } noexcept;
 };
+
+// A message may need the sender's help after it was published: whether all have left.
+template <class T>
+concept sends_later = transport<T> && requires(T t) {
+  { t.all_sent() } noexcept -> std::same_as<bool>;
+};
+
+// News of peers comes when this rank listens, and when it has asked.
+template <class T>
+concept asks_peers = transport<T> && requires(T t) {
+  { t.ask_peers() } noexcept;
+};
+
+// It has collectives of its own: the algorithm `native`.
+template <class T>
+concept has_library = transport<T> && requires(T t) {
+  typename T::library;
+  { t.all_have_come() } noexcept;  // to the running call
+};
+
+// Only some threads may call it; throws where this is another.
+template <class T>
+concept bound_to_thread = transport<T> && requires(T const c) { c.expect_thread(); };
 
 // Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each
 // with the same list, this rank in it and none twice; returns when all of them have. Throws error.

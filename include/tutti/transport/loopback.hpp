@@ -137,6 +137,6 @@ class loopback : public mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(divisible<loopback>);
+static_assert(maps_memory<loopback> && shows_packets<loopback> && divisible<loopback>);
 
 }  // namespace tutti

@@ -9,30 +9,25 @@
 #include <cstdint>
 #include <ctime>
 #include <linux/futex.h>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/board.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
 
-// What lies at the head of a channel.
-struct arrival {
-  enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
-  std::byte const* data = nullptr;
-  std::size_t bytes = 0;
-  bool more = false;     // further slices of the same message follow
-  bool foreign = false;  // data is an address in the sender's process: fetch it
-
-  explicit operator bool() const { return state == message; }
-};
-
 class mailbox {
  public:
+  static constexpr std::size_t slice_bytes = slot_bytes;
+
   mailbox(int rank, int ranks, int tracks)
       : rank_(rank),
         ranks_(ranks),
@@ -170,6 +165,13 @@ class mailbox {
     ring_all();
   }
 
+  bool left(int peer) const noexcept {
+    return segment_.rank(peer).status.load(std::memory_order_acquire) == presence::left;
+  }
+  // For messages: who a peer is.
+  std::string describe(int peer) const { return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"}); }
+
+  board notices() const noexcept { return {segment_, rank_}; }
   segment const& memory() const noexcept { return segment_; }
 
  protected:

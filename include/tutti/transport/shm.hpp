@@ -358,6 +358,6 @@ class shm : public mailbox {
   std::vector<watch> watches_;
 };
 
-static_assert(divisible<shm>);
+static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm>);
 
 }  // namespace tutti

@@ -37,11 +37,11 @@ class overrides {
              "algorithms are: " + listed(algorithms::names));
     bool known = false;
     for (collective const c : every_collective) {
-      if (equals == std::string_view::npos ? id != algorithm_id::automatic && !find_schedule(id, c)
+      if (equals == std::string_view::npos ? id != algorithm_id::automatic && !is_served(id, c)
                                            : name(c) != entry.substr(0, equals))
         continue;
       known = true;
-      if (id != algorithm_id::automatic && !find_schedule(id, c))
+      if (id != algorithm_id::automatic && !is_served(id, c))
         refuse(entry, std::string(algorithm) + " does not serve " + std::string(name(c)),
                "`tutti-sim list` prints who serves what");
       ids_[static_cast<std::size_t>(c)] = id;

@@ -14,8 +14,10 @@ struct problem {
   int ranks = 1;
   bool commutative = true;
   bool ragged = false;
-  bool crowded = false;  // more ranks than cores
-  bool pulls = false;    // a rank can copy out of a peer's private memory (protocol pull)
+  bool crowded = false;   // more ranks than cores
+  bool pulls = false;     // a rank can copy out of a peer's private memory (protocol pull)
+  bool messages = false;  // ranks share no memory
+  bool native = false;    // the transport has collectives of its own
 };
 
 }  // namespace tutti

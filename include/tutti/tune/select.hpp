@@ -48,6 +48,8 @@ class tuning {
     if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
     if (rule const* const r = table_.find(p))
       return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+    if (p.native)
+      return {.algorithm = algorithm_id::native, .why = "the library's own, where no other was measured to be faster"};
     choice out{.why = "estimated"};
     costs const& c = table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);
     auto const& works = works_of(p.what, p.ranks);
@@ -69,6 +71,7 @@ class tuning {
   // Why, in full.
   [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const {
     std::string out(c.why);
+    if (c.measured == nullptr && c.algorithm == algorithm_id::native) return out;
     if (c.measured != nullptr && c.measured->nanoseconds > 0)
       out += join({": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
     if (c.measured == nullptr) out += join({": ", microseconds(c.picoseconds / 1000)});

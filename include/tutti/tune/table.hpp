@@ -23,6 +23,7 @@ constexpr std::string_view objection(dynamic_schedule const& s, problem const& p
   return {};
 }
 constexpr std::string_view objection(algorithm_id id, problem const& p) {
+  if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   return objection(find_schedule(id, p.what), p);
 }
 
@@ -32,14 +33,23 @@ constexpr bool may_pull(algorithm_id id, collective c) {
   return s && s.direct && s.fetchable;
 }
 
-// Whether a rule is for ranks that have a core each, and for ranks that can read each other's private memory.
+// Whether a rule is for ranks that have a core each, and for ranks that can read each other's private memory or share no
+// memory at all; `any`: those that share some.
 enum class occupancy : std::uint8_t { any, apart, crowded };
-enum class reach : std::uint8_t { any, pulls, closed };
+enum class reach : std::uint8_t { any, pulls, closed, messages };
 
 constexpr std::string_view name(occupancy o) {
   return o == occupancy::apart ? "apart" : o == occupancy::crowded ? "crowded" : "any";
 }
-constexpr std::string_view name(reach r) { return r == reach::pulls ? "pulls" : r == reach::closed ? "closed" : "any"; }
+constexpr std::string_view name(reach r) {
+  switch (r) {
+    case reach::any: return "any";
+    case reach::pulls: return "pulls";
+    case reach::closed: return "closed";
+    case reach::messages: return "messages";
+  }
+  return "?";
+}
 
 // The first rule that fits a problem decides.
 struct rule {
@@ -60,8 +70,9 @@ struct rule {
   constexpr bool fits(problem const& p) const {
     return what == p.what && least_ranks <= p.ranks && p.ranks <= most_ranks && p.bytes <= up_to &&
            (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
-           (memory == reach::any || (memory == reach::pulls) == p.pulls) && (how != protocol::pull || p.pulls) &&
-           objection(algorithm, p).empty();
+           (memory == reach::messages) == p.messages &&
+           (p.messages || memory == reach::any || (memory == reach::pulls) == p.pulls) &&
+           (how != protocol::pull || p.pulls) && objection(algorithm, p).empty();
   }
 };
 

@@ -126,7 +126,7 @@ class table_parser {
     if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
       refuse(join({"\"", ranks, "\" is not a range of 2 ranks or more"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
-    r.memory = named(std::array{reach::any, reach::pulls, reach::closed}, "what ranks can read");
+    r.memory = named(std::array{reach::any, reach::pulls, reach::closed, reach::messages}, "what ranks can read");
     std::string_view const up_to = word();
     if (up_to != "any") r.up_to = number<std::size_t>(up_to, "a number of bytes, or any");
     std::string_view const algorithm = word();
@@ -136,7 +136,7 @@ class table_parser {
     r.nanoseconds = number<std::uint64_t>(word(), "a number of nanoseconds");
     r.measured_at = number<std::size_t>(word(), "a number of bytes");
     expect_end();
-    if (!find_schedule(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
+    if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
     if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
       refuse(join({"protocol pull is not for ", name(r.what), " by ", algorithm}));
     return r;

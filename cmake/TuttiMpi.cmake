@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The MPIs that stand side by side, by the flags that their compiler wrappers print: FindMPI knows one MPI a build.
+set(TUTTI_MPIS openmpi mpich)
+
+# tutti_find_mpi(kind who): the target tutti_<kind> of an MPI, or a line that says who is left without.
+function(tutti_find_mpi kind who)
+  if(TARGET tutti_${kind})
+    return()
+  endif()
+  find_program(TUTTI_MPICXX_${kind} mpicxx.${kind})
+  if(NOT TUTTI_MPICXX_${kind})
+    message(STATUS "tutti: ${who}: there is no mpicxx.${kind} (Debian: lib${kind}-dev); what needs it is left out")
+    return()
+  endif()
+  execute_process(COMMAND ${TUTTI_MPICXX_${kind}} -show OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  set(includes ${flags})
+  list(FILTER includes INCLUDE REGEX "^-I")
+  list(TRANSFORM includes REPLACE "^-I" "")
+  list(FILTER flags INCLUDE REGEX "^-[Ll]")
+  add_library(tutti_${kind} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(tutti_${kind} INTERFACE ${flags})
+  target_include_directories(tutti_${kind} SYSTEM INTERFACE ${includes})
+  target_compile_definitions(tutti_${kind} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+endfunction()

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Everything of tutti.hpp, and collectives over MPI.
+#pragma once
+
+#include "tutti/execute/mpi_collectives.hpp"
+#include "tutti/launch/mpi.hpp"
+#include "tutti/transport/mpi.hpp"
+#include "tutti/tutti.hpp"

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What lies at the head of a channel.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti {
+
+struct arrival {
+  enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
+  std::byte const* data = nullptr;
+  std::size_t bytes = 0;
+  bool more = false;     // further slices of the same message follow
+  bool foreign = false;  // data is an address in the sender's process: fetch it
+
+  explicit operator bool() const { return state == message; }
+};
+
+}  // namespace tutti

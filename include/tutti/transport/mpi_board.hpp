@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The notice board where nobody can read a peer's memory: ranks that have waited long tell each other what they are in,
+// and a fault is told to all at once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <mpi.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/mpi_library.hpp"
+#include "tutti/transport/notice.hpp"
+
+namespace tutti {
+
+// What a rank says of itself, whole in every message. Copies are handles of one board. A rank that computes outside of the
+// library neither speaks nor hears, so of a peer is known what it said last, and what its messages said.
+class mpi_board {
+ public:
+  mpi_board(MPI_Comm comm, int tag, int rank, int ranks) : news_(std::make_shared<news>(comm, tag, rank, ranks)) {}
+
+  // -- What the collective layer writes and reads.
+
+  void begin(std::uint64_t sequence, call_words const& call, std::memory_order) noexcept {
+    notice& self = news_->self;
+    self.calls[sequence % records] = {sequence, call};
+    self.called = sequence;
+    news_->waited = {};
+    listen();  // a fault may have been told while this rank was elsewhere
+  }
+  void finish(std::uint64_t sequence) noexcept {
+    news_->self.finished = sequence;
+    if (news_->told == sequence) tell_all();
+  }
+  std::uint64_t called(int rank) const noexcept {
+    return rank == news_->rank ? news_->self.called : std::max(of(rank).last.called, heard(rank));
+  }
+  std::uint64_t finished(int rank) const noexcept {
+    if (rank == news_->rank) return news_->self.finished;
+    return std::max(of(rank).last.finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
+  }
+  // A call from which this rank has accepted messages was the same as its own.
+  std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
+    if (auto const told = find(by(rank), sequence)) return told;
+    return sequence <= heard(rank) ? find(news_->self, sequence) : std::nullopt;
+  }
+
+  void introduce(std::uint32_t id, std::string_view text) noexcept {
+    notice& self = news_->self;
+    for (known_name const& entry : self.names)
+      if (entry.id == id) return;
+    known_name& entry = self.names[news_->introduced++ % self.names.size()];
+    entry.id = id;
+    copy(text, entry.text);
+  }
+  std::string name(int rank, std::uint32_t id) const {
+    for (notice const* const n : std::initializer_list<notice const*>{&by(rank), &news_->self})
+      for (known_name const& entry : n->names)
+        if (entry.id == id) return entry.text;
+    return "?";
+  }
+
+  // The first fault that is heard of counts. Of faults that are found at once, that of the lowest rank: all who have one
+  // wait for the others' answers before they report it.
+  void raise(fault const& f) noexcept {
+    listen();
+    if (faulty()) return;
+    notice& self = news_->self;
+    self.fault_peer = f.peer;
+    copy(f.text, self.fault_text);
+    self.fault_code = f.code;
+    news_->faulty = true;
+    for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm); });
+  }
+  bool faulty() const noexcept { return news_->faulty; }
+  void accept_fault() noexcept {
+    news_->self.knows_fault = true;
+    tell_all();
+    listen_until([&](int rank) { return knows_fault(rank) || left(rank); }, std::chrono::seconds(1));
+  }
+  bool knows_fault(int rank) const noexcept { return of(rank).last.knows_fault; }
+  std::optional<fault> find_fault() const {
+    for (int r = 0; r < ranks(); ++r) {
+      notice const& n = by(r);
+      if (n.fault_code != no_fault) return fault{n.fault_code, r, n.fault_peer, n.fault_text};
+    }
+    return {};
+  }
+
+  // -- What the transport does with it.
+
+  // A message of call `sequence`, which is this rank's too, came from a peer.
+  void hear(int rank, std::uint64_t sequence) noexcept {
+    std::uint64_t& heard = news_->peers[static_cast<std::size_t>(rank)].heard;
+    if (sequence > heard) heard = sequence;
+  }
+  // Every peer has begun the call that this rank is in.
+  void hear_all() noexcept { news_->heard_from_all = news_->self.called; }
+  std::uint64_t sequence() const noexcept { return news_->self.called; }
+
+  // Takes what has come, and sends again what could not be sent.
+  void listen() noexcept { news_->listen(); }
+  // Sleeps for a little, the longer the more of this call was slept away.
+  void sleep() noexcept {
+    auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
+    std::this_thread::sleep_for(time);
+    news_->waited += time;
+    if (news_->waited < patient || news_->told == news_->self.called) return;
+    tell_all();
+  }
+  // Hears, for a moment, what peers have to say that have come to the same call.
+  void ask() noexcept {
+    if (news_->told != news_->self.called) tell_all();
+    listen_until([&](int rank) { return faulty() || of(rank).last.called >= news_->self.called || left(rank); },
+                 std::chrono::milliseconds(200));
+  }
+  bool left(int rank) const noexcept { return of(rank).last.left; }
+  void leave() noexcept {
+    news_->self.left = true;
+    tell_all();
+  }
+  // Whether all that this rank has said was received.
+  bool delivered() noexcept {
+    listen();
+    return !news_->behind && std::ranges::all_of(news_->peers, [](peer& p) { return p.idle(); });
+  }
+  // Ends the board. False where messages are still on their way: then `abandon` leaves their memory to the MPI.
+  bool close() noexcept { return news_->close(); }
+  void abandon() noexcept { static_cast<void>(new std::shared_ptr<news>(news_)); }
+
+ private:
+  static constexpr int no_fault = -1;
+  // Ranks that wait for less say nothing: a message to every peer is much.
+  static constexpr std::chrono::milliseconds patient{50};
+
+  struct known_call {
+    std::uint64_t sequence;
+    call_words words;
+  };
+  struct known_name {
+    std::uint32_t id;
+    char text[60];
+  };
+  struct notice {
+    std::uint64_t called = 0, finished = 0;
+    bool left = false, knows_fault = false;
+    int fault_code = no_fault, fault_peer = -1;
+    std::array<known_call, records> calls{};
+    std::array<known_name, 16> names{};
+    char fault_text[1008]{};
+  };
+  static_assert(std::is_trivially_copyable_v<notice>);
+
+  // What a peer is being told, which it must have received before this is used again: it may not be listening.
+  struct letter {
+    notice text{};
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    bool idle() noexcept {
+      int done = 1;
+      return request == MPI_REQUEST_NULL || MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    }
+  };
+  struct peer {
+    notice last{};            // what it said
+    std::uint64_t heard = 0;  // the last call of which a message came
+    letter current{};
+    letter alarm{};      // the fault that this rank has found, at most one
+    bool stale = false;  // there is something newer to say
+
+    bool idle() noexcept { return current.idle() && alarm.idle(); }
+  };
+
+  struct news {
+    news(MPI_Comm c, int t, int r, int n) : comm(c), tag(t), rank(r), peers(static_cast<std::size_t>(n)) { hark(); }
+    news(news const&) = delete;
+    news& operator=(news const&) = delete;
+
+    void hark() noexcept { MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing); }
+
+    void listen() noexcept {
+      while (hearing != MPI_REQUEST_NULL) {
+        int arrived = 0;
+        MPI_Status status;
+        if (MPI_Test(&hearing, &arrived, &status) != MPI_SUCCESS || arrived == 0) break;
+        notice& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
+        last = heard;
+        faulty |= last.fault_code != no_fault;
+        hark();
+      }
+      if (!behind) return;
+      behind = false;
+      for (std::size_t r = 0; r < peers.size(); ++r)
+        if (peers[r].stale) tell(static_cast<int>(r));
+    }
+
+    void tell(int to) noexcept {
+      peer& p = peers[static_cast<std::size_t>(to)];
+      p.stale = !p.current.idle();
+      behind |= p.stale;
+      if (!p.stale) send(to, p.current);
+    }
+    void send(int to, letter& l) noexcept {
+      l.text = self;
+      MPI_Issend(&l.text, sizeof l.text, MPI_BYTE, to, tag, comm, &l.request);
+    }
+
+    bool close() noexcept {
+      if (hearing != MPI_REQUEST_NULL) {
+        MPI_Cancel(&hearing);
+        MPI_Wait(&hearing, MPI_STATUS_IGNORE);
+      }
+      return std::ranges::all_of(peers, [](peer& p) { return p.idle(); });
+    }
+
+    MPI_Comm comm;
+    int tag;
+    int rank;
+    notice self{};
+    std::vector<peer> peers;
+    notice heard{};
+    MPI_Request hearing = MPI_REQUEST_NULL;
+    std::uint64_t heard_from_all = 0;
+    bool faulty = false;
+    bool behind = false;                // somebody has stale news
+    std::uint64_t told = 0;             // the last call of which peers were told
+    std::chrono::nanoseconds waited{};  // in this call
+    std::size_t introduced = 0;
+  };
+
+  int ranks() const noexcept { return static_cast<int>(news_->peers.size()); }
+  peer const& of(int rank) const noexcept { return news_->peers[static_cast<std::size_t>(rank)]; }
+  std::uint64_t heard(int rank) const noexcept { return std::max(of(rank).heard, news_->heard_from_all); }
+  notice const& by(int rank) const noexcept { return rank == news_->rank ? news_->self : of(rank).last; }
+
+  void tell_all() noexcept {
+    news_->told = news_->self.called;
+    for_each_peer([&](int rank, peer&) { news_->tell(rank); });
+  }
+  template <class F>
+  void for_each_peer(F&& f) noexcept {
+    for (int r = 0; r < ranks(); ++r)
+      if (r != news_->rank) f(r, news_->peers[static_cast<std::size_t>(r)]);
+  }
+
+  // Until `enough(rank)` of all peers, or for `most`.
+  template <class Enough>
+  void listen_until(Enough&& enough, std::chrono::nanoseconds most) noexcept {
+    auto const look = [&] {
+      listen();
+      for (int r = 0; r < ranks(); ++r)
+        if (r != news_->rank && !enough(r)) return progress::stuck;
+      return progress::done;
+    };
+    wait_until_done(look, patience_sharing_cores, deadline::after(most), [](auto const&) {
+      std::this_thread::sleep_for(nap_length);
+      return true;
+    });
+  }
+
+  static std::optional<call_words> find(notice const& n, std::uint64_t sequence) noexcept {
+    known_call const& call = n.calls[sequence % records];
+    if (sequence == 0 || call.sequence != sequence) return {};
+    return call.words;
+  }
+  template <std::size_t N>
+  static void copy(std::string_view text, char (&to)[N]) noexcept {
+    std::size_t const length = std::min(text.size(), N - 1);
+    std::memcpy(to, text.data(), length);
+    to[length] = '\0';
+  }
+
+  std::shared_ptr<news> news_;
+};
+
+}  // namespace tutti

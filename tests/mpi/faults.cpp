@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks over MPI that disagree, come late, leave, or get an error of their MPI: all get the same error, and none hangs.
+// ranks: 4
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mpi.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mpi/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::atomic<int> sends_that_fail{0};
+
+// What f(comm) threw on this rank; nothing where it did not.
+template <class F>
+error error_of(int ranks, F&& f) {
+  error out({.what = "nothing was thrown"});
+  std::string const other = on_ranks(ranks, [&](auto& comm) {
+    try {
+      f(comm);
+    } catch (error const& e) {
+      out = e;
+    }
+  });
+  CHECK(other == "");
+  return out;
+}
+
+bool contains(error const& e, std::string const& text) { return std::string(e.what()).find(text) != std::string::npos; }
+
+// The sentence without what is this rank's own.
+std::string common_part(error const& e) {
+  std::string const text = e.what();
+  return text.substr(0, text.find(" [rank"));
+}
+
+bool same_on_all_ranks(error const& e) {
+  char mine[1024]{}, first[1024]{};
+  common_part(e).copy(mine, sizeof mine - 1);
+  std::copy(std::begin(mine), std::end(mine), first);
+  MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+  INFO("this rank: " << mine);
+  INFO("rank 0: " << first);
+  bool const same = std::string(mine) == first;
+  CHECK(same);
+  return same;
+}
+
+}  // namespace
+
+// The way in which MPI lets a program stand between itself and the library.
+extern "C" int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                         MPI_Request* request) {
+  if (sends_that_fail > 0 && sends_that_fail-- > 0) return MPI_ERR_NO_MEM;
+  return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
+extern "C" int MPI_Issend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                          MPI_Request* request) {
+  if (sends_that_fail > 0 && sends_that_fail-- > 0) return MPI_ERR_NO_MEM;
+  return PMPI_Issend(data, count, type, to, tag, comm, request);
+}
+
+TEST_CASE("a mismatch over MPI is the same error on all ranks, and names both calls") {
+  for (std::size_t const odd : {5u, 100'000u}) {
+    error const e = error_of(4, [&](auto& comm) {
+      barrier(comm);
+      std::vector<float> v(comm.rank() == 1 ? odd : 4);
+      all_reduce(comm, v);
+      barrier(comm);
+    });
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "call #2"));
+    CHECK(contains(e, "rank 1 calls all_reduce of " + std::to_string(odd) + " float with sum"));
+    CHECK(contains(e, "calls all_reduce of 4 float with sum"));
+    CHECK(contains(e, "faults.cpp"));
+    same_on_all_ranks(e);
+  }
+}
+
+TEST_CASE("blocks that do not fit over MPI are an error on all ranks") {
+  error const e = error_of(3, [&](auto& comm) {
+    std::vector<std::size_t> counts{1, 2, 3};
+    std::vector<int> mine(comm.rank() == 2 ? 4 : counts[static_cast<std::size_t>(comm.rank())]), all(6);
+    gather_v(comm, mine, all, counts);
+    barrier(comm);
+  });
+  INFO(std::string(e.what()));
+  if (world().rank() < 3) {
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "rank 2 sent 16 bytes where rank 0 expects 12"));
+  }
+}
+
+TEST_CASE("a rank that comes late over MPI is waited for") {
+  CHECK(on_ranks(4, [](auto& comm) {
+          for (int late = 0; late < comm.size(); ++late) {
+            if (comm.rank() == late) std::this_thread::sleep_for(200ms);
+            std::vector<int> v(100, 1);
+            all_reduce(comm, v);
+            if (v.back() != comm.size()) throw std::runtime_error("a wrong sum");
+          }
+        }) == "");
+}
+
+TEST_CASE("a timeout over MPI names who has not arrived and what it called last") {
+  for (algorithm_id const id : {algorithm_id::one_shot, algorithm_id::native}) {
+    auto const began = std::chrono::steady_clock::now();
+    error const e = error_of(4, [&](auto& comm) {
+      std::vector<int> v(3, 1);
+      all_reduce(comm, v, sum{}, {.algorithm = id});
+      if (comm.rank() == 2) std::this_thread::sleep_for(2s);
+      all_reduce(comm, v, sum{}, {.algorithm = id, .timeout = 300ms});  // rank 2 may find all there that it needs
+      barrier(comm);
+    });
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::timeout);
+    CHECK(contains(e, "no end of call #2, all_reduce of 3 int with sum"));
+    CHECK(contains(e, "rank 2 has not arrived: it is in or after call #1, all_reduce of 3 int with sum"));
+    CHECK(!contains(e, "rank 3 has not arrived"));
+    CHECK(std::chrono::steady_clock::now() - began < 10s);
+    same_on_all_ranks(e);
+  }
+}
+
+TEST_CASE("a rank that leaves while others call is named over MPI") {
+  error const e = error_of(3, [&](auto& comm) {
+    std::vector<int> v(3, 1);
+    all_reduce(comm, v);
+    if (comm.rank() != 1) all_reduce(comm, v);
+  });
+  INFO(std::string(e.what()));
+  if (world().rank() != 1 && world().rank() < 3) {
+    CHECK(e.code() == error_code::rank_left);
+    CHECK(contains(e, "rank 1 closed its communicator"));
+  }
+}
+
+TEST_CASE("after an error over MPI every further call throws it again") {
+  error first({});
+  error const e = error_of(3, [&](auto& comm) {
+    try {
+      std::vector<int> v(comm.rank() == 0 ? 1 : 2);
+      all_reduce(comm, v);
+    } catch (error const& was) {
+      first = was;
+    }
+    barrier(comm);
+  });
+  if (world().rank() < 3) CHECK(common_part(e) == common_part(first));
+}
+
+TEST_CASE("an error of the MPI is an error of all ranks, with the MPI's words") {
+  error const e = error_of(4, [&](auto& comm) {
+    std::vector<int> v(3, 1);
+    all_reduce(comm, v);
+    if (comm.rank() == 3) sends_that_fail = 1;
+    for (int i = 0; i < 3; ++i) all_reduce(comm, v);
+  });
+  INFO(std::string(e.what()));
+  char words[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(MPI_ERR_NO_MEM, words, &length);
+  CHECK(e.code() == error_code::system);
+  CHECK(contains(e, words));
+  CHECK(contains(e, "between rank 3 and rank "));
+  same_on_all_ranks(e);
+}
+
+TEST_CASE("what is not a communicator for collectives is refused") {
+  world();
+  CHECK_THROWS_AS(from_mpi(MPI_COMM_NULL), error);
+}
+
+TEST_CASE("protocols that need shared memory are refused over MPI") {
+  on_ranks(2, [](auto& comm) {
+    std::vector<int> v(3);
+    for (protocol const how : {protocol::packet, protocol::direct, protocol::pull})
+      CHECK_THROWS_AS(all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::one_shot, .protocol = how}), error);
+    all_reduce(comm, v, sum{}, {.protocol = protocol::staged});
+  });
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A program that initialises and finalizes MPI itself, for one thread, and uses its own communicators beside tutti.
+// ranks: 4
+#include <doctest/doctest.h>
+
+#include <mpi.h>
+#include <thread>
+#include <vector>
+
+#include "tutti/mpi.hpp"
+
+using namespace tutti;
+
+TEST_CASE("a program's own MPI, and parts of its ranks") {
+  int provided = 0;
+  REQUIRE(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    // Odd and even ranks, in reverse order.
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part);
+    communicator<mpi> half = from_mpi(part), all = from_mpi(MPI_COMM_WORLD);
+    MPI_Comm_free(&part);
+    CHECK(half.size() == 2);
+    CHECK(half.rank() == (rank < 2 ? 1 : 0));
+    CHECK(all.rank() == rank);
+
+    // The program's messages and tutti's do not meet, with one tag and one order.
+    int const right = (rank + 1) % all.size(), left = (rank + all.size() - 1) % all.size();
+    int mine = 100 + rank, got = 0;
+    MPI_Request requests[2];
+    MPI_Irecv(&got, 1, MPI_INT, left, 0, MPI_COMM_WORLD, &requests[0]);
+    std::vector<int> v(1000, rank), w(10, rank);
+    all_reduce(half, v);
+    all_reduce(all, w);
+    MPI_Isend(&mine, 1, MPI_INT, right, 0, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(got == 100 + left);
+    CHECK(v.front() == (rank % 2 == 0 ? 2 : 4));
+    CHECK(w.front() == 6);
+
+    int level = 0;
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_SERIALIZED)
+      std::thread([&] { CHECK_THROWS_WITH_AS(barrier(all), doctest::Contains("another thread"), error); }).join();
+    barrier(all);
+  }
+  MPI_Finalize();
+  CHECK_THROWS_WITH_AS(from_mpi(), doctest::Contains("finalized already"), error);
+}

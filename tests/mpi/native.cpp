@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The MPI's own collectives, as the algorithm `native`, against the reference.
+// ranks: 3
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+#include <mpi.h>
+#include <string>
+#include <vector>
+
+#include "mpi/ranks.hpp"
+#include "support/conformance.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+template <class T, class Comm, class Op>
+void check_all(Comm& comm, Op const& op) {
+  conformance<Comm> check(comm);
+  for (collective const c : every_collective)
+    for (std::size_t const count : {0u, 1u, 1000u})
+      for (int const root : {0, comm.size() - 1})
+        for (bool const in_place : {false, true}) {
+          trial const t{
+              .options = {.algorithm = algorithm_id::native}, .count = count, .root = root, .in_place = in_place};
+          check.template check<T>(c, t, op);
+          check.template check_ragged<T>(c, t, op);
+        }
+}
+
+// A functor with a state of its own, of which two may be in use at once.
+struct weighted {
+  static constexpr bool commutative = true;
+  int weight;
+  int operator()(int a, int b) const { return a + b + weight; }
+};
+
+}  // namespace
+
+TEST_CASE("native gives the right result for every collective") {
+  for (int const ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) {
+            check_all<std::int32_t>(comm, sum{});
+            check_all<affine>(comm, compose{});
+          }) == "");
+  }
+}
+
+TEST_CASE("native takes every type and operation") {
+  CHECK(on_ranks(3, [](auto& comm) {
+          conformance<std::remove_reference_t<decltype(comm)>> check(comm);
+          trial const t{.options = {.algorithm = algorithm_id::native}, .count = 1000};
+          check.template check_all_reduce<float>(t, tutti::min{});
+          check.template check_all_reduce<double>(t, product{});
+          check.template check_all_reduce<std::uint8_t>(t, sum{});
+          check.template check_all_reduce<std::int64_t>(t, bit_xor{});
+          check.template check_all_reduce<std::uint32_t>(t, tutti::max{});
+          check.template check_all_reduce<std::int32_t>(t, tutti::min{});
+          check.template check_all_reduce<std::int32_t>(t, mean{});
+
+          std::vector<int> v(10, 1);
+          all_reduce<native>(comm, v, weighted{10});
+          if (v.back() != 3 + 2 * 10) throw std::runtime_error("the state of the functor was lost");
+          std::vector<float> scaled(10, 2), out(10);
+          all_reduce<native>(comm, scaled, out, premultiplied_sum<float>{0.5F});
+          if (out.back() != 3 || scaled.back() != 2) throw std::runtime_error("the prologue was not applied");
+        }) == "");
+}
+
+TEST_CASE("native is what is chosen, and refused with a sentence elsewhere") {
+  on_ranks(2, [](auto& comm) {
+    auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
+    CHECK(chosen.algorithm == algorithm_id::native);
+    CHECK(chosen.text.find("the library's own") != std::string::npos);
+  });
+  run_threads(2, [](auto& comm) {
+    std::vector<int> v(3);
+    CHECK_THROWS_WITH_AS(all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::native}),
+                         doctest::Contains("no collectives of its own"), error);
+  });
+}
+
+TEST_CASE("native finds a mismatch, and blocks that do not fit, before the MPI would hang") {
+  auto const thrown = [](auto f) { return on_ranks(3, [&](auto& comm) { f(comm); }); };
+  std::string const counts = thrown([](auto& comm) {
+    std::vector<float> v(comm.rank() == 1 ? 5 : 4);
+    all_reduce<native>(comm, v);
+  });
+  std::string const blocks = thrown([](auto& comm) {
+    std::vector<std::size_t> const sizes{1, 2, 3};
+    std::vector<int> mine(comm.rank() == 2 ? 4 : sizes[static_cast<std::size_t>(comm.rank())]), all(6);
+    gather_v<native>(comm, mine, all, sizes);
+  });
+  INFO(counts);
+  INFO(blocks);
+  CHECK(counts.find("rank 1 calls all_reduce of 5 float with sum (native)") != std::string::npos);
+  CHECK(blocks.find("rank 2 sent 16 bytes where rank 0 expects 12") != std::string::npos);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Groups of ranks within a test that an MPI launcher started. All ranks run the same cases.
+#pragma once
+
+#include <chrono>
+#include <mpi.h>
+#include <string>
+#include <thread>
+
+#include "tutti/mpi.hpp"
+
+namespace tutti::testing {
+
+// The launched ranks; MPI is initialised by the first call.
+inline communicator<mpi>& world() {
+  static communicator<mpi> all = from_mpi();
+  return all;
+}
+
+// Waits for all launched ranks, and leaves the cores to those that still work.
+inline void meet() {
+  MPI_Request request;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Calls f(comm) on the first `ranks` launched ones, and returns on all when they have done; what it threw, or nothing.
+template <class F>
+std::string on_ranks(int ranks, F&& f) {
+  bool const takes_part = world().rank() < ranks;
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, world().rank(), &part);
+  std::string thrown;
+  if (takes_part) {
+    try {
+      auto comm = from_mpi(part);
+      MPI_Comm_free(&part);
+      f(comm);
+    } catch (std::exception const& e) {
+      thrown = e.what();
+    }
+  }
+  meet();
+  return thrown;
+}
+
+}  // namespace tutti::testing
