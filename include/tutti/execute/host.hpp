@@ -128,8 +128,8 @@ class execution {
   // -- The cursor's way: slices within steps, or steps within slices.
 
   void enter(cursor& c) noexcept {
-    ::new (&c.now)
-        step(schedule_.at(shape_, c.me, c.index));  // made where it stays: no copy, which would wait for stores
+    // Made where it stays: a copy would wait for what was just stored.
+    ::new (&c.now) step(schedule_.at(shape_, c.me, c.index));
     c.sent = c.received = schedule_.pipelined ? c.turn : 0;
     c.end = schedule_.pipelined ? c.turn + 1 : step_slices(c);
     c.sending = c.receiving = 0;
