@@ -139,7 +139,7 @@ void check_overlaps(Comm& comm) {
 
 // Many groups of any members in any order, each used when it is made and again when ten others have come.
 template <class Comm>
-void check_random_groups(Comm& comm, unsigned seed) {
+void check_random_groups(Comm& comm, unsigned seed, int groups = 300) {
   struct known {
     Comm group;
     std::vector<int> members;
@@ -148,7 +148,7 @@ void check_random_groups(Comm& comm, unsigned seed) {
   std::vector<int> ranks(static_cast<std::size_t>(comm.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::deque<std::optional<known>> latest;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < groups; ++i) {
     std::ranges::shuffle(ranks, random);
     auto const count = static_cast<std::ptrdiff_t>(1 + random() % ranks.size());
     std::vector<int> const members(ranks.begin(), ranks.begin() + count);

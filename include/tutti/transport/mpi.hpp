@@ -20,10 +20,12 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/absence.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/mpi_board.hpp"
 #include "tutti/transport/mpi_library.hpp"
+#include "tutti/transport/mpi_meeting.hpp"
 
 namespace tutti {
 
@@ -148,6 +150,29 @@ class mpi {
   std::string describe(int peer) const { return join({"rank ", peer}); }
   void leave() noexcept { board_.leave(); }
 
+  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
+  // it returns when all have.
+  // Throws error: timeout with the ranks that did not come, rank_lost where one of them has left, system.
+  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, deadline until) {
+    int const tag = meeting_tag(members);
+    mpi_meeting meeting(comm_.get(), tag, members, rank_, ++meetings_);
+    int gone = -1;
+    bool const met = wait_until_done([&] { return meeting.poll(); }, waits_, until,
+                                     [&](auto const& ready) {
+                                       nap(ready);
+                                       meeting.tell_absent();
+                                       for (int const m : members)
+                                         if (m != rank_ && left(m)) gone = m;
+                                       return gone < 0 || ready();
+                                     });
+    if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), call_subgroup_too) : rank_gone(rank_, gone);
+    MPI_Comm const made = create(members, tag);
+    auto out = std::make_unique<mpi>(made, tracks_, limit_);
+    MPI_Comm copied = made;
+    MPI_Comm_free(&copied);
+    return out;
+  }
+
   mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
   void ask_peers() noexcept { board_.ask(); }
@@ -246,6 +271,28 @@ class mpi {
     return out.sent == out.published;
   }
 
+  // One for each list, as far as the MPI has tags, after those of the tracks and the board.
+  [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
+    int* most = nullptr;
+    int found = 0;
+    expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, &most, &found), "MPI_Comm_get_attr");
+    std::uint32_t hash = 2166136261u;  // FNV-1a
+    for (int const m : members) hash = (hash ^ static_cast<std::uint32_t>(m)) * 16777619u;
+    int const least = tracks_ + 1, all = (found != 0 ? *most : 32767) - least;
+    return least + static_cast<int>(hash % static_cast<std::uint32_t>(all));
+  }
+  [[gnu::cold]] MPI_Comm create(std::vector<int> const& members, int tag) const {
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    MPI_Comm out = MPI_COMM_NULL;
+    expect_success(MPI_Comm_group(comm_.get(), &all), "MPI_Comm_group");
+    expect_success(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some), "MPI_Group_incl");
+    int const code = MPI_Comm_create_group(comm_.get(), some, tag, &out);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    expect_success(code, "MPI_Comm_create_group");
+    return out;
+  }
+
   [[gnu::cold]] static bool takes_any_thread() {
     int level = MPI_THREAD_SINGLE;
     expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
@@ -306,12 +353,13 @@ class mpi {
   std::thread::id thread_ = std::this_thread::get_id();
   bool any_thread_;
   patience waits_;
+  std::uint64_t meetings_ = 0;
   mpi_board board_;  // on the tag after those of the tracks
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
   std::vector<busy> busy_;  // channels with messages that have not left
 };
 
-static_assert(transport<mpi> && sends_later<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
+static_assert(divisible<mpi> && sends_later<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
 
 }  // namespace tutti
