@@ -68,7 +68,7 @@ inline constexpr rule amd_epyc_2_cores_rules[] = {
   {collective::exclusive_scan, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 9749627, 33554432},
   {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 27030, 8192},
   {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 8206513, 8388608},
-  // Over Open MPI 4.1 and MPICH 4.0, against native; times of the former on 2 ranks of a Zen 4.
+  // Over Open MPI 4.1 and MPICH 4.0, against native; times of the former on 2 ranks.
   {collective::all_reduce, 2, 5, occupancy::any, reach::messages, 8192, algorithm_id::one_shot, protocol::automatic, 1070, 1024},
   {collective::reduce, 2, 5, occupancy::any, reach::messages, 8192, algorithm_id::one_shot, protocol::automatic, 810, 1024},
   {collective::broadcast, 2, 5, occupancy::any, reach::messages, 8192, algorithm_id::one_shot, protocol::automatic, 790, 1024},
