@@ -137,6 +137,45 @@ TEST_CASE("roots that differ are a mismatch") {
   }
 }
 
+TEST_CASE("ranks that write past each other learn of it by the next message that is read") {
+  auto const check = [](int ranks, auto wrong) {
+    CAPTURE(ranks);
+    for (error const& e : errors_of(ranks, [&](auto& comm) {
+           barrier(comm);
+           wrong(comm);
+           barrier(comm);
+         })) {
+      INFO(std::string(e.what()));
+      CHECK(e.code() == error_code::mismatch);
+      CHECK(contains(e, "call #2"));
+    }
+  };
+  for (protocol const how : {protocol::packet, protocol::staged}) {
+    CAPTURE(name(how));
+    options const one{.algorithm = algorithm_id::one_shot, .protocol = how};
+    check(2, [&](auto& comm) {
+      std::vector<float> v(4), sum_of_all(4);
+      reduce(comm, v, sum_of_all, sum{}, 1 - comm.rank(), one);
+    });
+    check(3, [&](auto& comm) {
+      std::vector<float> v(4);
+      broadcast(comm, v, comm.rank() == 1 ? 1 : 0, one);
+    });
+  }
+}
+
+TEST_CASE("a rank that is ahead by as many calls as packets allow is still told") {
+  for (error const& e : errors_of(2, [](auto& comm) {
+         std::vector<float> v(4);
+         if (comm.rank() == 1) barrier(comm);
+         for (int i = 0; i < 10; ++i) broadcast(comm, v, 0);
+       })) {
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "call #1"));
+  }
+}
+
 TEST_CASE("blocks of a _v form that do not fit are a mismatch") {
   auto const check = [](std::size_t sent, std::size_t expected, std::string const& sentence) {
     auto const errors = errors_of(3, [&](auto& comm) {

@@ -143,6 +143,18 @@ TEST_CASE("ranks that never end are killed some time after the first failure") {
   CHECK_FALSE(has_children());
 }
 
+TEST_CASE("a program that ignores its children hears of ranks nevertheless") {
+  ::signal(SIGCHLD, SIG_IGN);
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { barrier(comm); }));
+  error const e = failure_of(2, [](auto& comm) {
+    if (comm.rank() == 1) ::raise(SIGKILL);
+    barrier(comm);
+  });
+  CHECK(has(e, "rank 1 was ended by signal 9"));
+  bool const as_before = ::signal(SIGCHLD, SIG_DFL) == SIG_IGN;
+  CHECK(as_before);
+}
+
 TEST_CASE("numbers of ranks that make no sense are refused") {
   for (int const ranks : {0, -1, max_ranks + 1})
     CHECK_THROWS_WITH_AS(run_local(ranks, [](auto&) {}), doctest::Contains("ranks were asked for"), error);

@@ -4,12 +4,20 @@
 #include <doctest/doctest.h>
 
 #include <mpi.h>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "tutti/mpi.hpp"
 
 using namespace tutti;
+
+namespace {
+
+// Closed when the process exits, after MPI_Finalize.
+std::optional<communicator<mpi>> forgotten;
+
+}  // namespace
 
 TEST_CASE("a program's own MPI, and parts of its ranks") {
   int provided = 0;
@@ -46,6 +54,8 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
       std::thread([&] { CHECK_THROWS_WITH_AS(barrier(all), doctest::Contains("another thread"), error); }).join();
     barrier(all);
   }
+  forgotten = from_mpi();
+  barrier(*forgotten);
   MPI_Finalize();
   CHECK_THROWS_WITH_AS(from_mpi(), doctest::Contains("finalized already"), error);
 }

@@ -71,6 +71,15 @@ TEST_CASE("native takes every type and operation") {
         }) == "");
 }
 
+TEST_CASE("what a library would round on the way is not left to it") {
+  CHECK(on_ranks(3, [](auto& comm) {
+          std::vector<half> v(10'000, half(40000.0f));  // of which no half holds the sum of two
+          all_reduce(comm, v, mean{});
+          for (half const x : v)
+            if (static_cast<float>(x) != 40000.0f) throw std::runtime_error("a mean has overflowed");
+        }) == "");
+}
+
 TEST_CASE("native is what is chosen, and refused with a sentence elsewhere") {
   on_ranks(2, [](auto& comm) {
     auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);

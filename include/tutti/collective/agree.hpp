@@ -112,6 +112,7 @@ template <class Transport>
       wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(g.environment.timeout),
                       [&](auto const& ready) {
                         transport.nap(ready);
+                        g.expect_no_fault();
                         for (int peer = 0; peer < g.ranks(); ++peer) {
                           bool const awaited = g.rank() == 0 ? !work.sent_to(peer) : peer == 0;
                           if (peer != g.rank() && awaited && (transport.left(peer) || transport.lost(peer)))
@@ -126,6 +127,7 @@ template <class Transport>
                  .what = gone < 0 ? std::string("rank 0 has not sent its tuning table")
                                   : join({"rank ", gone, " ended before the ranks had agreed on a tuning table"}),
                  .way_out = "see the output of that rank"});
+  g.expect_no_fault();
   table_news::read(work.take(), g.rank(), g.tuned);
 }
 

@@ -111,6 +111,7 @@ problem problem_of(group<Transport>& g, request const& r) {
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
   out.native = has_library<Transport>;
+  out.wide = r.wide;
   return out;
 }
 
@@ -196,7 +197,7 @@ class running_call {
   }
 
   tutti::plan const& plan() const { return plan_; }
-  std::uint32_t tag() const { return group_.tag(plan_); }
+  std::uint32_t tag() const { return group_.tag(); }
 
   // Drives anything with poll() and found() to its end, which is that of the call.
   template <class Work>
@@ -381,9 +382,8 @@ template <collective C, class Transport, class Body>
 void execute_native(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                     surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
-  if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
-    if (r.ragged) compare_blocks<C>(g, call, r, memory);
-  meet(g, call);
+  // All that may throw comes before the others are in the library.
+  if (r.ragged) Transport::library::template expect_countable<C>(g.transport(), r, memory);
   bool const in_place = memory.in_place && Transport::library::works_in_place(C);
   if (Body::prepares || (memory.in_place && !in_place)) {
     std::size_t const count = by_block(C) ? memory.input.where.end() : elements;
@@ -392,6 +392,9 @@ void execute_native(group<Transport>& g, running_call<Transport>& call, request 
     memory.input.data = copy;
     memory.in_place = false;
   }
+  if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
+    if (r.ragged) compare_blocks<C>(g, call, r, memory);
+  meet(g, call);
   Transport::library::template call<C>(g.transport(), r, memory, elements, body);
   if constexpr (Body::finishes) {
     std::size_t const count = by_block(C) ? memory.output.where.at(0, g.rank()).count : elements;

@@ -95,6 +95,7 @@ class group {
   // -- The life of a call. Throws where the communicator has a fault already.
   void begin(plan const& p, std::source_location where) {
     if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
+    history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     notices_->begin(++sequence_, p.words, memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     if (notices_->faulty()) report_fault(where);
   }
@@ -115,15 +116,18 @@ class group {
     transport_->ring_all();
   }
 
-  // Marks every message of the running call.
-  std::uint32_t tag(plan const& p) const noexcept {
-    return p.fingerprint ^ static_cast<std::uint32_t>(sequence_ * 0x9e3779b1u);
-  }
+  // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and
+  // nobody read, the next message that is read tells.
+  std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
   // A place for each rank's packets, packet_stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
   void introduce(std::uint32_t id, std::string_view name) noexcept {
     if (notices_) notices_->introduce(id, name);
+  }
+
+  void expect_no_fault(std::source_location where = std::source_location::current()) {
+    if (notices_->faulty()) report_fault(where);
   }
 
   // -- Faults. Whoever finds one writes it down, wakes the others and throws; the others report it as theirs.
@@ -291,6 +295,7 @@ class group {
   grown_memory<Transport> inbox_;
   std::optional<decltype(std::declval<Transport&>().notices())> notices_;
   std::uint64_t sequence_ = 0;
+  std::uint64_t history_ = 0;  // a hash of all calls
 };
 
 }  // namespace tutti

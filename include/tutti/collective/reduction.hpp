@@ -16,6 +16,7 @@ request reduction_request(options const& o, std::uint64_t count, int root = 0) {
           .how = o.protocol,
           .commutative = is_commutative<Op>,
           .prepares = reducing<T, Op>::prepares,
+          .wide = !std::is_same_v<accumulator_for<Op, T>, T>,
           .root = root,
           .type = type_id<T>(),
           .op = type_id<Op>(),

@@ -135,9 +135,26 @@ class mpi_reduction<reducing<T, Op>> {
 };
 
 struct mpi_collectives {
-  // In place, MPI expects the result of a reduce_scatter elsewhere, and MPICH 4.0 crashes in a reduce to a root above 0.
+  // In place, MPI expects the result of a reduce_scatter elsewhere, and MPICH 4.0 crashes in a reduce to a root above 0. In
+  // an all_to_all all ranks must be in place or none, which here is each rank's own matter.
   static constexpr bool works_in_place(collective c) {
-    return c != collective::reduce_scatter && c != collective::reduce;
+    return c != collective::reduce_scatter && c != collective::reduce && c != collective::all_to_all;
+  }
+
+  // Of a _v form. Throws where blocks reach further than an int counts, before any rank is in the MPI.
+  template <collective C, class T>
+  static void expect_countable(mpi const& transport, request const& r, surfaces<T> const& memory) {
+    if constexpr (!reduces(C)) {
+      auto const size = static_cast<std::size_t>(r.element_bytes);
+      int const rank = transport.rank();
+      bool const root = rank == r.root;
+      for (int q = 0; q < transport.ranks(); ++q) {
+        if (C == collective::all_to_all || (C == collective::scatter ? root : q == rank))
+          narrow(memory.input.where.at(0, q).end() / size);
+        if (C == collective::all_to_all || C == collective::all_gather || (C == collective::gather ? root : q == rank))
+          narrow(memory.output.where.at(0, q).end() / size);
+      }
+    }
   }
 
   // An error of the MPI is left on the notice board. `elements`: of the message, where it is not in blocks.

@@ -98,6 +98,27 @@ template <class F>
   ::_exit(code);
 }
 
+// While ranks run: a program that ignores SIGCHLD would never learn how they ended.
+class heard_children {
+ public:
+  heard_children() {
+    ::sigaction(SIGCHLD, nullptr, &before_);
+    if (before_.sa_handler != SIG_IGN && (before_.sa_flags & SA_NOCLDWAIT) == 0) return;
+    struct sigaction plain{};
+    plain.sa_handler = SIG_DFL;
+    changed_ = ::sigaction(SIGCHLD, &plain, nullptr) == 0;
+  }
+  heard_children(heard_children const&) = delete;
+  heard_children& operator=(heard_children const&) = delete;
+  ~heard_children() {
+    if (changed_) ::sigaction(SIGCHLD, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_{};
+  bool changed_ = false;
+};
+
 // How a rank failed.
 struct failure {
   std::int64_t time = 0;  // of deadline::clock
@@ -132,6 +153,7 @@ template <class F>
 void run_local(int ranks, F&& f) {
   detail::expect_ranks(ranks);
   descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, max_tracks);
+  detail::heard_children const heard;
   detail::children family;
   family.all.reserve(static_cast<std::size_t>(ranks));
   std::fflush(nullptr);  // or every child would print it again
@@ -166,11 +188,18 @@ void run_local(int ranks, F&& f) {
     for (int r = 0; r < ranks; ++r) {
       auto& c = family.all[static_cast<std::size_t>(r)];
       int status = 0;
-      if (!c.running || ::waitpid(c.process, &status, WNOHANG) != c.process) continue;
+      if (!c.running) continue;
+      pid_t const ended = ::waitpid(c.process, &status, WNOHANG);
+      bool const taken_away = ended < 0 && errno == ECHILD;  // by a handler that waits for any child
+      if (ended != c.process && !taken_away) continue;
       c.running = false;
       --running;
-      if (status == 0) continue;
+      if (status == 0 && !taken_away) continue;
       if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
+      if (taken_away) {
+        failures.push_back({last_look, r, "rank " + std::to_string(r) + " ended, and the program took its exit code"});
+        continue;
+      }
       failures.push_back(detail::make_failure(r, status, c.report.get(), last_look));
     }
     last_look = this_look;
@@ -198,8 +227,8 @@ void run_threads(int ranks, F&& f) {
   std::mutex guard;
   {
     std::vector<std::jthread> threads;
-    for (int r = 0; r < ranks; ++r)
-      threads.emplace_back([&, r] {
+    auto const rank = [&](int r) {
+      return [&, r] {
         try {
           communicator<loopback> comm(std::make_unique<loopback>(shared, r));
           try {
@@ -213,7 +242,19 @@ void run_threads(int ranks, F&& f) {
           std::scoped_lock const lock(guard);
           if (!first) first = std::current_exception();
         }
-      });
+      };
+    };
+    threads.reserve(static_cast<std::size_t>(ranks));
+    int r = 0;
+    try {
+      for (; r < ranks; ++r) threads.emplace_back(rank(r));
+    } catch (...) {  // the system starts no more threads: those that run must not wait for the rest
+      {
+        std::scoped_lock const lock(guard);
+        first = std::current_exception();
+      }
+      for (; r < ranks; ++r) loopback(shared, r).leave();
+    }
   }
   if (first) std::rethrow_exception(first);
 }

@@ -17,7 +17,8 @@ namespace tutti {
 // All ranks of `ranks` call it, and it returns when all have; they destroy what they get together too, before MPI_Finalize.
 // `ranks` stays as it was, and may be freed at once. MPI is initialised where the program has not (MPI_THREAD_SERIALIZED),
 // and is then finalized when the process exits. With less than MPI_THREAD_SERIALIZED the thread that calls this must make
-// all calls. Algorithms are chosen as in init.
+// all calls, and with less than MPI_THREAD_MULTIPLE one thread of the process at a time may be in any call of any
+// communicator, its end included. Algorithms are chosen as in init.
 // Throws error: timeout where not all come (TUTTI_TIMEOUT), bad_argument, system.
 //
 //   tutti::communicator<tutti::mpi> comm = tutti::from_mpi();

@@ -58,7 +58,8 @@ class mpi {
   ~mpi() {
     if (mpi_is_finalized()) return;
     bool const orderly = meet_to_close();
-    for (receiver& in : incoming_) in.cancel();
+    auto const last_moment = deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
+    for (receiver& in : incoming_) in.cancel(last_moment);
     if (board_.close() && orderly) return;
     std::fprintf(stderr,
                  "tutti: rank %d closes a communicator that not all ranks have closed; its MPI communicator stays\n",
@@ -148,7 +149,9 @@ class mpi {
   bool lost(int) const noexcept { return false; }
   bool left(int peer) const noexcept { return board_.left(peer); }
   std::string describe(int peer) const { return join({"rank ", peer}); }
-  void leave() noexcept { board_.leave(); }
+  void leave() noexcept {
+    if (!mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
+  }
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have.
@@ -210,13 +213,18 @@ class mpi {
     std::uint64_t taken = 0;
     bool arrived = false;  // the next message
 
-    void cancel() noexcept {
+    // What a sender that is elsewhere has begun to fill stays with the MPI.
+    void cancel(deadline until) noexcept {
       if (!slots) return;
-      for (MPI_Request& r : requests)
-        if (r != MPI_REQUEST_NULL) {
-          MPI_Cancel(&r);
-          MPI_Wait(&r, MPI_STATUS_IGNORE);
-        }
+      for (MPI_Request& r : requests) {
+        if (r == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&r);
+        int ended = 0;
+        do MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
+        while (ended == 0 && !until.passed());
+        if (ended == 0) static_cast<void>(slots.release());
+        if (!slots) return;
+      }
     }
   };
   struct busy {
@@ -327,8 +335,8 @@ class mpi {
         started = check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_);
       return started && done(meeting, rank_) ? progress::done : progress::stuck;
     };
-    auto const after_fault = deadline::after(std::chrono::seconds(1)), latest = deadline::after(limit_);
-    return wait_until_done(look, waits_, latest, [&](auto const& ready) {
+    countdown after_fault(std::chrono::seconds(1));
+    return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
       nap(ready);
       return !(board_.faulty() && after_fault.passed());
     });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <memory>
 #include <mpi.h>
 #include <string>
 #include <string_view>
@@ -55,21 +56,33 @@ class mpi_communicator {
  public:
   // All ranks of `original` call it. Throws error: timeout where not all have come, system.
   [[gnu::cold]] mpi_communicator(MPI_Comm original, deadline until) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    expect_success(MPI_Comm_idup(original, &own_, &request), "MPI_Comm_idup");
+    struct copying {
+      MPI_Comm made = MPI_COMM_NULL;
+      MPI_Request request = MPI_REQUEST_NULL;
+    };
+    auto copy = std::make_unique<copying>();
     auto const poll = [&] {
       int done = 0;
-      expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      expect_success(MPI_Test(&copy->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
       return done != 0 ? progress::done : progress::stuck;
     };
-    bool const met = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-      std::this_thread::sleep_for(nap_length);
-      return true;
-    });
-    if (!met)
+    auto const complete = [&] {
+      bool const met = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
+        std::this_thread::sleep_for(nap_length);
+        return true;
+      });
+      if (met) return;
+      static_cast<void>(copy.release());  // to which the MPI may still write
       throw error({.code = error_code::timeout,
                    .what = "not all ranks of the MPI communicator have come to make a communicator of it",
                    .way_out = "call it on all of them, or raise TUTTI_TIMEOUT"});
+    };
+    expect_success(MPI_Comm_idup(original, &copy->made, &copy->request), "MPI_Comm_idup");
+    complete();
+    // Who comes last has a copy although others may have given up: all are known to be here when they meet on it.
+    expect_success(MPI_Ibarrier(copy->made, &copy->request), "MPI_Ibarrier");
+    complete();
+    own_ = copy->made;
     expect_success(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   mpi_communicator(mpi_communicator const&) = delete;

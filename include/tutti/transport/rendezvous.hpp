@@ -83,17 +83,19 @@ class rendezvous {
   // -- Rank 0.
 
   [[gnu::cold]] descriptor be_host(std::function<descriptor()> const& make) {
-    descriptor const listener = make_socket();
+    descriptor listener = make_socket();
     if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
       throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
     std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
     try {
       gather(listener, guests);  // first, so that all are told if the rest goes wrong
+      listener = descriptor();   // before any answer, after which somebody may come to the next meeting
       descriptor file = make();
       for (descriptor const& guest : guests)
         if (guest) send_file(guest, file);  // one that ended just now is missed at the joining
       return file;
     } catch (error const& e) {
+      listener = descriptor();
       for (descriptor const& guest : guests)
         if (guest) send_refusal(guest, e);
       throw;
@@ -227,6 +229,8 @@ class rendezvous {
                    .what = called(0) + " ended or gave up before all ranks had joined",
                    .way_out = "see the output of that rank"});
     }
+    if ((message.head.msg_flags & MSG_CTRUNC) != 0)
+      throw_system("cannot take the shared memory's file", "raise the limit of open files (ulimit -n)", EMFILE);
     if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
       int number = -1;
       std::memcpy(&number, CMSG_DATA(part), sizeof number);

@@ -72,7 +72,9 @@ struct alignas(cache_line) call_record {
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> word[words];
 };
-inline constexpr std::size_t records = 4;
+// More than a rank can be ahead by packets, or it would have forgotten the call in which the others wait.
+inline constexpr std::size_t records = 8;
+static_assert(records > far_sets);
 
 struct name_record {
   std::atomic<std::uint32_t> id;

@@ -18,6 +18,7 @@ struct problem {
   bool pulls = false;     // a rank can copy out of a peer's private memory (protocol pull)
   bool messages = false;  // ranks share no memory
   bool native = false;    // the transport has collectives of its own
+  bool wide = false;      // values are combined in a type that is wider than theirs
 };
 
 }  // namespace tutti

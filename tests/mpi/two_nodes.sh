@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# two_nodes.sh (openmpi|mpich) ranks program...: runs each program with its ranks on two nodes that share no memory as far
+# as MPI knows: network namespaces with host names of their own, joined by a veth pair. Exits 77 where that is not allowed.
+set -eu
+kind=$1 ranks=$2
+shift 2
+
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+[ "$(id -u)" = 0 ] || skip "network namespaces need root"
+command -v ip >/dev/null || skip "there is no ip (Debian: iproute2)"
+
+a=tutti-a-$$ b=tutti-b-$$
+folder=$(mktemp -d)
+clean_up() {
+  ip netns pids "$a" 2>/dev/null | xargs -r kill 2>/dev/null || true
+  ip netns pids "$b" 2>/dev/null | xargs -r kill 2>/dev/null || true
+  ip netns del "$a" 2>/dev/null || true
+  ip netns del "$b" 2>/dev/null || true
+  rm -rf "$folder" "/etc/netns/$a" "/etc/netns/$b"
+  rmdir /etc/netns 2>/dev/null || true
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM
+
+{ ip netns add "$a" && ip netns add "$b"; } 2>"$folder/why" || skip "$(cat "$folder/why")"
+ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>"$folder/why" || skip "$(cat "$folder/why")"
+ip -n "$a" addr add 10.77.0.1/24 dev eth0
+ip -n "$b" addr add 10.77.0.2/24 dev eth0
+for node in "$a" "$b"; do
+  ip -n "$node" link set lo up
+  ip -n "$node" link set eth0 up
+done
+
+# Stands in for ssh: [options] host command...
+cat >"$folder/on_node" <<'END'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+node=$1
+shift
+exec ip netns exec "$node" unshare --uts sh -c "hostname $node; $*"
+END
+chmod +x "$folder/on_node"
+# The nodes' names: `ip netns exec` puts these files in the place of those of /etc.
+for node in "$a" "$b"; do
+  mkdir -p "/etc/netns/$node"
+  printf '%s\n' '127.0.0.1 localhost' "10.77.0.1 $a" "10.77.0.2 $b" >"/etc/netns/$node/hosts"
+done
+
+run() {
+  case $kind in
+    openmpi)
+      "$folder/on_node" "$a" "exec mpirun.openmpi -n $ranks --host $a:$ranks,$b:$ranks --map-by node --bind-to none \
+        --mca plm_rsh_agent $folder/on_node --mca orte_keep_fqdn_hostnames 1 --mca pml ob1 --mca btl tcp,vader,self \
+        --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 $*" ;;
+    mpich)
+      "$folder/on_node" "$a" "exec env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 mpiexec.mpich -n $ranks -launcher ssh \
+        -launcher-exec $folder/on_node -hosts $a,$b -ppn 1 $*" ;;
+  esac
+}
+
+# The link takes a moment to come up.
+tries=50
+until ip -n "$a" link show eth0 | grep -q 'state UP' && ip -n "$b" link show eth0 | grep -q 'state UP'; do
+  tries=$((tries - 1))
+  [ "$tries" -gt 0 ] || {
+    echo "the link between the nodes does not come up"
+    exit 1
+  }
+  sleep 0.1
+done
+nodes=$(run hostname | sort -u | wc -l)
+[ "$nodes" = 2 ] || {
+  echo "$kind started its ranks on $nodes nodes, not on 2"
+  exit 1
+}
+for program; do
+  run "$program"
+done
