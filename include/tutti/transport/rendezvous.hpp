@@ -39,7 +39,8 @@ struct acquaintance {
 // Both sides look at the user of the other: a name can be guessed, an owner cannot be forged.
 //
 // Guests keep their connection until rank 0 has heard of all of them. So it learns at once of a guest that ends, they
-// learn at once when it does, and where it gives up it tells everyone why: all ranks report the same.
+// learn at once when it does, and where it or the first of them has no more time it tells everyone why: all ranks report
+// the same.
 class rendezvous {
  public:
   [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others = {})
@@ -115,14 +116,18 @@ class rendezvous {
         if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
       if (events <= 0) continue;
 
-      for (std::size_t r = 0; r < guests.size(); ++r)  // a guest says nothing more until it has its answer
-        if (waiting[1 + r].revents != 0)
-          throw error({.code = error_code::rank_lost,
-                       .rank = name_of(0),
-                       .peer = name_of(static_cast<int>(r)),
-                       .what = called(static_cast<int>(r)) +
-                               " ended or gave up while these had not joined: " + list_of(absent(guests)),
-                       .way_out = "see the output of that rank"});
+      for (std::size_t r = 0; r < guests.size(); ++r) {  // a guest says nothing more, but that its time is over
+        if (waiting[1 + r].revents == 0) continue;
+        char word = 0;
+        if (::recv(guests[r].get(), &word, 1, MSG_DONTWAIT) == 1)
+          throw ranks_absent(name_of(0), absent(guests), others_.way_out);
+        throw error({.code = error_code::rank_lost,
+                     .rank = name_of(0),
+                     .peer = name_of(static_cast<int>(r)),
+                     .what = called(static_cast<int>(r)) +
+                             " ended or gave up while these had not joined: " + list_of(absent(guests)),
+                     .way_out = "see the output of that rank"});
+      }
       std::vector<descriptor> still_nameless;
       for (std::size_t i = 0; i < nameless.size(); ++i) {
         int rank = -1;
@@ -207,11 +212,14 @@ class rendezvous {
   }
 
   descriptor receive_file(descriptor const& host) const {
-    // Rank 0, which knows who is missing, is given half a second more to say so.
+    // Rank 0, which knows who is missing, is told that this rank's time is over, and given half a second to answer.
     std::optional<deadline> last_moment;
     pollfd waiting{host.get(), POLLIN, 0};
     while (::poll(&waiting, 1, look_around) <= 0) {
-      if (!last_moment && until_.passed()) last_moment = deadline::after(std::chrono::milliseconds(500));
+      if (!last_moment && until_.passed()) {
+        last_moment = deadline::after(std::chrono::milliseconds(500));
+        ::send(host.get(), "", 1, MSG_NOSIGNAL);
+      }
       if (last_moment && last_moment->passed())
         throw error({.code = error_code::timeout,
                      .rank = name_of(rank_),

@@ -69,7 +69,7 @@ class shm : public mailbox {
   // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
   shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-      : shm(file, rank, ranks, tracks, until, std::vector<watch>(static_cast<std::size_t>(ranks))) {
+      : shm(file, rank, ranks, tracks, until, {}, std::vector<watch>(static_cast<std::size_t>(ranks))) {
     populate();
   }
   shm(shm const&) = delete;
@@ -126,12 +126,13 @@ class shm : public mailbox {
       int const peer = members[static_cast<std::size_t>(r)];
       return status(peer) == presence::left || lost(peer);
     };
-    rendezvous meeting(job, own, ranks, until, {members, gone, call_subgroup_too});
+    acquaintance const others{members, gone, call_subgroup_too};
+    rendezvous meeting(job, own, ranks, until, others);
     descriptor const file = meeting.meet([&] { return create(ranks, tracks_, group_heap_space); });
     std::vector<watch> watches;
     watches.reserve(members.size());
     for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
-    return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, std::move(watches)));
+    return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
   }
 
  private:
@@ -143,7 +144,8 @@ class shm : public mailbox {
   };
 
   // Joins the group without touching more of its memory than that takes.
-  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until, std::vector<watch> watches)
+  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until, acquaintance const& others,
+      std::vector<watch> watches)
       : mailbox(rank, ranks, tracks),
         tracks_(tracks),
         mapping_(introduce(file, rank, ranks, tracks)),
@@ -160,11 +162,11 @@ class shm : public mailbox {
     self.status.store(presence::joined, std::memory_order_release);
     ring_all();
     try {
-      meet([&](int r) { return status(r) != presence::absent; }, until);
+      meet([&](int r) { return status(r) != presence::absent; }, until, others);
       for (int r = 0; r < ranks; ++r) begin_watch(r);
       self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
       ring_all();
-      meet([&](int r) { return fetches(r) != fetching::untried; }, until);
+      meet([&](int r) { return fetches(r) != fetching::untried; }, until, others);
     } catch (...) {
       leave();
       throw;
@@ -292,11 +294,12 @@ class shm : public mailbox {
   // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
   // (containers), a dead peer is noticed at the deadline only.
   template <class Here>
-  [[gnu::cold]] void meet(Here const& here, deadline until) {
+  [[gnu::cold]] void meet(Here const& here, deadline until, acquaintance const& others) {
+    auto const name_of = [&](int r) { return others.names.empty() ? r : others.names[static_cast<std::size_t>(r)]; };
     auto const absent = [&] {
       std::vector<int> out;
       for (int r = 0; r < ranks(); ++r)
-        if (!here(r)) out.push_back(r);
+        if (!here(r)) out.push_back(name_of(r));
       return out;
     };
     auto const all_here = [&] {
@@ -312,16 +315,15 @@ class shm : public mailbox {
         if (status(r) != presence::left && !lost(r)) continue;
         if (ready()) return true;  // it came, like all others, and went its way since
         throw error({.code = error_code::rank_lost,
-                     .rank = rank(),
-                     .peer = r,
-                     .what = "rank " + std::to_string(r) + " (process " + std::to_string(memory().rank(r).process) +
-                             ") ended before all ranks had joined",
+                     .rank = name_of(rank()),
+                     .peer = name_of(r),
+                     .what = "rank " + std::to_string(name_of(r)) + " (process " +
+                             std::to_string(memory().rank(r).process) + ") ended before all ranks had joined",
                      .way_out = "see the output of that rank"});
       }
       return true;
     });
-    if (!met)
-      throw ranks_absent(rank(), absent(), "see whether they were started and reached init(), or raise TUTTI_TIMEOUT");
+    if (!met) throw ranks_absent(name_of(rank()), absent(), others.way_out);
   }
 
   presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
