@@ -28,6 +28,7 @@ trap 'exit 1' INT TERM
 
 { ip netns add "$a" && ip netns add "$b"; } 2>"$folder/why" || skip "$(cat "$folder/why")"
 ip link add eth0 netns "$a" type veth peer name eth0 netns "$b" 2>"$folder/why" || skip "$(cat "$folder/why")"
+ip netns exec "$a" unshare --uts hostname "$a" 2>"$folder/why" || skip "$(cat "$folder/why")"
 ip -n "$a" addr add 10.77.0.1/24 dev eth0
 ip -n "$b" addr add 10.77.0.2/24 dev eth0
 for node in "$a" "$b"; do
