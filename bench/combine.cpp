@@ -32,7 +32,7 @@ struct summary {
   float least = 0, greatest = 0;
 };
 struct summarise {
-  static constexpr bool commutative = true;
+  [[maybe_unused]] static constexpr bool commutative = true;
   summary operator()(summary const& a, summary const& b) const {
     return {a.total + b.total, std::min(a.least, b.least), std::max(a.greatest, b.greatest)};
   }
