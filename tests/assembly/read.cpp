@@ -27,7 +27,9 @@ std::vector<function> disassembled(std::string const& object) {
   std::string const command = OBJDUMP " --disassemble --demangle --no-show-raw-insn --wide " + object;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> const pipe{popen(command.c_str(), "r"), pclose};
   REQUIRE(pipe);
-  std::regex const head{"^[0-9a-f]+ <(.*)>:$"}, line{"^ *([0-9a-f]+):\\s+(.*)$"}, jump{"^j[a-z]+ +([0-9a-f]+) <.*"};
+  // As GNU's objdump and LLVM's write it: "jne    c0 <f+0x20>" and "jne\t0xc0 <f+0x20>".
+  std::regex const head{"^[0-9a-f]+ <(.*)>:$"}, line{"^ *([0-9a-f]+):\\s+(.*)$"},
+      jump{"^j[a-z]+\\s+(?:0x)?([0-9a-f]+) <.*"};
   std::vector<function> out;
   std::smatch match;
   char buffer[4096];
