@@ -21,6 +21,8 @@ COLLECTIVES = ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gathe
                "barrier"]
 REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter"]
 KINDS = ["float", "bf16", "fp16", "struct", "lambda"]
+# tutti's contenders over an MPI: the columns, and the algorithms that they name.
+OVER_MPI = {"tutti-mpi": "automatic", "native": "native"}
 UNITS = {"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20}
 
 
@@ -74,9 +76,11 @@ def arguments():
                    help=f"what is reduced, of {', '.join(KINDS)}; all but float go through MPI_Op_create")
     p.add_argument("--buffers", type=words("private", "library"), default="private,library",
                    help="tutti's arrays: ordinary ones as the peers', or from comm.allocate")
-    p.add_argument("--tutti", type=words(), default="automatic", metavar="PINS",
+    p.add_argument("--tutti", type=words(), metavar="PINS",
                    help="algorithm[/protocol] of each tutti contender, such as automatic,one_shot/staged,two_shot/pull")
-    p.add_argument("--peers", type=words(*teams.PEERS), default="all", help=f"all, or of {', '.join(teams.PEERS)}")
+    p.add_argument("--over", choices=["shm", *teams.MPIS], default="shm",
+                   help="what tutti runs over; beside an MPI the peer is that MPI, unless others are named")
+    p.add_argument("--peers", type=words(*teams.PEERS), help=f"all, or of {', '.join(teams.PEERS)}")
     p.add_argument("--repeats", type=int, default=5, help="undisturbed turns of each contender")
     p.add_argument("--extra", type=int, default=5, help="further turns at most, where some were disturbed or spread")
     p.add_argument("--block-ms", type=float, default=10, help="time of a turn")
@@ -85,17 +89,19 @@ def arguments():
     options = p.parse_args()
     if min(options.ranks) < 2 or options.repeats < 1:
         p.error("at least 2 ranks and 1 repeat")
+    options.peers = options.peers or ([options.over] if options.over in teams.MPIS else teams.PEERS)
     return options
 
 
 # -- The run.
 
 def start_teams(options, ranks, folder, say):
-    for name in ["tutti"] + options.peers:
+    ours = "tutti" if options.over == "shm" else f"tutti-{options.over}"
+    for name in [ours] + options.peers:
         try:
             yield teams.Team(name, ranks, options.build, folder, options.timeout)
         except teams.Lost as reason:
-            if name == "tutti":
+            if name == ours:
                 raise
             say(f"{name} is left out with {ranks} ranks: {reason}")
 
@@ -103,16 +109,23 @@ def start_teams(options, ranks, folder, say):
 def contenders_of(options, started):
     out = []
     for team in started:
-        if team.name != "tutti":
+        if not team.ours:
             out.append(Contender(team.name, "limit" if team.name == teams.LIMIT else "peer", team))
             continue
-        for pin in options.tutti:
+        for name, buffers, pin in columns_of(options):
             algorithm, _, protocol = pin.partition("/")
-            for buffers in options.buffers:
-                name = buffers if pin == "automatic" else f"{pin} {buffers}"
-                out.append(Contender(name, "ours", team, buffers=buffers, algorithm=algorithm,
-                                     protocol=protocol or "automatic"))
+            out.append(Contender(name, "ours", team, buffers=buffers, algorithm=algorithm,
+                                 protocol=protocol or "automatic"))
     return out
+
+
+def columns_of(options):
+    """Name, buffers and pin of each contender of tutti."""
+    if options.over != "shm":
+        pins = {pin: pin for pin in options.tutti} if options.tutti else OVER_MPI
+        return [(name, "private", pin) for name, pin in pins.items()]
+    return [(buffers if pin == "automatic" else f"{pin} {buffers}", buffers, pin)
+            for pin in options.tutti or ["automatic"] for buffers in options.buffers]
 
 
 def rows_of(options):

@@ -13,17 +13,15 @@ import tempfile
 import time
 
 OPEN_MPI = ["mpirun.openmpi", "--bind-to", "none"]
-# What to start before the program; None: the conductor starts each rank itself. Ranks bind themselves, every team alike.
-LAUNCHERS = {
-    "tutti": None,
+MPIS = {
     "openmpi": OPEN_MPI,
     "openmpi-eager": OPEN_MPI + ["--mca", "btl_vader_eager_limit", "32768"],
     "openmpi-ucx": OPEN_MPI + ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"],
     "mpich": ["mpirun.mpich"],
-    "gloo": None,
-    "memcpy": None,
 }
-PEERS = ["openmpi", "openmpi-eager", "openmpi-ucx", "mpich", "gloo", "memcpy"]
+# What to start before the program; None: the conductor starts each rank itself. Ranks bind themselves, every team alike.
+LAUNCHERS = {"tutti": None, **{f"tutti-{mpi}": words for mpi, words in MPIS.items()}, **MPIS, "gloo": None, "memcpy": None}
+PEERS = [name for name in LAUNCHERS if not name.startswith("tutti")]
 LIMIT = "memcpy"  # no peer: to read the others by
 
 
@@ -31,9 +29,16 @@ class Lost(Exception):
     """A team that did not start, has ended, or did not answer in time. The text is for the user."""
 
 
+def program(name):
+    """Settings of an MPI share a program: tutti-openmpi-ucx is bench_team_tutti_openmpi."""
+    words = name.split("-")
+    return "_".join(["bench_team", *words[: 2 if words[0] == "tutti" else 1]])
+
+
 class Team:
     def __init__(self, name, ranks, build, folder, timeout):
         self.name, self.ranks, self.timeout = name, ranks, timeout
+        self.ours = name.startswith("tutti")
         self.folder = os.path.join(folder, f"{name}-{ranks}")
         os.makedirs(os.path.join(self.folder, "store"))
         self.cores = sorted(os.sched_getaffinity(0))
@@ -47,13 +52,13 @@ class Team:
             raise
 
     def _start(self, build):
-        program = os.path.join(build, "bench_team_" + self.name.split("-")[0])
-        if not os.path.exists(program):
-            raise Lost(f"there is no {program}")
+        path = os.path.join(build, program(self.name))
+        if not os.path.exists(path):
+            raise Lost(f"there is no {path}")
         launcher = LAUNCHERS[self.name]
         if launcher and not shutil.which(launcher[0]):
             raise Lost(f"there is no {launcher[0]}")
-        if self.name == "mpich" and self.crowded:
+        if self.name.endswith("mpich") and self.crowded:
             raise Lost("MPICH spins for ever where ranks share cores")
 
         door = socket.socket(socket.AF_UNIX)
@@ -61,7 +66,7 @@ class Team:
         door.bind(address)
         door.listen(self.ranks)
         cores = "-" if self.crowded else ",".join(map(str, self.cores[: self.ranks]))
-        command = [program, address, os.path.join(self.folder, "start"), cores]
+        command = [path, address, os.path.join(self.folder, "start"), cores]
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TUTTI_RANK", "TUTTI_SIZE", "OMPI_COMM"))}
         environment.setdefault("TUTTI_TIMEOUT", str(self.timeout))
         if launcher:

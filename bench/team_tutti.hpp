@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A team of tutti over any transport; its contenders differ in buffers, algorithm and protocol.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/tutti.hpp"
+
+#include "team.hpp"
+
+namespace bench {
+
+template <class Transport>
+class tutti_team {
+ public:
+  explicit tutti_team(tutti::communicator<Transport> comm) : comm_(std::move(comm)) {}
+
+  static std::string version() {
+    return tutti::join({"tutti ", TUTTI_VERSION_MAJOR, ".", TUTTI_VERSION_MINOR, ".", TUTTI_VERSION_PATCH});
+  }
+
+  template <class Kind>
+  contender prepare(task const& t, json const& wanted) {
+    using T = typename Kind::element;
+    tutti::options const o = options_of(t, wanted);
+    std::string runs = plan_of<Kind>(t, o);
+    auto const call = [this, t, o](arrays<T> const& a) { run<Kind>(t, a, o); };
+    contender out;
+    if (wanted["buffers"] == "library") {
+      auto const allocate = [&] { return comm_.template allocate<T>(t.bytes / sizeof(T)); };
+      auto const memory = std::make_shared<std::pair<buffer<T>, buffer<T>>>(allocate(), allocate());
+      out = on_arrays<Kind>(t, memory->first.data(), memory->second.data(), memory, call);
+    } else {
+      out = on_private_memory<Kind>(t, call);
+    }
+    out.runs = std::move(runs);
+    return out;
+  }
+
+ private:
+  template <class T>
+  using buffer = tutti::shared_array<T, Transport>;
+
+  static tutti::options options_of(task const& t, json const& wanted) {
+    tutti::options o;
+    std::string const algorithm = wanted.value("algorithm", "automatic"), how = wanted.value("protocol", "automatic");
+    o.algorithm = tutti::find_algorithm(algorithm);
+    if (algorithm != "automatic") {
+      if (o.algorithm == tutti::algorithm_id::automatic)
+        throw std::invalid_argument(tutti::join({"no algorithm is called ", algorithm}));
+      if (!tutti::is_served(o.algorithm, t.what))
+        throw cannot{tutti::join({algorithm, " does not serve ", tutti::name(t.what)})};
+    }
+    for (int p = 0; tutti::name(o.protocol) != how; ++p) {
+      o.protocol = static_cast<tutti::protocol>(p);
+      if (tutti::name(o.protocol) == "?") throw std::invalid_argument(tutti::join({"no protocol is called ", how}));
+    }
+    return o;
+  }
+
+  // What tutti would do; a pin that it refuses for this task keeps the contender out of the row.
+  template <class Kind, class T = typename Kind::element>
+  std::string plan_of(task const& t, tutti::options const& o) {
+    extent<T> const e(t);
+    std::size_t const count = t.what == tutti::collective::barrier ? 1 : tutti::by_block(t.what) ? e.block : e.count;
+    try {
+      auto const chosen = tutti::explain<T, std::remove_cvref_t<decltype(Kind::op)>>(comm_, t.what, count, o);
+      return tutti::join({tutti::name(chosen.algorithm), "/", tutti::name(chosen.protocol)});
+    } catch (tutti::error const& refusal) {
+      if (refusal.code() != tutti::error_code::bad_argument) throw;
+      throw cannot{refusal.what()};
+    }
+  }
+
+  template <class Kind, class T = typename Kind::element>
+  void run(task const& t, arrays<T> const& a, tutti::options const& o) {
+    switch (t.what) {
+      case tutti::collective::all_reduce: return tutti::all_reduce(comm_, a.in, a.out, Kind::op, o);
+      case tutti::collective::reduce: return tutti::reduce(comm_, a.in, a.out, Kind::op, 0, o);
+      case tutti::collective::reduce_scatter: return tutti::reduce_scatter(comm_, a.in, a.out, Kind::op, o);
+      case tutti::collective::broadcast: return tutti::broadcast(comm_, a.in, 0, o);
+      case tutti::collective::all_gather: return tutti::all_gather(comm_, a.in, a.out, o);
+      case tutti::collective::gather: return tutti::gather(comm_, a.in, a.out, 0, o);
+      case tutti::collective::scatter: return tutti::scatter(comm_, a.in, a.out, 0, o);
+      case tutti::collective::all_to_all: return tutti::all_to_all(comm_, a.in, a.out, o);
+      case tutti::collective::barrier: return tutti::barrier(comm_, o);
+      default: throw cannot{"not measured"};
+    }
+  }
+
+  tutti::communicator<Transport> comm_;
+};
+
+}  // namespace bench
