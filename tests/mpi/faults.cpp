@@ -102,14 +102,16 @@ TEST_CASE("blocks that do not fit over MPI are an error on all ranks") {
 }
 
 TEST_CASE("a rank that comes late over MPI is waited for") {
-  CHECK(on_ranks(4, [](auto& comm) {
-          for (int late = 0; late < comm.size(); ++late) {
-            if (comm.rank() == late) std::this_thread::sleep_for(200ms);
-            std::vector<int> v(100, 1);
-            all_reduce(comm, v);
-            if (v.back() != comm.size()) throw std::runtime_error("a wrong sum");
-          }
-        }) == "");
+  for (algorithm_id const id : {algorithm_id::one_shot, algorithm_id::native})
+    CHECK(on_ranks(4, [&](auto& comm) {
+            for (int late = 0; late < comm.size(); ++late)
+              for (int call = 0; call < 3; ++call) {
+                if (call == 0 && comm.rank() == late) std::this_thread::sleep_for(200ms);
+                std::vector<int> v(100, 1);
+                all_reduce(comm, v, sum{}, {.algorithm = id});
+                if (v.back() != comm.size()) throw std::runtime_error("a wrong sum");
+              }
+          }) == "");
 }
 
 TEST_CASE("a timeout over MPI names who has not arrived and what it called last") {
@@ -183,9 +185,13 @@ TEST_CASE("what is not a communicator for collectives is refused") {
 
 TEST_CASE("protocols that need shared memory are refused over MPI") {
   on_ranks(2, [](auto& comm) {
-    std::vector<int> v(3);
-    for (protocol const how : {protocol::packet, protocol::direct, protocol::pull})
+    std::vector<int> v(3), many(10'000);
+    for (protocol const how : {protocol::direct, protocol::pull})
       CHECK_THROWS_AS(all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::one_shot, .protocol = how}), error);
-    all_reduce(comm, v, sum{}, {.protocol = protocol::staged});
+    for (protocol const how : {protocol::packet, protocol::staged})
+      all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::one_shot, .protocol = how});
+    CHECK_THROWS_WITH_AS(
+        all_reduce(comm, many, sum{}, {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet}),
+        doctest::Contains("packets are for one_shot"), error);
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,8 @@
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/options.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/execute/roll_call.hpp"
 
 namespace tutti {
 
@@ -115,6 +118,16 @@ problem problem_of(group<Transport>& g, request const& r) {
   return out;
 }
 
+// The longest message or block that packets carry; 0 where they can't.
+template <class Transport>
+std::size_t most_in_packets(request const& r, int ranks) {
+  if (r.ragged || r.unlisted != nullptr) return 0;
+  if constexpr (shows_packets<Transport>)
+    return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
+  else if constexpr (sends_at_once<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
+  else return 0;
+}
+
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
 template <class Transport>
 [[gnu::cold]] plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
@@ -136,14 +149,11 @@ template <class Transport>
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
     else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
   }
-  bool const packets = shows_packets<Transport> && !r.ragged && r.unlisted == nullptr &&
-                       chosen.algorithm == algorithm_id::one_shot &&
-                       r.bytes() <= most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? g.ranks() : 1);
+  std::size_t const most = most_in_packets<Transport>(r, g.ranks());
+  bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= most && most > 0;
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           join({"packets are for one_shot, not for _v forms, and up to ", most_packet_bytes,
-                 " bytes a rank, over shared memory"}),
-           where);
+           join({"packets are for one_shot, not for _v forms, and here up to ", most, " bytes"}), where);
   dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
   // Of a schedule that was not verified, a wrong flag would be a slice that overruns its slot. What op.prepare makes of an
   // input is nowhere in memory.
@@ -198,6 +208,7 @@ class running_call {
 
   tutti::plan const& plan() const { return plan_; }
   std::uint32_t tag() const { return group_.tag(); }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
 
   // Drives anything with poll() and found() to its end, which is that of the call.
   template <class Work>
@@ -263,11 +274,19 @@ constexpr std::size_t fetched_slice(int ranks) {
   return share < slot_bytes ? slot_bytes : std::bit_floor(share);
 }
 
-// Runs a call of at most most_packet_bytes a rank by packets.
+// While a message is short, each slice leaves at once, and none waits for its receiver to be asked.
+template <class Transport>
+constexpr std::size_t slice_of(std::size_t message, std::size_t element) {
+  if constexpr (sends_at_once<Transport>)
+    if (message <= Transport::slice_bytes && element <= Transport::eager_bytes) return Transport::eager_bytes;
+  return Transport::slice_bytes;
+}
+
+// Runs a call of at most most_in_packets bytes by packets.
 template <collective C, class Transport, class Body>
 void execute_packets(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                      typename Body::element const* in, typename Body::element* out) {
-  if constexpr (shows_packets<Transport>) {
+  if constexpr (shows_packets<Transport> || sends_at_once<Transport>) {
     packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
                                               r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
     call.complete(work);
@@ -308,7 +327,7 @@ void execute_schedule(group<Transport>& g, Call& call, request const& r, Body bo
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
     access travel{.refers = safe && how != protocol::staged,
                   .pulls = pulls,
-                  .slice = Transport::slice_bytes,
+                  .slice = slice_of<Transport>(r.bytes(), sizeof(T)),
                   .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
     if (pulls) {
       travel.slice = fetched_slice(s.ranks);
@@ -362,17 +381,22 @@ void compare_blocks(group<Transport>& g, running_call<Transport>& call, request 
   }
 }
 
-// All ranks are in this call, and none has given it up. After one round a rank knows that all have come, but where it comes
-// last, they may be gone by then: in the second it hears from ranks that had heard from all.
+// All ranks are in this call, and none has given it up. Once all have said that they are here, those who came first may
+// have given up before the last one came, so all say it again. But not where they come soon after each other, and give up
+// late: whoever comes within 50 ms of when it came to the meeting before comes within 50 ms of everybody.
 template <class Transport>
 void meet(group<Transport>& g, running_call<Transport>& call) {
-  prelude<Transport> before{call};
-  unsigned char token = 0, heard = 0;
-  for (int round = 0; round < 2; ++round) {
-    surfaces<unsigned char> tokens{.input = {&token}, .output = {&heard}, .scratch = {}};
-    execute_schedule<dissemination, collective::barrier>(g, before, {.what = collective::barrier},
-                                                         reducing<unsigned char, bit_or>{bit_or{}}, tokens, 1);
+  static constexpr std::chrono::milliseconds soon{50};
+  static constexpr std::chrono::seconds late{10};
+  auto const now = deadline::clock::now();
+  bool const again = now - g.last_meeting > soon || call.timeout() < late;
+  roll_call<Transport> first(g.transport(), call.tag(), again);
+  call.drive(first);
+  if (first.anyone_wants_more()) {
+    roll_call<Transport> second(g.transport(), call.tag(), false);
+    call.drive(second);
   }
+  g.last_meeting = now;
   g.transport().all_have_come();
 }
 

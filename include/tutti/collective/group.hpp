@@ -64,10 +64,11 @@ class group {
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
-  grown_memory<Transport> scratch;      // space::scratch
-  grown_memory<Transport> copy;         // of an input, where an algorithm does not work in place
-  grown_memory<Transport> fetched;      // from peers' private memory, to be combined
-  std::vector<std::size_t> numbers[4];  // counts and offsets of _v forms
+  grown_memory<Transport> scratch;             // space::scratch
+  grown_memory<Transport> copy;                // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;             // from peers' private memory, to be combined
+  std::vector<std::size_t> numbers[4];         // counts and offsets of _v forms
+  deadline::clock::time_point last_meeting{};  // when this rank came to it
 
   explicit group(std::unique_ptr<Transport> transport)
       : transport_(std::move(transport)),

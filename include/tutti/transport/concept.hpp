@@ -101,6 +101,12 @@ concept sends_later = transport<T> && requires(T t) {
   { t.all_sent() } noexcept -> std::same_as<bool>;
 };
 
+// Messages of at most so many bytes leave at once; longer ones until their receiver was asked, which takes a while.
+template <class T>
+concept sends_at_once = transport<T> && requires {
+  { T::eager_bytes } -> std::convertible_to<std::size_t>;
+};
+
 // News of peers comes when this rank listens, and when it has asked.
 template <class T>
 concept asks_peers = transport<T> && requires(T t) {

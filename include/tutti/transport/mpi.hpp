@@ -32,13 +32,15 @@ namespace tutti {
 struct mpi_collectives;
 
 // A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
-// slots. Every half of a window a message is sent synchronously, which ends only when its receive has been matched, and
-// messages are matched in order: so a sender never runs further ahead than a window, and no message says so.
+// slots. A peer in a later call has received all that it got in those before. Of a peer that was not heard of for half a
+// window of messages, each further half begins with a synchronous one, which ends only when its receive has been matched,
+// and messages are matched in order: so a sender never runs far ahead, and no message says so.
 // An error of the MPI is a fault on the board like any other: the data path throws nothing.
 class mpi {
  public:
   static constexpr std::string_view name = "mpi";
   static constexpr std::size_t slice_bytes = 64 * 1024;
+  static constexpr std::size_t eager_bytes = mpi_eager_bytes;
 
   // All ranks of `ranks` call it, and all destroy it; `limit`: how long they may wait for each other there.
   // Throws error: timeout, bad_argument, system.
@@ -100,10 +102,11 @@ class mpi {
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     if (out.sent == out.published) busy_.push_back({&out, to});
+    std::uint64_t const unheard = out.published - out.confirmed_by(board_, to);
     std::uint64_t const place = out.published++ % window;
     head& message = out.slots.get()[place].front;
     message = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
-    auto const send = place % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
+    auto const send = unheard != 0 && unheard % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
     check(send(&message, static_cast<int>(sizeof message + bytes), MPI_BYTE, to, track, comm_.get(),
                &out.requests[place]),
           "MPI_Isend", to);
@@ -181,7 +184,7 @@ class mpi {
   void ask_peers() noexcept { board_.ask(); }
 
  private:
-  static constexpr std::size_t window = 8;
+  static constexpr std::size_t window = 16;
 
   // What goes before the bytes of a message.
   struct head {
@@ -202,7 +205,18 @@ class mpi {
     mpi::requests requests;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
+    std::uint64_t confirmed = 0;  // the receiver has taken these
+    std::uint64_t marked = 0;     // and these, once it is heard of in a call after `marked_in`
+    std::uint64_t marked_in = 0;
 
+    std::uint64_t confirmed_by(mpi_board const& board, int to) noexcept {
+      if (board.heard(to) > marked_in) {
+        confirmed = marked;
+        marked = published;
+        marked_in = board.sequence();
+      }
+      return confirmed;
+    }
     void abandon() noexcept {
       if (sent < published) static_cast<void>(slots.release());
     }
@@ -368,6 +382,6 @@ class mpi {
   std::vector<busy> busy_;  // channels with messages that have not left
 };
 
-static_assert(divisible<mpi> && sends_later<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
+static_assert(divisible<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
 
 }  // namespace tutti
