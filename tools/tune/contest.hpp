@@ -15,8 +15,6 @@
 
 namespace tuning {
 
-using communicator = tutti::communicator<tutti::shm>;
-
 // Two arrays of a rank, as long as the largest contest needs.
 struct arrays {
   std::span<float> first, second;
@@ -44,7 +42,8 @@ inline std::span<float> input(contest const& t, arrays const& a) {
                      t.what == tutti::collective::all_to_all;
   return a.first.first(whole ? t.most_floats() : t.count());
 }
-inline void call(communicator& comm, contest const& t, arrays const& a, tutti::options const& o) {
+template <class Transport>
+void call(tutti::communicator<Transport>& comm, contest const& t, arrays const& a, tutti::options const& o) {
   std::span<float const> const in = input(t, a);
   std::span<float> const out = a.second.first(t.count()), all = a.second.first(t.most_floats());
   switch (t.what) {
@@ -83,17 +82,13 @@ double median(Numbers values) {
   return *middle;
 }
 
-// Runs contests. Ranks read the same numbers in shared memory and so drop the same contestants, without a message.
+// Runs contests. All ranks get the same times from the field, and so drop the same contestants.
+template <class Transport, class Field>
 class referee {
  public:
   // `block`: about how many nanoseconds a block of one contestant lasts.
-  referee(communicator& comm, start_line& line, memories const& memory, double block)
-      : comm_(comm),
-        line_(line),
-        memory_(memory),
-        block_(block),
-        crowded_(comm.group().transport().crowded()),
-        runner_(line, comm.size(), crowded_) {}
+  referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, double block)
+      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.group().transport().crowded()) {}
 
   std::vector<result> hold(contest const& t) {
     std::vector<contestant> all = contestants(t);
@@ -121,20 +116,26 @@ class referee {
     bool out = false;
   };
 
+  static constexpr bool shares = tutti::maps_memory<Transport>;
   // Below this size what the kernel takes for a call is more than the copy, and where memory lies makes no difference.
   static constexpr std::size_t least_pulled = 4096;
 
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
     tutti::problem const p{t.what, t.bytes, t.ranks};
+    if (tutti::has_library<Transport>) out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
     for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::objection(id, p).empty()) continue;
       out.push_back({id, tutti::protocol::automatic});
-      if (comm_.group().transport().pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what))
-        out.push_back({id, tutti::protocol::pull});
+      if (pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
     }
     return out;
+  }
+
+  bool pulls() const {
+    if constexpr (shares) return comm_.group().transport().pulls();
+    else return false;
   }
 
   result result_of(contest const& t, contestant const& c) const {
@@ -143,35 +144,28 @@ class referee {
   }
 
   void race(contest const& t, contestant& c, int samples) {
-    c.own.push_back(block(t, c, memory_.own, samples));
-    c.wall = static_cast<double>(line_.wall) / samples;
-    if (t.bytes < least_pulled) return;
-    c.shared.push_back(block(t, c, memory_.shared, samples));
-    c.wall += static_cast<double>(line_.wall) / samples;
+    laps const own = block(t, c, memory_.own, samples);
+    c.own.push_back(median(own.slowest));
+    c.wall = own.wall / samples;
+    if (!shares || t.bytes < least_pulled) return;
+    laps const shared = block(t, c, memory_.shared, samples);
+    c.shared.push_back(median(shared.slowest));
+    c.wall += shared.wall / samples;
   }
 
-  double block(contest const& t, contestant const& c, arrays const& memory, int samples) {
+  laps block(contest const& t, contestant const& c, arrays const& memory, int samples) {
     bool const only_root = t.what == tutti::collective::broadcast || t.what == tutti::collective::scatter;
     tutti::options const o{.algorithm = c.algorithm, .protocol = c.how};
-    auto& own = line_.times[comm_.rank()];
+    std::vector<double> own;
     std::int64_t const began = now();
     for (int i = 0; i < samples; ++i) {
       // Applications write their inputs before a call; what a peer has already in its cache would flatter.
       if (!only_root || comm_.rank() == 0) std::ranges::fill(input(t, memory), static_cast<float>(i & 3));
-      std::int64_t const start = runner_.wait();
+      std::int64_t const start = field_.start();
       call(comm_, t, memory, o);
-      own[i] = now() - start;
+      own.push_back(static_cast<double>(now() - start));
     }
-    if (comm_.rank() == 0) line_.wall = now() - began;
-    runner_.wait();
-    // Nobody writes another time before all ranks have come to the next start, and so have read these.
-    std::vector<double> slowest(static_cast<std::size_t>(samples), 0.0);
-    for (int r = 0; r < comm_.size(); ++r)
-      for (int i = 0; i < samples; ++i) {
-        double& s = slowest[static_cast<std::size_t>(i)];
-        s = std::max(s, static_cast<double>(line_.times[r][i]));
-      }
-    return median(slowest);
+    return field_.finish(own, static_cast<double>(now() - began));
   }
 
   // Who takes more than `margin` times the best of its protocol: where private memory can't be read, the best without
@@ -186,12 +180,11 @@ class referee {
     }
   }
 
-  communicator& comm_;
-  start_line& line_;
+  tutti::communicator<Transport>& comm_;
+  Field& field_;
   memories const& memory_;
   double block_;
   bool crowded_;
-  runner runner_;
 };
 
 }  // namespace tuning

@@ -2,14 +2,15 @@
 // Where forked ranks start together and leave their times, in memory that they share with their parent.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <sched.h>
-#include <stdexcept>
 #include <sys/mman.h>
+#include <vector>
 
 #include "tutti/core/wait.hpp"
 
@@ -43,18 +44,25 @@ inline constexpr int most_samples = 256;
 struct start_line {
   alignas(64) std::atomic<std::int64_t> arrived{0};
   alignas(64) std::atomic<std::int64_t> start{0};
-  alignas(64) std::int64_t wall = 0;  // of the block, by rank 0
-  std::int64_t times[most_ranks][most_samples] = {};
+  alignas(64) double wall = 0;  // of the block, by rank 0
+  double times[most_ranks][most_samples] = {};
 };
 
-// The last rank to come sets the start, a little ahead, so that ranks that learn of it late do not start late: a time
-// is from there to the end of the last rank. Where ranks share cores nobody spins, and the start is when the last one
-// came.
-class runner {
- public:
-  runner(start_line& line, int ranks, bool crowded) : line_(line), ranks_(ranks), crowded_(crowded) {}
+// What the ranks learn of a block: each sample's time at the slowest rank, and how long all of it took at rank 0.
+struct laps {
+  std::vector<double> slowest;
+  double wall = 0;
+};
 
-  std::int64_t wait() {
+// Ranks that share memory. The last one to come sets the start, a little ahead, so that ranks that learn of it late do not
+// start late: a time is from there to the end of the last rank. Where ranks share cores nobody spins, and the start is when
+// the last one came.
+class shared_field {
+ public:
+  shared_field(start_line& line, int rank, int ranks, bool crowded)
+      : line_(line), rank_(rank), ranks_(ranks), crowded_(crowded) {}
+
+  std::int64_t start() {
     if (line_.arrived.fetch_add(1) + 1 == ranks_ * ++turn_) line_.start.store(now() + (crowded_ ? 0 : lead));
     std::int64_t start = line_.start.load();
     while (start == last_) {
@@ -67,11 +75,22 @@ class runner {
     return last_ = start;
   }
 
+  laps finish(std::vector<double> const& own, double wall) {
+    std::ranges::copy(own, line_.times[rank_]);
+    if (rank_ == 0) line_.wall = wall;
+    start();
+    // Nobody writes another time before all ranks have come to the next start, and so have read these.
+    laps out{std::vector<double>(own.size()), line_.wall};
+    for (int r = 0; r < ranks_; ++r)
+      for (std::size_t i = 0; i < own.size(); ++i) out.slowest[i] = std::max(out.slowest[i], line_.times[r][i]);
+    return out;
+  }
+
  private:
   static constexpr std::int64_t lead = 500;
 
   start_line& line_;
-  int ranks_;
+  int rank_, ranks_;
   bool crowded_;
   std::int64_t turn_ = 0;
   std::int64_t last_ = 0;

@@ -48,8 +48,7 @@ class tuning {
     if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
     if (rule const* const r = table_.find(p))
       return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
-    // A library rounds wherever it combines, and may be unable to count the blocks of a _v form.
-    if (p.native && !p.wide && (!p.ragged || reduces(p.what)))
+    if (may_leave_to_library(p))
       return {.algorithm = algorithm_id::native, .why = "the library's own, where no other was measured to be faster"};
     choice out{.why = "estimated"};
     costs const& c = table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);

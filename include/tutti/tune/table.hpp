@@ -27,6 +27,10 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
   return objection(find_schedule(id, p.what), p);
 }
 
+// Whether a call may go to the transport's library unasked: it rounds wherever it combines, and may be unable to count the
+// blocks of a _v form.
+constexpr bool may_leave_to_library(problem const& p) { return p.native && !p.wide && (!p.ragged || reduces(p.what)); }
+
 // Whether the receivers of an algorithm can copy out of private memory (protocol pull).
 constexpr bool may_pull(algorithm_id id, collective c) {
   dynamic_schedule const s = find_schedule(id, c);
@@ -72,7 +76,8 @@ struct rule {
            (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
            (memory == reach::messages) == p.messages &&
            (p.messages || memory == reach::any || (memory == reach::pulls) == p.pulls) &&
-           (how != protocol::pull || p.pulls) && objection(algorithm, p).empty();
+           (how != protocol::pull || p.pulls) && (algorithm != algorithm_id::native || may_leave_to_library(p)) &&
+           objection(algorithm, p).empty();
   }
 };
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti-tune-<mpi>, under the launcher of that MPI: which algorithm is fastest over it, its own collectives included. The
+// rules come into the table that is there already, or else into a copy of what tutti ships.
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "contest.hpp"
+#include "rules.hpp"
+#include "session.hpp"
+#include "tutti/mpi.hpp"
+#include "write.hpp"
+
+namespace {
+
+using namespace tuning;
+
+// Ranks that may be on several machines: each has a clock of its own.
+class mpi_field {
+ public:
+  std::int64_t start() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    return now();
+  }
+  laps finish(std::vector<double> own, double wall) {
+    MPI_Allreduce(MPI_IN_PLACE, own.data(), static_cast<int>(own.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Bcast(&wall, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return {std::move(own), wall};
+  }
+};
+
+std::vector<result> measure(settings const& s, tutti::communicator<tutti::mpi>& comm) {
+  std::vector<contest> const all = contests(s);
+  std::int64_t const began = now();
+  std::size_t floats = 1;
+  for (contest const& t : all) floats = std::max(floats, t.most_floats());
+  std::vector<float> first(floats), second(floats);
+  memories const memory{{first, second}, {}};
+  mpi_field field;
+  referee judge(comm, field, memory, block_time(s, all.size()));
+  std::vector<result> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (result const& r : judge.hold(all[i])) out.push_back(r);
+    if (comm.rank() == 0) show_progress(all[i], i + 1, all.size(), static_cast<double>(now() - began) * 1e-9);
+  }
+  return out;
+}
+
+tutti::owned_table table_at(std::string const& path) {
+  if (auto const text = tutti::read_file(path)) return tutti::parse_table(*text, path);
+  tutti::tuning_table const& t = tutti::shipped;
+  return {.machine = std::string(t.machine),
+          .date = std::string(t.date),
+          .command = std::string(t.command),
+          .apart = t.apart,
+          .crowded = t.crowded,
+          .rules = {t.rules.begin(), t.rules.end()}};
+}
+
+// In place of the table's rules for the same collectives on the same numbers of ranks.
+void replace(std::vector<tutti::rule>& rules, std::vector<tutti::rule> const& measured) {
+  std::erase_if(rules, [&](tutti::rule const& old) {
+    return std::ranges::any_of(measured, [&](tutti::rule const& r) {
+      return old.memory == r.memory && old.what == r.what && old.least_ranks <= r.most_ranks &&
+             r.least_ranks <= old.most_ranks && (old.cores == r.cores || old.cores == tutti::occupancy::any);
+    });
+  });
+  rules.insert(rules.end(), measured.begin(), measured.end());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  settings s;
+  CLI::App app{
+      "Measures tutti over this MPI, and adds rules to the table by which tutti chooses its algorithms. Start it "
+      "under the launcher of the MPI, with as many ranks as the rules are for."};
+  add_options(app, s);
+  CLI11_PARSE(app, argc, argv);
+  ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms
+  ::unsetenv("TUTTI_ALGORITHM");
+  try {
+    auto comm = tutti::from_mpi();
+    s.ranks = {comm.size()};
+    bool const writes = comm.rank() == 0;
+    std::optional<draft> table_file, times;
+    tutti::owned_table table;
+    if (writes) {
+      table = table_at(s.output);
+      table_file.emplace(s.output);
+      if (!s.results.empty()) times.emplace(s.results);
+    }
+    std::vector<result> const results = measure(s, comm);
+    if (!writes) return 0;
+    std::vector<tutti::rule> rules = rules_of(results);
+    for (tutti::rule& r : rules) r.memory = tutti::reach::messages;
+    print(rules);
+    replace(table.rules, rules);
+    table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
+    if (times) times->commit(csv(results));
+    table_file->commit(to_text(table.view()));
+    fmt::print("wrote {}\n", s.output);
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "tutti-tune: {}\n", e.what());
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the programs that tune share: options, the list of contests, and what is said of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "contest.hpp"
+#include "tutti/tune/find.hpp"
+
+namespace tuning {
+
+struct settings {
+  std::vector<int> ranks{2, 4, 8};
+  std::vector<std::string> collectives;
+  std::size_t max = std::size_t{32} << 20;
+  double seconds = 90;
+  std::string output = tutti::usual_tuning_path(), header, results;
+};
+
+inline void add_options(CLI::App& app, settings& s) {
+  std::vector<std::string> names;
+  for (tutti::collective const c : tutti::every_collective) names.emplace_back(name(c));
+  app.add_option("-c,--collective", s.collectives, "these alone; the others are left as they are")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option("--max", s.max, "largest message, such as 32MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("-s,--seconds", s.seconds, "about how long")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("-o,--output", s.output, "the table; TUTTI_TUNING names another one than the usual")
+      ->capture_default_str();
+  app.add_option("--results", s.results, "writes all times as CSV too");
+}
+
+inline std::vector<contest> contests(settings const& s) {
+  // What the arrays of all ranks may take together: the input and the output of each.
+  static constexpr std::size_t most_floats = std::size_t{32} << 20;
+  std::vector<contest> out;
+  for (int const ranks : s.ranks)
+    for (tutti::collective const what : tutti::every_collective) {
+      if (!s.collectives.empty() && std::ranges::find(s.collectives, name(what)) == s.collectives.end()) continue;
+      if (what == tutti::collective::barrier) out.push_back({what, 0, ranks});
+      else
+        for (std::size_t bytes = 8; bytes <= s.max; bytes *= 4)
+          if (contest const t{what, bytes, ranks}; t.most_floats() * static_cast<std::size_t>(ranks) <= most_floats)
+            out.push_back(t);
+    }
+  return out;
+}
+
+// About how many nanoseconds a block of a contest may take.
+inline double block_time(settings const& s, std::size_t contests) {
+  return s.seconds * 1e9 / static_cast<double>(contests) / 26;
+}
+
+inline void show_progress(contest const& t, std::size_t done, std::size_t all, double seconds) {
+  static constexpr std::size_t width = 30;
+  static bool const terminal = ::isatty(STDERR_FILENO) != 0;
+  if (!terminal) return;
+  std::size_t const filled = done * width / all;
+  std::string const bar = std::string(filled, '#') + std::string(width - filled, '.');
+  fmt::print(stderr, "\r{} {:3.0f} s  {} ranks, {}, {} bytes\033[K", bar, seconds, t.ranks, name(t.what), t.bytes);
+  if (done == all) fmt::print(stderr, "\n");
+}
+
+inline std::string today() {
+  std::time_t const time = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%F", std::gmtime(&time));
+  return date;
+}
+
+// What gave the times, without where they were written.
+inline std::string command_of(settings const& s, std::string_view program) {
+  std::string out = fmt::format("{} --max {} --seconds {}", program, s.max, s.seconds);
+  if (!s.collectives.empty()) out += fmt::format(" --collective {}", fmt::join(s.collectives, ","));
+  return out;
+}
+
+// "all_reduce, 2 ranks: one_shot to 512, two_shot (pull) to 8388608, two_shot".
+inline void print(std::vector<tutti::rule> const& rules) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    tutti::rule const& r = rules[i];
+    bool const first = i == 0 || rules[i - 1].what != r.what || rules[i - 1].least_ranks != r.least_ranks ||
+                       rules[i - 1].memory != r.memory;
+    if (first)
+      fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.least_ranks, r.most_ranks,
+                 r.memory == tutti::reach::closed     ? ", memory closed to peers"
+                 : r.memory == tutti::reach::messages ? ", by messages"
+                                                      : "");
+    fmt::print("{}{}", name(r.algorithm), r.how == tutti::protocol::pull ? " (pull)" : "");
+    if (r.up_to != tutti::rule::no_limit) fmt::print(" to {}, ", r.up_to);
+    else fmt::print("\n");
+  }
+}
+
+inline std::string csv(std::vector<result> const& results) {
+  std::string out = "collective,ranks,bytes,algorithm,protocol,blocks,nanoseconds,in_shared_arrays\n";
+  for (result const& r : results)
+    out += fmt::format("{},{},{},{},{},{},{:.0f},{:.0f}\n", name(r.of.what), r.of.ranks, r.of.bytes, name(r.algorithm),
+                       name(r.how), r.blocks, r.nanoseconds, r.shared);
+  return out;
+}
+
+}  // namespace tuning
