@@ -39,7 +39,7 @@ class mpi_board {
     self.calls[sequence % records] = {sequence, call};
     self.called = sequence;
     news_->waited = {};
-    // A fault may have been told while this rank was elsewhere; to look costs a fifth of a small call.
+    // A fault may have been told while this rank was elsewhere. Not in each call, for a look is a call of the MPI.
     if (sequence % 8 == 0) listen();
   }
   void finish(std::uint64_t sequence) noexcept {
