@@ -73,7 +73,6 @@ inline constexpr rule amd_epyc_2_cores_rules[] = {
   {collective::all_reduce, 2, 2, occupancy::any, reach::messages, 65536, algorithm_id::one_shot, protocol::automatic, 8904, 32768},
   {collective::all_reduce, 3, 5, occupancy::any, reach::messages, 4096, algorithm_id::one_shot, protocol::automatic, 13250, 2048},
   {collective::all_reduce, 3, 5, occupancy::any, reach::messages, 16384, algorithm_id::two_shot, protocol::automatic, 36464, 8192},
-  {collective::all_reduce, 3, 5, occupancy::any, reach::messages, 65536, algorithm_id::binomial_tree, protocol::automatic, 73760, 32768},
   {collective::reduce, 2, 2, occupancy::any, reach::messages, 65536, algorithm_id::one_shot, protocol::automatic, 5008, 32768},
   {collective::reduce, 3, 5, occupancy::any, reach::messages, 1048576, algorithm_id::one_shot, protocol::automatic, 270725, 524288},
   {collective::broadcast, 2, 2, occupancy::any, reach::messages, 65536, algorithm_id::one_shot, protocol::automatic, 7371, 32768},
