@@ -132,6 +132,7 @@ class communicator {
     try {
       communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
       out.group_->tuned = group_->tuned;
+      if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
       return out;
     } catch (error const& e) {
       throw e.in_call(where);

@@ -14,6 +14,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
+#include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
@@ -105,6 +106,7 @@ concept sends_later = transport<T> && requires(T t) {
 template <class T>
 concept asks_peers = transport<T> && requires(T t) {
   { t.ask_peers() } noexcept;
+  { t.heed() } noexcept;  // listens, and tells peers what this rank waits in
 };
 
 // It has collectives of its own: the algorithm `native`.
@@ -112,6 +114,15 @@ template <class T>
 concept has_library = transport<T> && requires(T t) {
   typename T::library;
   { t.all_have_come() } noexcept;  // to the running call
+};
+
+// Its ranks are on nodes, each with a transport of its own, and there is one across nodes for ranks that stand for theirs:
+// the algorithm `two_level`.
+template <class T>
+concept has_levels = transport<T> && requires(T t, T const c) {
+  { t.take_inside() } -> std::same_as<std::unique_ptr<typename T::inside>>;
+  { t.take_across() } -> std::same_as<std::unique_ptr<typename T::across>>;  // null at ranks that stand for none
+  { c.nodes() } -> std::same_as<node_map const&>;
 };
 
 // Only some threads may call it; throws where this is another.

@@ -179,6 +179,8 @@ class mpi {
   mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
   void ask_peers() noexcept { board_.ask(); }
+  // For who waits elsewhere in the middle of a call.
+  void heed() noexcept { board_.heed(); }
 
  private:
   static constexpr std::size_t window = 8;

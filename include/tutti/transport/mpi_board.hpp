@@ -118,8 +118,13 @@ class mpi_board {
     auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
     std::this_thread::sleep_for(time);
     news_->waited += time;
-    if (news_->waited < patient || news_->told == news_->self.called) return;
-    tell_all();
+    tell_if_patient();
+  }
+  // The same for who sleeps elsewhere, and calls this at least every nap_length.
+  void heed() noexcept {
+    listen();
+    news_->waited += nap_length;
+    tell_if_patient();
   }
   // Hears, for a moment, what peers have to say that have come to the same call.
   void ask() noexcept {
@@ -240,6 +245,10 @@ class mpi_board {
     std::chrono::nanoseconds waited{};  // in this call
     std::size_t introduced = 0;
   };
+
+  void tell_if_patient() noexcept {
+    if (news_->waited >= patient && news_->told != news_->self.called) tell_all();
+  }
 
   int ranks() const noexcept { return static_cast<int>(news_->peers.size()); }
   peer const& of(int rank) const noexcept { return news_->peers[static_cast<std::size_t>(rank)]; }

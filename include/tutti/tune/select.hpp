@@ -46,6 +46,8 @@ class tuning {
   [[gnu::cold]] choice select(problem p) {
     // Where nobody knows the sizes of the blocks, nobody knows them to be small.
     if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
+    if (objection(algorithm_id::two_level, p).empty())
+      return {.algorithm = algorithm_id::two_level, .why = "there are several nodes"};
     if (rule const* const r = table_.find(p))
       return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
     // A library rounds wherever it combines, and may be unable to count the blocks of a _v form.
@@ -72,7 +74,7 @@ class tuning {
   // Why, in full.
   [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const {
     std::string out(c.why);
-    if (c.measured == nullptr && c.algorithm == algorithm_id::native) return out;
+    if (c.measured == nullptr && !is_scheduled(c.algorithm)) return out;
     if (c.measured != nullptr && c.measured->nanoseconds > 0)
       out += join({": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
     if (c.measured == nullptr) out += join({": ", microseconds(c.picoseconds / 1000)});
