@@ -160,11 +160,11 @@ TEST_CASE("groups of ranks on nodes know their nodes") {
 
 TEST_CASE("what is chosen over nodes, and why") {
   on_ground(grounds[3], 8, [](auto& comm) {
-    auto const chosen = explain<float>(comm, collective::all_reduce, 1000);
+    auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
     CHECK(chosen.algorithm == algorithm_id::two_level);
     CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (there are several nodes)") !=
           std::string::npos);
-    CHECK(explain<float>(comm, collective::all_to_all, 1000).algorithm != algorithm_id::two_level);
+    CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
   });
   on_ground(grounds[0], 4, [](auto& comm) {
     CHECK(explain<float>(comm, collective::all_reduce, 1).text.find("on 4 ranks over shm") != std::string::npos);
@@ -179,10 +179,10 @@ TEST_CASE("what is chosen over nodes, and why") {
 TEST_CASE("a mismatch over nodes is found, and names both calls by their ranks") {
   for (int const odd : {0, 1, 3, 4}) {
     error const e = error_of(grounds[2], 5, [&](auto& comm) {
-      barrier(comm);
+      barrier<two_level<>>(comm);
       std::vector<float> v(comm.rank() == odd ? 5 : 4);
-      all_reduce(comm, v);
-      barrier(comm);
+      all_reduce<two_level<>>(comm, v);
+      barrier<two_level<>>(comm);
     });
     if (world().rank() >= 5) continue;
     INFO(std::string(e.what()));
@@ -197,9 +197,9 @@ TEST_CASE("a timeout over nodes names who has not arrived") {
   for (int const late : {0, 3}) {
     error const e = error_of(grounds[2], 4, [&](auto& comm) {
       std::vector<int> v(3, 1);
-      all_reduce(comm, v);
+      all_reduce<two_level<>>(comm, v);
       if (comm.rank() == late) std::this_thread::sleep_for(2s);
-      all_reduce(comm, v, sum{}, {.timeout = 500ms});
+      all_reduce<two_level<>>(comm, v, sum{}, {.timeout = 500ms});
     });
     if (world().rank() >= 4) continue;
     INFO(std::string(e.what()));
@@ -211,8 +211,8 @@ TEST_CASE("a timeout over nodes names who has not arrived") {
 TEST_CASE("a rank that leaves is named over nodes") {
   for (int const leaver : {0, 1, 2, 4}) {
     error const e = error_of(grounds[2], 5, [&](auto& comm) {
-      barrier(comm);
-      if (comm.rank() != leaver) barrier(comm);
+      barrier<two_level<>>(comm);
+      if (comm.rank() != leaver) barrier<two_level<>>(comm);
     });
     if (world().rank() >= 5 || world().rank() == leaver) continue;
     INFO(std::string(e.what()));
