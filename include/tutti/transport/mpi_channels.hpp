@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between the ranks of an MPI communicator: a channel for every peer and track, each with a window of slots.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mpi.h>
+#include <new>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/mpi_board.hpp"
+#include "tutti/transport/mpi_library.hpp"
+#include "tutti/transport/segment.hpp"
+
+namespace tutti {
+
+// A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
+// slots. Every half of a window a message is sent synchronously, which ends only when its receive has been matched, and
+// messages are matched in order: so a sender never runs further ahead than a window, and no message says so.
+// An error of the MPI is a fault on the board like any other: the data path throws nothing.
+class mpi_channels {
+ public:
+  static constexpr std::size_t slice_bytes = 64 * 1024;
+
+  mpi_channels(MPI_Comm comm, mpi_board const& board, int rank, int ranks, int tracks)
+      : comm_(comm),
+        board_(board),
+        rank_(rank),
+        ranks_(ranks),
+        tracks_(tracks),
+        outgoing_(static_cast<std::size_t>(ranks * tracks)),
+        incoming_(static_cast<std::size_t>(ranks * tracks)) {}
+  mpi_channels(mpi_channels const&) = delete;
+  mpi_channels& operator=(mpi_channels const&) = delete;
+
+  // -- Sending: claim a place, write to it, publish. Null while the window is full.
+  std::byte* claim(int to, int track) noexcept {
+    sender& out = outgoing(to, track);
+    if (!out.slots && !open(out.slots, out.requests, to)) return nullptr;
+    if (out.published - out.sent == window && !(advance(out, to), out.published - out.sent < window)) return nullptr;
+    return out.slots.get()[out.published % window].data;
+  }
+  void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    sender& out = outgoing(to, track);
+    if (out.sent == out.published) busy_.push_back({&out, to});
+    std::uint64_t const place = out.published++ % window;
+    head& message = out.slots.get()[place].front;
+    message = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
+    auto const send = place % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
+    check(send(&message, static_cast<int>(sizeof message + bytes), MPI_BYTE, to, track, comm_, &out.requests[place]),
+          "MPI_Isend", to);
+  }
+  // Whether all that was published has left, so that nobody needs this rank's help to get it.
+  bool all_sent() noexcept {
+    std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to); });
+    return busy_.empty();
+  }
+
+  // -- Receiving: look, use the view, release.
+  arrival look(int from, int track, std::uint32_t tag) noexcept {
+    receiver& in = incoming(from, track);
+    if (!in.slots && !(open(in.slots, in.requests, from) && post_all(in, from, track))) return {};
+    std::uint64_t const place = in.taken % window;
+    if (!in.arrived && !done(in.requests[place], from)) return {};
+    in.arrived = true;
+    slot const& here = in.slots.get()[place];
+    bool const ours = here.front.tag == tag;
+    if (ours) board_.hear(from, here.front.sequence);
+    return {ours ? arrival::message : arrival::stranger, here.data, here.front.bytes_and_more >> 1,
+            (here.front.bytes_and_more & 1) != 0};
+  }
+  void release(int from, int track) noexcept {
+    receiver& in = incoming(from, track);
+    in.arrived = false;
+    post(in, in.taken++ % window, from, track);
+  }
+
+  // -- Closing.
+
+  // Receives what nobody will look at any more.
+  void discard_all() noexcept {
+    int there = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status) == MPI_SUCCESS && there != 0 &&
+        status.MPI_TAG < tracks_)
+      look(status.MPI_SOURCE, status.MPI_TAG, 0);
+    for (int t = 0; t < tracks_; ++t)
+      for (int r = 0; r < ranks_; ++r)
+        while (incoming(r, t).slots && look(r, t, 0).state != arrival::nothing) release(r, t);
+  }
+  // Takes back the receives that are posted. What a sender that is elsewhere has begun to fill stays with the MPI.
+  void cancel_receives(deadline until) noexcept {
+    for (receiver& in : incoming_) in.cancel(until);
+  }
+  // What has not left stays with the MPI.
+  void abandon_sends() noexcept {
+    for (sender& out : outgoing_) out.abandon();
+  }
+
+  // -- Calls of the MPI, whose errors are faults. Whether there was none.
+  bool check(int code, char const* call, int peer) noexcept {
+    if (code == MPI_SUCCESS) return true;
+    fail(peer, [&] { return mpi_text(call, code); });
+    return false;
+  }
+  bool done(MPI_Request& request, int peer) noexcept {
+    int finished = 0;
+    return check(MPI_Test(&request, &finished, MPI_STATUS_IGNORE), "MPI_Test", peer) && finished != 0;
+  }
+
+ private:
+  static constexpr std::size_t window = 8;
+
+  // What goes before the bytes of a message.
+  struct head {
+    std::uint32_t tag;
+    std::uint32_t bytes_and_more;
+    std::uint64_t sequence;
+  };
+  struct alignas(cache_line) slot {
+    std::byte unused[cache_line - sizeof(head)];
+    head front;
+    std::byte data[slice_bytes];
+  };
+  static_assert(offsetof(slot, data) == cache_line && offsetof(slot, data) == offsetof(slot, front) + sizeof(head));
+
+  using requests = std::array<MPI_Request, window>;
+  struct sender {
+    std::unique_ptr<slot[]> slots;
+    mpi_channels::requests requests;
+    std::uint64_t published = 0;
+    std::uint64_t sent = 0;
+
+    void abandon() noexcept {
+      if (sent < published) static_cast<void>(slots.release());
+    }
+  };
+  struct receiver {
+    std::unique_ptr<slot[]> slots;
+    mpi_channels::requests requests;
+    std::uint64_t taken = 0;
+    bool arrived = false;  // the next message
+
+    void cancel(deadline until) noexcept {
+      if (!slots) return;
+      for (MPI_Request& r : requests) {
+        if (r == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&r);
+        int ended = 0;
+        do MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
+        while (ended == 0 && !until.passed());
+        if (ended == 0) static_cast<void>(slots.release());
+        if (!slots) return;
+      }
+    }
+  };
+  struct busy {
+    sender* out;
+    int to;
+  };
+
+  sender& outgoing(int to, int track) noexcept { return outgoing_[static_cast<std::size_t>(track * ranks_ + to)]; }
+  receiver& incoming(int from, int track) noexcept {
+    return incoming_[static_cast<std::size_t>(track * ranks_ + from)];
+  }
+
+  template <class Text>
+  [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
+    try {
+      board_.raise({static_cast<int>(error_code::system), rank_, peer,
+                    peer == rank_ ? join({"at rank ", rank_, ", ", text()})
+                                  : join({"between rank ", rank_, " and rank ", peer, ", ", text()})});
+    } catch (...) {
+      board_.raise({static_cast<int>(error_code::system), rank_, peer, "MPI has failed"});
+    }
+  }
+
+  [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, requests& all, int peer) noexcept {
+    all.fill(MPI_REQUEST_NULL);
+    slots.reset(new (std::nothrow) slot[window]);
+    if (!slots) fail(peer, [] { return "there is no memory for a channel"; });
+    return slots != nullptr;
+  }
+  bool post(receiver& in, std::size_t place, int from, int track) noexcept {
+    return check(MPI_Irecv(&in.slots.get()[place].front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_,
+                           &in.requests[place]),
+                 "MPI_Irecv", from);
+  }
+  [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
+    for (std::size_t place = 0; place < window; ++place)
+      if (!post(in, place, from, track)) return false;
+    return true;
+  }
+  // Whether all has left.
+  bool advance(sender& out, int to) noexcept {
+    while (out.sent < out.published && done(out.requests[out.sent % window], to)) ++out.sent;
+    return out.sent == out.published;
+  }
+
+  MPI_Comm comm_;
+  mpi_board board_;
+  int rank_;
+  int ranks_;
+  int tracks_;
+  std::vector<sender> outgoing_;
+  std::vector<receiver> incoming_;
+  std::vector<busy> busy_;  // channels with messages that have not left
+};
+
+}  // namespace tutti
