@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # The MPIs that stand side by side, by the flags that their compiler wrappers print: FindMPI knows one MPI a build.
-set(TUTTI_MPIS openmpi mpich)
+set(TUTTI_MPIS openmpi mpich CACHE STRING "The MPIs that tests and benchmarks are built for")
 
 # tutti_find_mpi(kind who): the target tutti_<kind> of an MPI, or a line that says who is left without.
 function(tutti_find_mpi kind who)

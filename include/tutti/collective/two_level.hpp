@@ -106,7 +106,8 @@ class levels {
     if constexpr (Body::prepares) detail::copy_input<C>(whole_, body, memory, elements);
     parts<levels_named, C, Body>{*this, call, body, {.timeout = call.timeout()}}.run(r.root, memory, elements);
     detail::finish_output<C>(whole_, body, memory, elements);
-    if constexpr (!rooted(C)) whole_.transport().all_have_come();
+    // Of nothing, nobody hears.
+    if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
     call.complete();
   }
 
