@@ -129,6 +129,13 @@ concept has_levels = transport<T> && requires(T t, T const c) {
 template <class T>
 concept bound_to_thread = transport<T> && requires(T const c) { c.expect_thread(); };
 
+// Its ranks may be on several machines: this one among those of its own machine, in rank order, and how many these are.
+template <class T>
+concept spans_machines = transport<T> && requires(T const c) {
+  { c.local_rank() } noexcept -> std::same_as<int>;
+  { c.local_ranks() } noexcept -> std::same_as<int>;
+};
+
 // Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each
 // with the same list, this rank in it and none twice; returns when all of them have. Throws error.
 template <class T>

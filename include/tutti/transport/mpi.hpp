@@ -45,7 +45,8 @@ class mpi {
         tracks_(tracks),
         limit_(limit),
         any_thread_(takes_any_thread()),
-        waits_(have_cores() ? patience_with_cores : patience_sharing_cores),
+        machine_(look_around()),
+        waits_(machine_.cores ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), tracks, rank_, ranks_),
         channels_(comm_.get(), board_, rank_, ranks_, tracks) {}
   mpi(mpi const&) = delete;
@@ -66,6 +67,8 @@ class mpi {
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
+  int local_rank() const noexcept { return machine_.rank; }
+  int local_ranks() const noexcept { return machine_.ranks; }
   patience waits() const noexcept { return waits_; }
   // What the choice of algorithm depends on, the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
@@ -171,21 +174,28 @@ class mpi {
     expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     return level >= MPI_THREAD_SERIALIZED;
   }
-  // Whether every rank, of all machines, has a core for itself. A launcher may have bound each to one.
-  [[gnu::cold]] bool have_cores() const {
-    MPI_Comm machine = MPI_COMM_NULL;
-    expect_success(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine),
+  struct machine {
+    int rank = 0;  // among those that are here
+    int ranks = 1;
+    bool cores = false;  // every rank, of all machines, has one for itself
+  };
+  // A launcher may have bound each rank to a core.
+  [[gnu::cold]] machine look_around() const {
+    MPI_Comm here = MPI_COMM_NULL;
+    expect_success(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here),
                    "MPI_Comm_split_type");
+    machine out;
     cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);
-    int here = 0;
-    MPI_Comm_size(machine, &here);
-    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, machine);
-    MPI_Comm_free(&machine);
-    int enough = CPU_COUNT(&cores) >= here;
+    MPI_Comm_rank(here, &out.rank);
+    MPI_Comm_size(here, &out.ranks);
+    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here);
+    MPI_Comm_free(&here);
+    int enough = CPU_COUNT(&cores) >= out.ranks;
     expect_success(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, comm_.get()), "MPI_Allreduce");
-    return enough != 0;
+    out.cores = enough != 0;
+    return out;
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
@@ -214,12 +224,13 @@ class mpi {
   std::chrono::nanoseconds limit_;
   std::thread::id thread_ = std::this_thread::get_id();
   bool any_thread_;
+  machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
   mpi_board board_;  // on the tag after those of the tracks
   mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && sends_later<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
+static_assert(divisible<mpi> && spans_machines<mpi> && sends_later<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
 
 }  // namespace tutti
