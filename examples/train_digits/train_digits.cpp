@@ -2,7 +2,7 @@
 // Data-parallel training of a small network on handwritten digits. Every rank has the weights, computes the gradients
 // of its share of each batch, and all_reduce adds them up: the same steps as one process takes with whole batches.
 // ranks: 4
-// args: --ranks 4 --epochs 5
+// args: --ranks 4
 // timeout: 300
 #define EIGEN_DONT_PARALLELIZE  // ranks are the parallelism; threads of their own would fight for the cores
 #include <algorithm>
