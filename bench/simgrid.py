@@ -21,9 +21,10 @@ def tables(records):
             if r["algorithm"] == algorithm:
                 print(line([f"{r['ranks']:,}", size_text(r["bytes"]), f"{r['us']:,.1f}", f"{r['predicted_us']:,.1f}",
                             f"{r['us'] / r['predicted_us']:.2f}"]))
+    print()
     for r in records:
         if "us" not in r:
-            print(f"\n{r['algorithm']} of {size_text(r['bytes'])} on {r['ranks']:,} ranks is predicted to take "
+            print(f"- {r['algorithm']} of {size_text(r['bytes'])} on {r['ranks']:,} ranks is predicted to take "
                   f"{r['predicted_us']:,.0f} us.")
 
 
