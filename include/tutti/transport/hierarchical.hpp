@@ -60,6 +60,9 @@ class hierarchical : public mpi {
   std::byte* allocate(std::size_t bytes) { return shared_->allocate(bytes); }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept { shared_->deallocate(memory, bytes); }
 
+  // The levels are closed before this is.
+  void leave() noexcept { leave_at_once(); }
+
   // As mpi's; nodes stay what they are.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, deadline until) {
     auto const flat = mpi::subgroup(members, until);

@@ -116,6 +116,9 @@ class mpi {
   void leave() noexcept {
     if (!mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
   }
+  void leave_at_once() noexcept {
+    if (!mpi_is_finalized()) board_.leave_at_once();
+  }
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have.

@@ -2,7 +2,6 @@
 // Messages between the ranks of an MPI communicator: a channel for every peer and track, each with a window of slots.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,7 +41,7 @@ class mpi_channels {
   // -- Sending: claim a place, write to it, publish. Null while the window is full.
   std::byte* claim(int to, int track) noexcept {
     sender& out = outgoing(to, track);
-    if (!out.slots && !open(out.slots, out.requests, to)) return nullptr;
+    if (!out.slots && !open(out.slots, to)) return nullptr;
     if (out.published - out.sent == window && !(advance(out, to), out.published - out.sent < window)) return nullptr;
     return out.slots.get()[out.published % window].data;
   }
@@ -50,10 +49,10 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     if (out.sent == out.published) busy_.push_back({&out, to});
     std::uint64_t const place = out.published++ % window;
-    head& message = out.slots.get()[place].front;
-    message = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
+    slot& here = out.slots.get()[place];
+    here.front = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
     auto const send = place % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    check(send(&message, static_cast<int>(sizeof message + bytes), MPI_BYTE, to, track, comm_, &out.requests[place]),
+    check(send(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_, &here.request),
           "MPI_Isend", to);
   }
   // Whether all that was published has left, so that nobody needs this rank's help to get it.
@@ -65,11 +64,10 @@ class mpi_channels {
   // -- Receiving: look, use the view, release.
   arrival look(int from, int track, std::uint32_t tag) noexcept {
     receiver& in = incoming(from, track);
-    if (!in.slots && !(open(in.slots, in.requests, from) && post_all(in, from, track))) return {};
-    std::uint64_t const place = in.taken % window;
-    if (!in.arrived && !done(in.requests[place], from)) return {};
+    if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
+    slot& here = in.slots.get()[in.taken % window];
+    if (!in.arrived && !done(here.request, from)) return {};
     in.arrived = true;
-    slot const& here = in.slots.get()[place];
     bool const ours = here.front.tag == tag;
     if (ours) board_.hear(from, here.front.sequence);
     return {ours ? arrival::message : arrival::stranger, here.data, here.front.bytes_and_more >> 1,
@@ -124,16 +122,15 @@ class mpi_channels {
     std::uint64_t sequence;
   };
   struct alignas(cache_line) slot {
-    std::byte unused[cache_line - sizeof(head)];
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::byte unused[cache_line - sizeof(MPI_Request) - sizeof(head)];
     head front;
     std::byte data[slice_bytes];
   };
   static_assert(offsetof(slot, data) == cache_line && offsetof(slot, data) == offsetof(slot, front) + sizeof(head));
 
-  using requests = std::array<MPI_Request, window>;
   struct sender {
     std::unique_ptr<slot[]> slots;
-    mpi_channels::requests requests;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
 
@@ -143,13 +140,13 @@ class mpi_channels {
   };
   struct receiver {
     std::unique_ptr<slot[]> slots;
-    mpi_channels::requests requests;
     std::uint64_t taken = 0;
     bool arrived = false;  // the next message
 
     void cancel(deadline until) noexcept {
       if (!slots) return;
-      for (MPI_Request& r : requests) {
+      for (std::size_t place = 0; place < window; ++place) {
+        MPI_Request& r = slots.get()[place].request;
         if (r == MPI_REQUEST_NULL) continue;
         MPI_Cancel(&r);
         int ended = 0;
@@ -181,15 +178,14 @@ class mpi_channels {
     }
   }
 
-  [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, requests& all, int peer) noexcept {
-    all.fill(MPI_REQUEST_NULL);
+  [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, int peer) noexcept {
     slots.reset(new (std::nothrow) slot[window]);
     if (!slots) fail(peer, [] { return "there is no memory for a channel"; });
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
-    return check(MPI_Irecv(&in.slots.get()[place].front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_,
-                           &in.requests[place]),
+    slot& here = in.slots.get()[place];
+    return check(MPI_Irecv(&here.front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_, &here.request),
                  "MPI_Irecv", from);
   }
   [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
@@ -199,7 +195,7 @@ class mpi_channels {
   }
   // Whether all has left.
   bool advance(sender& out, int to) noexcept {
-    while (out.sent < out.published && done(out.requests[out.sent % window], to)) ++out.sent;
+    while (out.sent < out.published && done(out.slots.get()[out.sent % window].request, to)) ++out.sent;
     return out.sent == out.published;
   }
 
