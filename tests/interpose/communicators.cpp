@@ -23,7 +23,7 @@ void check_sum(MPI_Comm comm, std::string const& what) {
 }
 
 void check_many() {
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 100; ++i) {
     MPI_Comm copy = MPI_COMM_NULL, part = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     MPI_Comm_split(copy, rank_of(copy) % (1 + i % 3), i % 2 == 0 ? rank_of(copy) : -rank_of(copy), &part);
@@ -38,7 +38,7 @@ void check_many() {
 }
 
 void check_kept() {
-  std::vector<MPI_Comm> kept(40);
+  std::vector<MPI_Comm> kept(20);
   for (MPI_Comm& comm : kept) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   for (MPI_Comm const comm : kept) check_sum(comm, "one of the communicators that are kept");
   for (MPI_Comm& comm : kept) MPI_Comm_free(&comm);
@@ -101,7 +101,7 @@ void check_non_blocking() {
 
 // Two threads, each with communicators of its own, which have the same ranks.
 void check_threads() {
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 4; ++round) {
     MPI_Comm comms[2];
     for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     bool right[2] = {true, true};
