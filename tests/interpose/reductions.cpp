@@ -85,7 +85,7 @@ template <class T>
 void check(MPI_Comm comm, MPI_Datatype type, MPI_Op mpi_op, std::string const& name, binary<T> const& op) {
   int const rank = rank_of(comm), ranks = size_of(comm), last = ranks - 1;
   auto const p = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
-  for (std::size_t const count : {0, 1, 1000})
+  for (std::size_t const count : {0U, 1U, 1000U})
     for (bool const in_place : {false, true}) {
       int const n = static_cast<int>(count);
       int const root = in_place && !(strict && std::same_as<T, int>) ? 0 : ranks / 2;

@@ -37,7 +37,7 @@ int MPI_Barrier(MPI_Comm comm) {
   if (c.passes()) return c.pass(PMPI_Barrier, comm);
   return c.run([](communicator& ranks) {
     barrier(ranks);
-    return 0;
+    return std::size_t{0};
   });
 }
 
