@@ -50,7 +50,8 @@ T value(int rank, std::size_t i) {
     return {static_cast<std::uint32_t>(n + 1), static_cast<std::uint32_t>(rank)};
   else if constexpr (std::same_as<T, bool>) return n == 0;
   else if constexpr (requires { typename T::value_type; }) return T(static_cast<typename T::value_type>(n % 3), 1);
-  else if constexpr (std::integral<T>) return static_cast<T>(strict ? std::numeric_limits<T>::max() - n % 2 * 9 : n);
+  else if constexpr (std::integral<T>)
+    return static_cast<T>(strict ? std::numeric_limits<T>::max() - static_cast<T>(n % 2 * 9) : static_cast<T>(n));
   else return static_cast<T>(n) / 2;
 }
 
