@@ -27,13 +27,14 @@ function(tutti_find_mpi kind who)
   target_compile_definitions(tutti_${kind} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 endfunction()
 
+# As root, and with more ranks than cores. The MPIs' own leaks are not ours.
+set(TUTTI_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1)
+
 # tutti_mpi_run(test kind ranks target ...): the ctest that runs a target under the launcher TUTTI_MPIRUN_<kind>; the rest
 # as for tutti_run.
 function(tutti_mpi_run test kind ranks target)
   tutti_run(${test} ${target} ${ARGN} LAUNCHER ${TUTTI_MPIRUN_${kind}} -n ${ranks})
-  # As root, and with more ranks than cores. The MPIs' own leaks are not ours.
-  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TUTTI_TIMEOUT=20 ASAN_OPTIONS=detect_leaks=0
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TUTTI_TIMEOUT=20 ${TUTTI_MPI_ENVIRONMENT})
   set_tests_properties(${test} PROPERTIES PROCESSORS 2)
 endfunction()

@@ -87,13 +87,15 @@ class shm : public mailbox {
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have.
   // The name under which they meet is the same whenever they make a group, and still two groups do not mix: nobody gets
-  // through the first meeting before its door is closed.
+  // through the first meeting before its door is closed. Threads that make groups of the same members at once tell them
+  // apart by a number.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them has ended or left, system.
-  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, deadline until) {
+  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, deadline until,
+                                              std::uint64_t number = 0) {
     if (members.size() == 1) return std::make_unique<shm>();
     int const ranks = static_cast<int>(members.size());
     int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
-    std::string job = "group-" + std::to_string(memory().header().identity);
+    std::string job = "group-" + std::to_string(memory().header().identity) + "-" + std::to_string(number);
     for (int const m : members) job += "-" + std::to_string(m);
     auto const gone = [&](int r) {
       int const peer = members[static_cast<std::size_t>(r)];
