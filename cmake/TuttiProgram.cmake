@@ -73,16 +73,18 @@ function(tutti_program target)
   target_link_libraries(${target} PRIVATE tutti::tutti tutti_warnings ${libraries})
 endfunction()
 
-# tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...]): the ctest that runs a target. It is killed
-# after its time, 120 seconds if none is given; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS.
-# TUTTI_TEST_LAUNCHER is put before the command, and no tuning table of the user is found.
+# tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...] [LAUNCHER command...]): the ctest that runs a
+# target. It is killed after its time, 120 seconds if none is given; the program learns of it ten seconds before, in
+# TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are put before the command, and no tuning table of the user is
+# found.
 function(tutti_run test target)
-  cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS")
+  cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)
     set(run_TIMEOUT 120)
   endif()
   math(EXPR seconds "${run_TIMEOUT} - 10")
-  add_test(NAME ${test} COMMAND ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
+  add_test(NAME ${test}
+    COMMAND ${run_LAUNCHER} ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
   set_tests_properties(${test} PROPERTIES TIMEOUT ${run_TIMEOUT} LABELS "${run_LABELS}"
     ENVIRONMENT "TUTTI_TEST_SECONDS=${seconds};TUTTI_TUNING=")
 endfunction()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A type and an operation of your own: mean and deviation of numbers that are spread over ranks, in one all_reduce of
 // one small struct.
+// ranks: 4
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -62,11 +63,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
 
 }  // namespace
 
-int main() try {
-  if (tutti::find_place().launcher.empty()) return tutti::run_local(4, program), 0;
-  auto comm = tutti::init();
-  program(comm);
-} catch (std::exception const& e) {
+int main() try { tutti::run(4, program); } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Who chooses the algorithm: tutti, the program when it is compiled, the program when it runs, or the environment.
+// ranks: 4
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -62,18 +63,12 @@ void overruled(tutti::communicator<tutti::shm>& comm) {
   if (comm.size() > 1 && chosen != algorithm_id::recursive_doubling) throw std::runtime_error("it was not heeded");
 }
 
-void on_ranks(void (*f)(tutti::communicator<tutti::shm>&)) {
-  if (tutti::find_place().launcher.empty()) return tutti::run_local(4, f);
-  auto comm = tutti::init();
-  f(comm);
-}
-
 }  // namespace
 
 int main() try {
-  on_ranks(program);
+  tutti::run(4, program);
   ::setenv("TUTTI_ALGORITHM", "all_reduce=recursive_doubling,broadcast=ring", 1);
-  on_ranks(overruled);
+  tutti::run(4, overruled);
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

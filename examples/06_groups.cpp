@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks as a grid: a vector is cut along one axis and its copies are averaged along the other, and every rank calls only
 // those who hold what it needs.
+// ranks: 4
 // labels: processes
 #include <cmath>
 #include <cstdio>
@@ -48,7 +49,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
 
 }  // namespace
 
-int main() try { tutti::run_local(6, program); } catch (std::exception const& e) {
+int main() try { tutti::run(6, program); } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A softmax over scores that no rank has all of, and their L2 norm: the greatest score and the sum of exponentials travel
 // together, in one all_reduce of one struct, so nothing overflows and nobody waits twice.
+// ranks: 4
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -9,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include <tutti/tutti.hpp>
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -40,7 +41,8 @@ summary summary_of(tutti::extent some) {
   return out;
 }
 
-void program(tutti::communicator<tutti::shm>& comm) {
+template <class Communicator>
+void program(Communicator& comm) {
   std::size_t const n = 100'000;
   tutti::extent const mine = tutti::part(n, comm.size(), comm.rank());
   std::vector<summary> all{summary_of(mine)};
@@ -66,9 +68,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
 }  // namespace
 
 int main() try {
-  if (tutti::find_place().launcher.empty()) return tutti::run_local(4, program), 0;
-  auto comm = tutti::init();
-  program(comm);
+  on_ranks(4, [](auto& comm) { program(comm); });
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

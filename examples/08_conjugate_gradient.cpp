@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Solves A x = b by conjugate gradients, where A is the sparse matrix of the Poisson equation on a grid and every rank
 // has some of its rows: an all_gather_v brings what the rows need, and an all_reduce makes each dot product.
+// ranks: 4
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -12,7 +13,8 @@
 #include <vector>
 
 #include <Eigen/SparseCore>
-#include <tutti/tutti.hpp>
+
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -49,7 +51,8 @@ double answer(Index i) {
   return std::sin(static_cast<double>(i % side + 1) * step) + 0.01 * std::sin(static_cast<double>(i * i));
 }
 
-void program(tutti::communicator<tutti::shm>& comm) {
+template <class Communicator>
+void program(Communicator& comm) {
   std::vector<std::size_t> counts;
   for (int r = 0; r < comm.size(); ++r) counts.push_back(tutti::part(unknowns, comm.size(), r).count);
   tutti::extent const mine = tutti::part(unknowns, comm.size(), comm.rank());
@@ -89,9 +92,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
 }  // namespace
 
 int main() try {
-  if (tutti::find_place().launcher.empty()) return tutti::run_local(4, program), 0;
-  auto comm = tutti::init();
-  program(comm);
+  on_ranks(4, [](auto& comm) { program(comm); });
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

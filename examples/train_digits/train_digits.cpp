@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Data-parallel training of a small network on handwritten digits. Every rank has the weights, computes the gradients
 // of its share of each batch, and all_reduce adds them up: the same steps as one process takes with whole batches.
+// ranks: 4
 // args: --ranks 4
+// timeout: 300
 #define EIGEN_DONT_PARALLELIZE  // ranks are the parallelism; threads of their own would fight for the cores
 #include <algorithm>
 #include <array>
@@ -19,10 +21,10 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <tutti/tutti.hpp>
 
 #include "digits.hpp"
 #include "network.hpp"
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -41,7 +43,6 @@ struct settings {
 // float addition), which a thousand steps of training carry on.
 constexpr double least_accuracy = 0.95, most_difference = 1e-4;
 
-using communicator = tutti::communicator<tutti::shm>;
 using seconds = std::chrono::duration<double>;
 using std::chrono::steady_clock;
 
@@ -59,14 +60,15 @@ struct outcome {
   seconds time{};
 };
 
-outcome train(communicator& comm, split const& data, settings const& with, bool talk) {
+template <class Communicator>
+outcome train(Communicator& comm, split const& data, settings const& with, bool talk) {
   int const ranks = comm.size(), rank = comm.rank();
   std::size_t const images = data.training.labels.size(), held_out = data.held_out.labels.size();
   network net;
   if (comm.is_main()) net.draw_weights(with.seed);
   tutti::broadcast(comm, std::span(net.weights.data(), network::parameters), 0);
 
-  auto shared = comm.allocate<float>(network::parameters);  // peers read it in place
+  auto shared = comm.template allocate<float>(network::parameters);  // peers read it in place
   Eigen::Map<Eigen::VectorXf> gradient(shared.data(), network::parameters);
   Eigen::VectorXf velocity = Eigen::VectorXf::Zero(network::parameters);
   std::vector<Eigen::Index> order(images);
@@ -117,7 +119,8 @@ std::uint64_t hash_of(Eigen::VectorXf const& weights) {
   return hash;
 }
 
-void expect_same_bits(communicator& comm, Eigen::VectorXf const& weights) {
+template <class Communicator>
+void expect_same_bits(Communicator& comm, Eigen::VectorXf const& weights) {
   std::array<std::uint64_t, 1> const mine{hash_of(weights)};
   std::array<std::uint64_t, 1> least{}, greatest{};
   tutti::all_reduce(comm, mine, least, tutti::min{});
@@ -130,7 +133,7 @@ void expect_same_bits(communicator& comm, Eigen::VectorXf const& weights) {
 
 // Rank 0 trains once more, alone, with whole batches.
 void compare_with_one_process(split const& data, settings const& with, outcome const& together) {
-  communicator alone(std::make_unique<tutti::shm>());
+  tutti::communicator<tutti::shm> alone(std::make_unique<tutti::shm>());
   outcome const reference = train(alone, data, with, false);
   double const difference =
       (reference.weights - together.weights).cwiseAbs().maxCoeff() / reference.weights.cwiseAbs().maxCoeff();
@@ -143,7 +146,8 @@ void compare_with_one_process(split const& data, settings const& with, outcome c
   if (!(difference <= most_difference)) throw std::runtime_error("the weights differ by more than rounding explains");
 }
 
-void program(communicator& comm, split const& data, settings const& with) {
+template <class Communicator>
+void program(Communicator& comm, split const& data, settings const& with) {
   if (comm.is_main())
     std::printf("%zu images to train on, %zu held out (every fifth); %d ranks, %d images a batch, %td weights\n\n",
                 data.training.labels.size(), data.held_out.labels.size(), comm.size(), with.batch, network::parameters);
@@ -185,12 +189,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   split const data = read_digits(path);
-  if (here.launcher.empty()) {
-    tutti::run_local(with.ranks, [&](communicator& comm) { program(comm, data, with); });
-  } else {
-    auto comm = tutti::init();
-    program(comm, data, with);
-  }
+  on_ranks(with.ranks, [&](auto& comm) { program(comm, data, with); });
 } catch (data_error const& e) {
   std::fprintf(stderr, "train_digits: %s\n", e.what());
   return 2;

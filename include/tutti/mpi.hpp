@@ -2,7 +2,9 @@
 // Everything of tutti.hpp, and collectives over MPI.
 #pragma once
 
+#include "tutti/collective/two_level.hpp"
 #include "tutti/execute/mpi_collectives.hpp"
 #include "tutti/launch/mpi.hpp"
+#include "tutti/transport/hierarchical.hpp"
 #include "tutti/transport/mpi.hpp"
 #include "tutti/tutti.hpp"

@@ -18,5 +18,6 @@
 #include "tutti/collective/split.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/local.hpp"
+#include "tutti/launch/run.hpp"
 #include "tutti/transport/loopback.hpp"
 #include "tutti/transport/shm.hpp"

@@ -25,16 +25,17 @@ inline void meet() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Calls f(comm) on the first `ranks` launched ones, and returns on all when they have done; what it threw, or nothing.
-template <class F>
-std::string on_ranks(int ranks, F&& f) {
+// Calls f(comm) on the first `ranks` launched ones, with what make(MPI_Comm) gives, and returns on all when they have done;
+// what it threw, or nothing.
+template <class Make, class F>
+std::string on_ranks(int ranks, Make&& make, F&& f) {
   bool const takes_part = world().rank() < ranks;
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, world().rank(), &part);
   std::string thrown;
   if (takes_part) {
     try {
-      auto comm = from_mpi(part);
+      auto comm = make(part);
       MPI_Comm_free(&part);
       f(comm);
     } catch (std::exception const& e) {
@@ -43,6 +44,10 @@ std::string on_ranks(int ranks, F&& f) {
   }
   meet();
   return thrown;
+}
+template <class F>
+std::string on_ranks(int ranks, F&& f) {
+  return on_ranks(ranks, [](MPI_Comm part) { return from_mpi(part); }, f);
 }
 
 }  // namespace tutti::testing

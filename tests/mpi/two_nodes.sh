@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # two_nodes.sh (openmpi|mpich) ranks program...: runs each program with its ranks on two nodes that share no memory as far
-# as MPI knows: network namespaces with host names of their own, joined by a veth pair. Exits 77 where that is not allowed.
+# as MPI knows: network namespaces with host names of their own, joined by a veth pair; once with ranks dealt out in turn
+# and once with neighbours side by side. With TUTTI_LINK=1gbit the link is as slow. Exits 77 where that is not allowed.
 set -eu
 kind=$1 ranks=$2
 shift 2
@@ -51,15 +52,26 @@ for node in "$a" "$b"; do
   printf '%s\n' '127.0.0.1 localhost' "10.77.0.1 $a" "10.77.0.2 $b" >"/etc/netns/$node/hosts"
 done
 
+if [ -n "${TUTTI_LINK-}" ]; then
+  for node in "$a" "$b"; do
+    tc -n "$node" qdisc add dev eth0 root tbf rate "$TUTTI_LINK" burst 64kb latency 50ms
+  done
+fi
+
+half=$(((ranks + 1) / 2))
+
+# run node|slot program: ranks dealt out to the nodes in turn, or neighbours side by side.
 run() {
+  by=$1 each=$([ "$1" = node ] && echo 1 || echo "$half")
+  shift
   case $kind in
     openmpi)
-      "$folder/on_node" "$a" "exec mpirun.openmpi -n $ranks --host $a:$ranks,$b:$ranks --map-by node --bind-to none \
+      "$folder/on_node" "$a" "exec mpirun.openmpi -n $ranks --host $a:$half,$b:$half --map-by $by --bind-to none \
         --mca plm_rsh_agent $folder/on_node --mca orte_keep_fqdn_hostnames 1 --mca pml ob1 --mca btl tcp,vader,self \
         --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 $*" ;;
     mpich)
       "$folder/on_node" "$a" "exec env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 mpiexec.mpich -n $ranks -launcher ssh \
-        -launcher-exec $folder/on_node -hosts $a,$b -ppn 1 $*" ;;
+        -launcher-exec $folder/on_node -hosts $a,$b -ppn $each $*" ;;
   esac
 }
 
@@ -73,11 +85,12 @@ until ip -n "$a" link show eth0 | grep -q 'state UP' && ip -n "$b" link show eth
   }
   sleep 0.1
 done
-nodes=$(run hostname | sort -u | wc -l)
+nodes=$(run slot hostname | sort -u | wc -l)
 [ "$nodes" = 2 ] || {
   echo "$kind started its ranks on $nodes nodes, not on 2"
   exit 1
 }
 for program; do
-  run "$program"
+  run node "$program"
+  run slot "$program"
 done

@@ -36,7 +36,9 @@ enum class algorithm_id : std::uint8_t {
   dissemination,
   one_shot,
   two_shot,
+  // Not schedules:
   native,
+  two_level,
 };
 
 template <class... Algorithms>
@@ -59,10 +61,28 @@ struct native {
   static constexpr std::string_view name = "native";
 };
 
-constexpr std::string_view name(algorithm_id id) {
-  if (id == algorithm_id::native) return native::name;
-  return id == algorithm_id::automatic ? automatic::name : algorithms::names[static_cast<std::size_t>(id) - 1];
-}
+// Not a schedule: ranks of a node work together, and then nodes, by an algorithm for each, which is left to tutti where it
+// does not serve its part: two_level<ring, ring>.
+template <class Inside = automatic, class Across = automatic>
+struct two_level {
+  static constexpr std::string_view name = "two_level";
+  using inside = Inside;
+  using across = Across;
+};
+
+// All that a caller can name, in the order of algorithm_id.
+inline constexpr auto algorithm_names = [] {
+  std::array<std::string_view, algorithms::size + 3> out{automatic::name};
+  for (std::size_t i = 0; i < algorithms::size; ++i) out[i + 1] = algorithms::names[i];
+  out[algorithms::size + 1] = native::name;
+  out[algorithms::size + 2] = two_level<>::name;
+  return out;
+}();
+
+constexpr std::string_view name(algorithm_id id) { return algorithm_names[static_cast<std::size_t>(id)]; }
+
+// Whether it is a schedule.
+constexpr bool is_scheduled(algorithm_id id) { return id > algorithm_id::automatic && id < algorithm_id::native; }
 
 namespace detail {
 
@@ -75,9 +95,9 @@ constexpr std::string_view enumerator() {
 }
 template <std::size_t... I>
 constexpr bool ids_match(std::index_sequence<I...>) {
-  return ((enumerator<static_cast<algorithm_id>(I + 1)>() == algorithms::names[I]) && ...);
+  return ((enumerator<static_cast<algorithm_id>(I)>() == algorithm_names[I]) && ...);
 }
-static_assert(ids_match(std::make_index_sequence<algorithms::size>{}), "algorithm_id and algorithms must agree");
+static_assert(ids_match(std::make_index_sequence<algorithm_names.size()>{}), "algorithm_id and algorithms must agree");
 
 template <class Algorithm, collective C>
 constexpr dynamic_schedule schedule_or_none() {
@@ -99,18 +119,24 @@ inline constexpr auto schedule_table = table_of(algorithms{});
 
 // The schedule of an algorithm for a collective; none (false) where it does not serve it.
 constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
-  if (id == algorithm_id::automatic || id == algorithm_id::native) return {};
+  if (!is_scheduled(id)) return {};
   return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
 }
 
 // The id with this name, or `automatic` where there is none.
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
-  for (std::size_t i = 0; i < algorithms::size; ++i)
-    if (algorithms::names[i] == wanted) return static_cast<algorithm_id>(i + 1);
-  return wanted == native::name ? algorithm_id::native : algorithm_id::automatic;
+  for (std::size_t i = 1; i < algorithm_names.size(); ++i)
+    if (algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
+  return algorithm_id::automatic;
+}
+
+// Whether two levels make this collective. In an all_to_all every pair of nodes has as much to say either way.
+constexpr bool has_two_levels(collective c) {
+  return c != collective::all_to_all && c != collective::scan && c != collective::exclusive_scan;
 }
 
 constexpr bool is_served(algorithm_id id, collective c) {
+  if (id == algorithm_id::two_level) return has_two_levels(c);
   return id == algorithm_id::native || static_cast<bool>(find_schedule(id, c));
 }
 

@@ -129,6 +129,7 @@ template <class Transport>
                  .way_out = "see the output of that rank"});
   g.expect_no_fault();
   table_news::read(work.take(), g.rank(), g.tuned);
+  if constexpr (has_levels<Transport>) g.levels->tune_by(g.tuned);
 }
 
 }  // namespace tutti::detail

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -96,6 +99,31 @@ class communicator {
   int size() const noexcept { return group_->ranks(); }
   bool is_main() const noexcept { return rank() == 0; }
 
+  // This rank among those of the communicator that are on its machine, in rank order, and how many these are.
+  int local_rank() const noexcept {
+    if constexpr (spans_machines<Transport>) return group_->transport().local_rank();
+    else return rank();
+  }
+  int local_size() const noexcept {
+    if constexpr (spans_machines<Transport>) return group_->transport().local_ranks();
+    else return size();
+  }
+
+  // Calls f() on rank 0 alone, for what is to be said or written once. Nothing is sent and nobody waits: the others go on.
+  // Where f returns a value, rank 0 gets it and the others get nothing; tutti::broadcast brings it to them.
+  //
+  //   comm.main_only([&] { std::printf("loss %g\n", loss); });
+  //   std::optional<settings> const read = comm.main_only([&] { return read_settings(path); });
+  template <std::invocable F>
+  auto main_only(F&& f) const {
+    using result = std::decay_t<std::invoke_result_t<F>>;
+    if constexpr (std::is_void_v<result>) {
+      if (is_main()) std::invoke(std::forward<F>(f));
+    } else {
+      return is_main() ? std::optional<result>(std::invoke(std::forward<F>(f))) : std::nullopt;
+    }
+  }
+
   // Memory for `count` elements, zeroed, that the other ranks can read in place: the fastest buffers for large messages
   // (protocol direct). This rank alone calls it. Throws std::bad_alloc.
   template <element T>
@@ -132,6 +160,7 @@ class communicator {
     try {
       communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
       out.group_->tuned = group_->tuned;
+      if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
       return out;
     } catch (error const& e) {
       throw e.in_call(where);

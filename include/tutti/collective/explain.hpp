@@ -5,9 +5,22 @@
 #include <string>
 
 #include "tutti/collective/engine.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
 
 namespace tutti {
+
+namespace detail {
+
+template <class Transport>
+std::string levels_of(Transport const& transport) {
+  if constexpr (has_levels<Transport>)
+    return join(
+        {Transport::inside::name, " inside and ", Transport::across::name, " across ", transport.nodes().text()});
+  else return {};
+}
+
+}  // namespace detail
 
 struct explanation {
   algorithm_id algorithm;
@@ -22,6 +35,9 @@ struct explanation {
 template <element T, class Op = sum, transport Transport>
 explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
                     std::source_location where = std::source_location::current()) {
+  explanation out;
+  if (detail::on_only_node<automatic>(comm, o, [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
+    return out;
   request const r{.what = what,
                   .algorithm = o.algorithm,
                   .how = o.protocol,
@@ -39,6 +55,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native) text += "by its own means";
+  else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.group().transport());
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";

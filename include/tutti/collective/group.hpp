@@ -5,12 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,8 @@
 #include "tutti/core/text.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
+#include "tutti/transport/absence.hpp"
+#include "tutti/transport/nodes.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti {
@@ -52,6 +57,11 @@ class grown_memory {
   std::size_t bytes_ = 0;
 };
 
+// What the algorithm two_level works with; see collective/two_level.hpp.
+template <class Transport>
+class levels;
+struct no_levels {};
+
 template <transport Transport>
 class group {
  private:
@@ -60,6 +70,10 @@ class group {
  public:
   settings const environment = settings::from_environment();
   tuning tuned;  // by which algorithms are chosen
+  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
+      levels;
+  // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
+  std::function<std::optional<fault>()> fault_outside;
 
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
@@ -77,6 +91,7 @@ class group {
         fetched(*transport_),
         inbox_(*transport_) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
+    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
     if constexpr (maps_memory<Transport>) {
       std::size_t open = 0;  // messages to one peer at once
       for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
@@ -136,6 +151,8 @@ class group {
   // Looks whether waiting longer makes sense; throws if not.
   [[gnu::cold]] void examine(std::source_location where) {
     if (notices_->faulty()) report_fault(where);
+    if (fault_outside)
+      if (auto const f = fault_outside()) raise(*f, where);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
       if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
@@ -145,16 +162,30 @@ class group {
       if (!left && !lost) continue;
       // It may have finished and gone between the two looks.
       if (notices_->finished(peer) >= sequence_) continue;
-      if (left)
-        raise({static_cast<int>(error_code::rank_left), rank(), peer,
-               join({"rank ", peer, " closed its communicator ", last_call(peer), ", while rank ", rank(), " is in ",
-                     this_call()})},
-              where);
-      raise({static_cast<int>(error_code::rank_lost), rank(), peer,
-             join({transport_->describe(peer), " ended ", last_call(peer), ", while rank ", rank(), " is in ",
-                   this_call()})},
-            where);
+      raise_gone(left ? error_code::rank_left : error_code::rank_lost, peer, where);
     }
+  }
+
+  // A fault that is known by now. Peers hear that this rank still waits in its call.
+  [[gnu::cold]] std::optional<fault> heed() {
+    if constexpr (tutti::asks_peers<Transport>) transport_->heed();
+    if (!notices_->faulty()) return {};
+    return notices_->find_fault();
+  }
+
+  // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
+  [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
+                                           std::chrono::nanoseconds timeout, std::source_location where) {
+    ask_peers(where);
+    for (int peer = 0; peer < ranks(); ++peer)
+      if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
+    int const peer = e.peer() < 0 ? -1 : members[static_cast<std::size_t>(e.peer())];
+    if (e.code() == error_code::timeout) report_timeout(timeout, where);
+    if (peer >= 0 && (e.code() == error_code::rank_left || e.code() == error_code::rank_lost))
+      raise_gone(e.code(), peer, where);
+    raise({static_cast<int>(e.code()), rank(), peer,
+           join({"among the ranks {", list_of(members), "}, counted from 0: ", e.happened()})},
+          where);
   }
 
   [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
@@ -196,6 +227,15 @@ class group {
       transport_->ask_peers();
       if (notices_->faulty()) report_fault(where);
     }
+  }
+
+  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where) {
+    bool const left = code == error_code::rank_left;
+    raise({static_cast<int>(code), rank(), peer,
+           join({left ? join({"rank ", peer, " closed its communicator "})
+                      : join({transport_->describe(peer), " ended "}),
+                 last_call(peer), ", while rank ", rank(), " is in ", this_call()})},
+          where);
   }
 
   call_words mine() const { return notices_->find(rank(), sequence_).value(); }

@@ -27,6 +27,9 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
+  if (detail::on_only_node<Algorithm>(comm, o,
+                                      [&](auto& node) { reduce_scatter<Algorithm>(node, in, out, op, o, where); }))
+    return;
 
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
@@ -65,6 +68,9 @@ void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, st
   detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
                        in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, blocks.end(), op);
+  if (detail::on_only_node<Algorithm>(
+          comm, o, [&](auto& node) { reduce_scatter_v<Algorithm>(node, in, out, counts, op, o, where); }))
+    return;
 
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r =

@@ -36,6 +36,9 @@ template <collective C, class Algorithm, class Transport, class T, class Op>
 void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
                     options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, Op>(comm, o, where);
+  if (on_only_node<Algorithm>(
+          comm, o, [&](auto& node) { reduce_message<C, Algorithm>(node, in, out, count, op, root, o, where); }))
+    return;
   auto& g = comm.group();
   request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
   running_call<Transport> call(g, r, o, type_name<T>(), name_of<Op>(), where);

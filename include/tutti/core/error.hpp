@@ -49,6 +49,7 @@ class error : public std::runtime_error {
   error_code code() const noexcept { return details_.code; }
   int rank() const noexcept { return details_.rank; }
   int peer() const noexcept { return details_.peer; }
+  std::string const& happened() const noexcept { return details_.what; }
   std::string const& way_out() const noexcept { return details_.way_out; }
   std::source_location const& where() const noexcept { return details_.where; }
 

@@ -10,6 +10,12 @@
 
 namespace tutti {
 
+// An operation that is known at run time alone brings its own loop over elements, which does what tutti::combine does.
+template <class Op, class T>
+concept brings_its_loop = requires(Op const& op, T const* const* sources, T* const* destinations, std::size_t n) {
+  op.combine(sources, 1, destinations, 1, n, stage{});
+};
+
 template <class T, class Op>
 struct reducing {
   using element = T;
@@ -21,7 +27,8 @@ struct reducing {
 
   void operator()(T const* const* sources, int source_count, T* const* destinations, int destination_count,
                   std::size_t n, stage s) const noexcept {
-    combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
+    if constexpr (brings_its_loop<Op, T>) op.combine(sources, source_count, destinations, destination_count, n, s);
+    else combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
   }
 };
 

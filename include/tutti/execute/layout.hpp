@@ -86,44 +86,4 @@ class layout {
   std::size_t const* offsets_ = nullptr;
 };
 
-// A space of one rank: memory and what lies where in it.
-template <class T>
-struct surface {
-  T* data = nullptr;
-  layout where{};
-  std::size_t slice = 0;  // where not 0, every lane has room for this many elements alone, which its slices share
-
-  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make; offset
-  // counts from the begin of the range.
-  template <class F>
-  void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
-    if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
-    std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
-    for (int k = 0; k < what.count && passed < range.end(); ++k) {
-      extent const chunk = where.at(lane, what.at(k, where.parts()));
-      std::size_t const from = range.begin > passed ? range.begin - passed : 0;
-      std::size_t const left = range.end() - passed, to = chunk.count < left ? chunk.count : left;
-      passed += chunk.count;
-      if (from >= to) continue;
-      if (piece > 0 && begin + piece == chunk.begin + from) {
-        piece += to - from;
-        continue;
-      }
-      if (piece > 0) f(data + begin, offset, piece), offset += piece;
-      begin = chunk.begin + from;
-      piece = to - from;
-    }
-    if (piece > 0) f(data + begin, offset, piece);
-  }
-};
-
-// What a rank brings to a call.
-template <class T>
-struct surfaces {
-  surface<T const> input;
-  surface<T> output;
-  surface<T> scratch;
-  bool in_place = false;  // input and output are the same memory where this rank has both
-};
-
 }  // namespace tutti

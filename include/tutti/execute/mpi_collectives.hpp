@@ -17,6 +17,7 @@
 #include "tutti/execute/body.hpp"
 #include "tutti/execute/layout.hpp"
 #include "tutti/execute/plan.hpp"
+#include "tutti/execute/surfaces.hpp"
 #include "tutti/transport/mpi.hpp"
 
 namespace tutti {

@@ -27,7 +27,11 @@ namespace tutti {
 //     auto comm = tutti::init();
 //     ...
 //   }
-[[gnu::cold]] inline communicator<shm> init(tuning_table const& table = shipped) {
+template <class Transport = shm>
+communicator<Transport> init(tuning_table const& table = shipped);
+
+template <>
+[[gnu::cold]] inline communicator<shm> init<shm>(tuning_table const& table) {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
@@ -35,7 +39,7 @@ namespace tutti {
                  .rank = me.rank,
                  .what = me.launcher + " started " + std::to_string(me.size) + " ranks, " +
                          std::to_string(me.local_size) + " of them on this machine; shared memory ends at the machine",
-                 .way_out = "start all ranks on one machine"});
+                 .way_out = "start all on one, or include tutti/mpi.hpp and call tutti::init<tutti::hierarchical>()"});
   if (me.size > max_ranks)
     throw error({.code = error_code::bad_argument,
                  .rank = me.rank,

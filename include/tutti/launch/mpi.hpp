@@ -2,6 +2,7 @@
 // from_mpi: the communicator of the ranks of an MPI communicator.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <mpi.h>
 #include <string>
@@ -9,7 +10,11 @@
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/collective/agree.hpp"
 #include "tutti/collective/communicator.hpp"
+#include "tutti/collective/two_level.hpp"
 #include "tutti/execute/mpi_collectives.hpp"
+#include "tutti/launch/init.hpp"
+#include "tutti/launch/place.hpp"
+#include "tutti/transport/hierarchical.hpp"
 #include "tutti/transport/mpi.hpp"
 
 namespace tutti {
@@ -23,7 +28,12 @@ namespace tutti {
 //
 //   tutti::communicator<tutti::mpi> comm = tutti::from_mpi();
 //   tutti::all_reduce(comm, gradient);
-[[gnu::cold]] inline communicator<mpi> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD, tuning_table const& table = shipped) {
+//
+// from_mpi<tutti::hierarchical>: ranks of one node (MPI_COMM_TYPE_SHARED) work together through shared memory, and nodes
+// through MPI: the algorithm two_level. On one node MPI carries nothing.
+template <class Transport = mpi>
+  requires std::derived_from<Transport, mpi>
+[[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD, tuning_table const& table = shipped) {
   start_mpi();
   auto const refuse = [](std::string const& what, std::string const& way_out) {
     throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
@@ -35,9 +45,28 @@ namespace tutti {
   if (between != 0) refuse("from_mpi got an intercommunicator", "merge it by MPI_Intercomm_merge");
   expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
   if (size > max_ranks) refuse(join({"an MPI communicator of ", size, " ranks"}), join({"use at most ", max_ranks}));
-  communicator<mpi> comm(std::make_unique<mpi>(ranks, max_tracks, settings::from_environment().timeout));
+  communicator<Transport> comm(std::make_unique<Transport>(ranks, max_tracks, settings::from_environment().timeout));
   detail::agree_on_tuning(comm.group(), table);
   return comm;
+}
+
+// init on several machines: the ranks that the launcher of an MPI started.
+// Throws error as from_mpi, and bad_argument where the launcher has started more ranks than MPI knows of.
+//
+//   auto comm = tutti::init<tutti::hierarchical>();
+template <>
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(tuning_table const& table) {
+  start_mpi();
+  int size = 0;
+  expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  place const me = find_place();
+  if (me.size != size)
+    throw error(
+        {.code = error_code::bad_argument,
+         .rank = me.rank,
+         .what = join({me.launcher, " started ", me.size, " ranks, of which this MPI knows ", size}),
+         .way_out = "start them by the launcher of the MPI that the program is linked with (srun: --mpi=pmix)"});
+  return from_mpi<hierarchical>(MPI_COMM_WORLD, table);
 }
 
 }  // namespace tutti

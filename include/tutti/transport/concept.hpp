@@ -14,6 +14,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
+#include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
@@ -111,6 +112,7 @@ concept sends_at_once = transport<T> && requires {
 template <class T>
 concept asks_peers = transport<T> && requires(T t) {
   { t.ask_peers() } noexcept;
+  { t.heed() } noexcept;  // listens, and tells peers what this rank waits in
 };
 
 // It has collectives of its own: the algorithm `native`.
@@ -120,9 +122,25 @@ concept has_library = transport<T> && requires(T t) {
   { t.all_have_come() } noexcept;  // to the running call
 };
 
+// Its ranks are on nodes, each with a transport of its own, and there is one across nodes for ranks that stand for theirs:
+// the algorithm `two_level`.
+template <class T>
+concept has_levels = transport<T> && requires(T t, T const c) {
+  { t.take_inside() } -> std::same_as<std::unique_ptr<typename T::inside>>;
+  { t.take_across() } -> std::same_as<std::unique_ptr<typename T::across>>;  // null at ranks that stand for none
+  { c.nodes() } -> std::same_as<node_map const&>;
+};
+
 // Only some threads may call it; throws where this is another.
 template <class T>
 concept bound_to_thread = transport<T> && requires(T const c) { c.expect_thread(); };
+
+// Its ranks may be on several machines: this one among those of its own machine, in rank order, and how many these are.
+template <class T>
+concept spans_machines = transport<T> && requires(T const c) {
+  { c.local_rank() } noexcept -> std::same_as<int>;
+  { c.local_ranks() } noexcept -> std::same_as<int>;
+};
 
 // Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each
 // with the same list, this rank in it and none twice; returns when all of them have. Throws error.

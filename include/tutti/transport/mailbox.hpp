@@ -137,15 +137,19 @@ class mailbox {
   // -- Waiting. A rank that naps says so and looks once more before it sleeps.
   template <class Ready>
   void nap(Ready&& ready) noexcept {
+    if (meanwhile_ != nullptr) meanwhile_();
     rank_page& self = segment_.rank(rank_);
     self.asleep.store(1, std::memory_order_seq_cst);
     std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
     if (!ready()) {
-      std::timespec const time{0, std::chrono::nanoseconds(nap_length).count()};
+      auto const length = meanwhile_ == nullptr ? nap_length : short_nap;
+      std::timespec const time{0, std::chrono::nanoseconds(length).count()};
       ::syscall(SYS_futex, &self.bell, FUTEX_WAIT, heard, &time, nullptr, 0);
     }
     self.asleep.store(0, std::memory_order_relaxed);
   }
+  // What else of this process must go on while this rank waits long: called before each nap, and naps are short then.
+  void while_waiting(void (*f)() noexcept) noexcept { meanwhile_ = f; }
   // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost every
   // message 20 cycles and more, where a wake-up that is missed for want of it costs one nap.
   void ring(int peer) noexcept {
@@ -229,12 +233,15 @@ class mailbox {
     ring(to);
   }
 
+  static constexpr std::chrono::microseconds short_nap{50};
+
   int rank_;
   int ranks_;
   segment segment_;
   std::uintptr_t reach_begin_ = 0, reach_end_ = 0, reach_origin_ = 0;
   patience waits_ = patience_with_cores;
   bool pulls_ = false;
+  void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
   std::uint64_t turn_ = 0;
   std::uint64_t all_read_ = 0;       // turns of packets that all peers are known to be done with

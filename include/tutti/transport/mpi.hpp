@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +23,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/mpi_board.hpp"
+#include "tutti/transport/mpi_channels.hpp"
 #include "tutti/transport/mpi_library.hpp"
 #include "tutti/transport/mpi_meeting.hpp"
 
@@ -31,15 +31,10 @@ namespace tutti {
 
 struct mpi_collectives;
 
-// A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
-// slots. A peer in a later call has received all that it got in those before. Of a peer that was not heard of for half a
-// window of messages, each further half begins with a synchronous one, which ends only when its receive has been matched,
-// and messages are matched in order: so a sender never runs far ahead, and no message says so.
-// An error of the MPI is a fault on the board like any other: the data path throws nothing.
 class mpi {
  public:
   static constexpr std::string_view name = "mpi";
-  static constexpr std::size_t slice_bytes = 64 * 1024;
+  static constexpr std::size_t slice_bytes = mpi_channels::slice_bytes;
   static constexpr std::size_t eager_bytes = mpi_eager_bytes;
 
   // All ranks of `ranks` call it, and all destroy it; `limit`: how long they may wait for each other there.
@@ -51,28 +46,30 @@ class mpi {
         tracks_(tracks),
         limit_(limit),
         any_thread_(takes_any_thread()),
-        waits_(have_cores() ? patience_with_cores : patience_sharing_cores),
+        machine_(look_around()),
+        waits_(machine_.cores ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), tracks, rank_, ranks_),
-        outgoing_(static_cast<std::size_t>(ranks_ * tracks)),
-        incoming_(static_cast<std::size_t>(ranks_ * tracks)) {}
+        channels_(comm_.get(), board_, rank_, ranks_, tracks) {}
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
     if (mpi_is_finalized()) return;
     bool const orderly = meet_to_close();
     auto const last_moment = deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
-    for (receiver& in : incoming_) in.cancel(last_moment);
+    channels_.cancel_receives(last_moment);
     if (board_.close() && orderly) return;
     std::fprintf(stderr,
                  "tutti: rank %d closes a communicator that not all ranks have closed; its MPI communicator stays\n",
                  rank_);
-    for (sender& out : outgoing_) out.abandon();
+    channels_.abandon_sends();
     board_.abandon();
     comm_.abandon();
   }
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
+  int local_rank() const noexcept { return machine_.rank; }
+  int local_ranks() const noexcept { return machine_.ranks; }
   patience waits() const noexcept { return waits_; }
   // What the choice of algorithm depends on, the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
@@ -81,7 +78,7 @@ class mpi {
   using library = mpi_collectives;
   MPI_Comm communicator() const noexcept { return comm_.get(); }
   void all_have_come() noexcept { board_.hear_all(); }
-  void expect(int code, char const* call) noexcept { check(code, call, rank_); }
+  void expect(int code, char const* call) noexcept { channels_.check(code, call, rank_); }
 
   // Where the MPI was initialised for one thread, that thread must call.
   void expect_thread() const {
@@ -92,49 +89,14 @@ class mpi {
                  .way_out = "call it from the main thread, or initialise MPI with MPI_THREAD_SERIALIZED"});
   }
 
-  // -- Sending: claim a place, write to it what was claimed, publish. Null while the window is full.
-  std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept {
-    sender& out = outgoing(to, track);
-    if (!out.slots && !open(out.slots, out.requests, to)) return nullptr;
-    if (out.published - out.sent == window && !(advance(out, to), out.published - out.sent < window)) return nullptr;
-    return out.slots.get()[out.published % window].data;
-  }
+  // -- Messages: see mpi_channels.
+  std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept { return channels_.claim(to, track); }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    sender& out = outgoing(to, track);
-    if (out.sent == out.published) busy_.push_back({&out, to});
-    std::uint64_t const unheard = out.published - out.confirmed_by(board_, to);
-    std::uint64_t const place = out.published++ % window;
-    head& message = out.slots.get()[place].front;
-    message = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
-    auto const send = unheard != 0 && unheard % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    check(send(&message, static_cast<int>(sizeof message + bytes), MPI_BYTE, to, track, comm_.get(),
-               &out.requests[place]),
-          "MPI_Isend", to);
+    channels_.publish(to, track, bytes, more, tag);
   }
-  // Whether all that was published has left, so that nobody needs this rank's help to get it.
-  bool all_sent() noexcept {
-    std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to); });
-    return busy_.empty();
-  }
-
-  // -- Receiving: look, use the view, release.
-  arrival look(int from, int track, std::uint32_t tag) noexcept {
-    receiver& in = incoming(from, track);
-    if (!in.slots && !(open(in.slots, in.requests, from) && post_all(in, from, track))) return {};
-    std::uint64_t const place = in.taken % window;
-    if (!in.arrived && !done(in.requests[place], from)) return {};
-    in.arrived = true;
-    slot const& here = in.slots.get()[place];
-    bool const ours = here.front.tag == tag;
-    if (ours) board_.hear(from, here.front.sequence);
-    return {ours ? arrival::message : arrival::stranger, here.data, here.front.bytes_and_more >> 1,
-            (here.front.bytes_and_more & 1) != 0};
-  }
-  void release(int from, int track) noexcept {
-    receiver& in = incoming(from, track);
-    in.arrived = false;
-    post(in, in.taken++ % window, from, track);
-  }
+  bool all_sent() noexcept { return channels_.all_sent(); }
+  arrival look(int from, int track, std::uint32_t tag) noexcept { return channels_.look(from, track, tag); }
+  void release(int from, int track) noexcept { channels_.release(from, track); }
 
   std::byte* allocate(std::size_t bytes) {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
@@ -154,6 +116,9 @@ class mpi {
   std::string describe(int peer) const { return join({"rank ", peer}); }
   void leave() noexcept {
     if (!mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
+  }
+  void leave_at_once() noexcept {
+    if (!mpi_is_finalized()) board_.leave_at_once();
   }
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
@@ -182,117 +147,10 @@ class mpi {
   mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
   void ask_peers() noexcept { board_.ask(); }
+  // For who waits elsewhere in the middle of a call.
+  void heed() noexcept { board_.heed(); }
 
  private:
-  static constexpr std::size_t window = 16;
-
-  // What goes before the bytes of a message.
-  struct head {
-    std::uint32_t tag;
-    std::uint32_t bytes_and_more;
-    std::uint64_t sequence;
-  };
-  struct alignas(cache_line) slot {
-    std::byte unused[cache_line - sizeof(head)];
-    head front;
-    std::byte data[slice_bytes];
-  };
-  static_assert(offsetof(slot, data) == cache_line && offsetof(slot, data) == offsetof(slot, front) + sizeof(head));
-
-  using requests = std::array<MPI_Request, window>;
-  struct sender {
-    std::unique_ptr<slot[]> slots;
-    mpi::requests requests;
-    std::uint64_t published = 0;
-    std::uint64_t sent = 0;
-    std::uint64_t confirmed = 0;  // the receiver has taken these
-    std::uint64_t marked = 0;     // and these, once it is heard of in a call after `marked_in`
-    std::uint64_t marked_in = 0;
-
-    std::uint64_t confirmed_by(mpi_board const& board, int to) noexcept {
-      if (board.heard(to) > marked_in) {
-        confirmed = marked;
-        marked = published;
-        marked_in = board.sequence();
-      }
-      return confirmed;
-    }
-    void abandon() noexcept {
-      if (sent < published) static_cast<void>(slots.release());
-    }
-  };
-  struct receiver {
-    std::unique_ptr<slot[]> slots;
-    mpi::requests requests;
-    std::uint64_t taken = 0;
-    bool arrived = false;  // the next message
-
-    // What a sender that is elsewhere has begun to fill stays with the MPI.
-    void cancel(deadline until) noexcept {
-      if (!slots) return;
-      for (MPI_Request& r : requests) {
-        if (r == MPI_REQUEST_NULL) continue;
-        MPI_Cancel(&r);
-        int ended = 0;
-        do MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
-        while (ended == 0 && !until.passed());
-        if (ended == 0) static_cast<void>(slots.release());
-        if (!slots) return;
-      }
-    }
-  };
-  struct busy {
-    sender* out;
-    int to;
-  };
-
-  sender& outgoing(int to, int track) noexcept { return outgoing_[static_cast<std::size_t>(track * ranks_ + to)]; }
-  receiver& incoming(int from, int track) noexcept {
-    return incoming_[static_cast<std::size_t>(track * ranks_ + from)];
-  }
-
-  bool check(int code, char const* call, int peer) noexcept {
-    if (code == MPI_SUCCESS) return true;
-    fail(peer, [&] { return mpi_text(call, code); });
-    return false;
-  }
-  template <class Text>
-  [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
-    try {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer,
-                    peer == rank_ ? join({"at rank ", rank_, ", ", text()})
-                                  : join({"between rank ", rank_, " and rank ", peer, ", ", text()})});
-    } catch (...) {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer, "MPI has failed"});
-    }
-  }
-  bool done(MPI_Request& request, int peer) noexcept {
-    int finished = 0;
-    return check(MPI_Test(&request, &finished, MPI_STATUS_IGNORE), "MPI_Test", peer) && finished != 0;
-  }
-
-  [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, requests& all, int peer) noexcept {
-    all.fill(MPI_REQUEST_NULL);
-    slots.reset(new (std::nothrow) slot[window]);
-    if (!slots) fail(peer, [] { return "there is no memory for a channel"; });
-    return slots != nullptr;
-  }
-  bool post(receiver& in, std::size_t place, int from, int track) noexcept {
-    return check(MPI_Irecv(&in.slots.get()[place].front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_.get(),
-                           &in.requests[place]),
-                 "MPI_Irecv", from);
-  }
-  [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
-    for (std::size_t place = 0; place < window; ++place)
-      if (!post(in, place, from, track)) return false;
-    return true;
-  }
-  // Whether all has left.
-  bool advance(sender& out, int to) noexcept {
-    while (out.sent < out.published && done(out.requests[out.sent % window], to)) ++out.sent;
-    return out.sent == out.published;
-  }
-
   // One for each list, as far as the MPI has tags, after those of the tracks and the board.
   [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
     int* most = nullptr;
@@ -320,21 +178,28 @@ class mpi {
     expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     return level >= MPI_THREAD_SERIALIZED;
   }
-  // Whether every rank, of all machines, has a core for itself. A launcher may have bound each to one.
-  [[gnu::cold]] bool have_cores() const {
-    MPI_Comm machine = MPI_COMM_NULL;
-    expect_success(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine),
+  struct machine {
+    int rank = 0;  // among those that are here
+    int ranks = 1;
+    bool cores = false;  // every rank, of all machines, has one for itself
+  };
+  // A launcher may have bound each rank to a core.
+  [[gnu::cold]] machine look_around() const {
+    MPI_Comm here = MPI_COMM_NULL;
+    expect_success(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here),
                    "MPI_Comm_split_type");
+    machine out;
     cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);
-    int here = 0;
-    MPI_Comm_size(machine, &here);
-    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, machine);
-    MPI_Comm_free(&machine);
-    int enough = CPU_COUNT(&cores) >= here;
+    MPI_Comm_rank(here, &out.rank);
+    MPI_Comm_size(here, &out.ranks);
+    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here);
+    MPI_Comm_free(&here);
+    int enough = CPU_COUNT(&cores) >= out.ranks;
     expect_success(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, comm_.get()), "MPI_Allreduce");
-    return enough != 0;
+    out.cores = enough != 0;
+    return out;
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
@@ -344,27 +209,16 @@ class mpi {
     bool started = false;
     auto const look = [&] {
       board_.listen();
-      if (board_.faulty()) discard_all();
+      if (board_.faulty()) channels_.discard_all();
       if (!started && all_sent() && board_.delivered())
-        started = check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_);
-      return started && done(meeting, rank_) ? progress::done : progress::stuck;
+        started = channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_);
+      return started && channels_.done(meeting, rank_) ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
     return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
       nap(ready);
       return !(board_.faulty() && after_fault.passed());
     });
-  }
-  // Receives what nobody will look at any more.
-  void discard_all() noexcept {
-    int there = 0;
-    MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_.get(), &there, &status) == MPI_SUCCESS && there != 0 &&
-        status.MPI_TAG < tracks_)
-      look(status.MPI_SOURCE, status.MPI_TAG, 0);
-    for (int t = 0; t < tracks_; ++t)
-      for (int r = 0; r < ranks_; ++r)
-        while (incoming(r, t).slots && look(r, t, 0).state != arrival::nothing) release(r, t);
   }
 
   mpi_communicator comm_;
@@ -374,14 +228,14 @@ class mpi {
   std::chrono::nanoseconds limit_;
   std::thread::id thread_ = std::this_thread::get_id();
   bool any_thread_;
+  machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
   mpi_board board_;  // on the tag after those of the tracks
-  std::vector<sender> outgoing_;
-  std::vector<receiver> incoming_;
-  std::vector<busy> busy_;  // channels with messages that have not left
+  mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> && asks_peers<mpi>);
+static_assert(divisible<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> &&
+              asks_peers<mpi>);
 
 }  // namespace tutti

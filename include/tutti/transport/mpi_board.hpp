@@ -47,11 +47,11 @@ class mpi_board {
     if (news_->told == sequence) tell_all();
   }
   std::uint64_t called(int rank) const noexcept {
-    return rank == news_->rank ? news_->self.called : std::max(of(rank).last.called, heard(rank));
+    return rank == news_->rank ? news_->self.called : std::max(by(rank).called, heard(rank));
   }
   std::uint64_t finished(int rank) const noexcept {
     if (rank == news_->rank) return news_->self.finished;
-    return std::max(of(rank).last.finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
+    return std::max(by(rank).finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
   }
   // A call from which this rank has accepted messages was the same as its own.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
@@ -84,7 +84,8 @@ class mpi_board {
     copy(f.text, self.fault_text);
     self.fault_code = f.code;
     news_->faulty = true;
-    for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm); });
+    auto const text = news_->copy_self();
+    for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm, text); });
   }
   bool faulty() const noexcept { return news_->faulty; }
   void accept_fault() noexcept {
@@ -92,7 +93,7 @@ class mpi_board {
     tell_all();
     listen_until([&](int rank) { return knows_fault(rank) || left(rank); }, std::chrono::seconds(1));
   }
-  bool knows_fault(int rank) const noexcept { return of(rank).last.knows_fault; }
+  bool knows_fault(int rank) const noexcept { return by(rank).knows_fault; }
   std::optional<fault> find_fault() const {
     for (int r = 0; r < ranks(); ++r) {
       notice const& n = by(r);
@@ -121,17 +122,29 @@ class mpi_board {
     auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
     std::this_thread::sleep_for(time);
     news_->waited += time;
-    if (news_->waited < patient || news_->told == news_->self.called) return;
-    tell_all();
+    tell_if_patient();
+  }
+  // The same for who sleeps elsewhere, and calls this at least every nap_length.
+  void heed() noexcept {
+    listen();
+    news_->waited += nap_length;
+    tell_if_patient();
   }
   // Hears, for a moment, what peers have to say that have come to the same call.
   void ask() noexcept {
     if (news_->told != news_->self.called) tell_all();
-    listen_until([&](int rank) { return faulty() || of(rank).last.called >= news_->self.called || left(rank); },
+    listen_until([&](int rank) { return faulty() || by(rank).called >= news_->self.called || left(rank); },
                  std::chrono::milliseconds(200));
   }
-  bool left(int rank) const noexcept { return of(rank).last.left; }
+  bool left(int rank) const noexcept { return by(rank).left; }
+  // Where all leave together nobody needs to know: peers are told once this rank has waited for them long.
   void leave() noexcept {
+    news_->self.left = true;
+    news_->waited = {};
+    news_->told = nothing;
+  }
+  // Where this rank will not listen until others leave too.
+  void leave_at_once() noexcept {
     news_->self.left = true;
     tell_all();
   }
@@ -146,6 +159,7 @@ class mpi_board {
 
  private:
   static constexpr int no_fault = -1;
+  static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   // Ranks that wait for less say nothing: a message to every peer is much.
   static constexpr std::chrono::milliseconds patient{50};
 
@@ -167,9 +181,10 @@ class mpi_board {
   };
   static_assert(std::is_trivially_copyable_v<notice>);
 
-  // What a peer is being told, which it must have received before this is used again: it may not be listening.
+  // What a peer is being told, which it must have received before this is used again: it may not be listening. Those who
+  // are told the same share the text.
   struct letter {
-    notice text{};
+    std::shared_ptr<notice const> text{};
     MPI_Request request = MPI_REQUEST_NULL;
 
     bool idle() noexcept {
@@ -178,8 +193,8 @@ class mpi_board {
     }
   };
   struct peer {
-    notice last{};            // what it said
-    std::uint64_t heard = 0;  // the last call of which a message came
+    std::unique_ptr<notice> last{};  // what it said; null for most, since whoever is not waited for says nothing
+    std::uint64_t heard = 0;         // the last call of which a message came
     letter current{};
     letter alarm{};      // the fault that this rank has found, at most one
     bool stale = false;  // there is something newer to say
@@ -199,26 +214,29 @@ class mpi_board {
         int arrived = 0;
         MPI_Status status;
         if (MPI_Test(&hearing, &arrived, &status) != MPI_SUCCESS || arrived == 0) break;
-        notice& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
-        last = heard;
-        faulty |= last.fault_code != no_fault;
+        std::unique_ptr<notice>& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
+        if (last) *last = heard;
+        else last = std::make_unique<notice>(heard);
+        faulty |= heard.fault_code != no_fault;
         hark();
       }
       if (!behind) return;
       behind = false;
+      auto const text = copy_self();
       for (std::size_t r = 0; r < peers.size(); ++r)
-        if (peers[r].stale) tell(static_cast<int>(r));
+        if (peers[r].stale) tell(static_cast<int>(r), text);
     }
 
-    void tell(int to) noexcept {
+    std::shared_ptr<notice const> copy_self() const { return std::make_shared<notice const>(self); }
+    void tell(int to, std::shared_ptr<notice const> const& text) noexcept {
       peer& p = peers[static_cast<std::size_t>(to)];
       p.stale = !p.current.idle();
       behind |= p.stale;
-      if (!p.stale) send(to, p.current);
+      if (!p.stale) send(to, p.current, text);
     }
-    void send(int to, letter& l) noexcept {
-      l.text = self;
-      MPI_Issend(&l.text, sizeof l.text, MPI_BYTE, to, tag, comm, &l.request);
+    void send(int to, letter& l, std::shared_ptr<notice const> const& text) noexcept {
+      l.text = text;
+      MPI_Issend(l.text.get(), sizeof *l.text, MPI_BYTE, to, tag, comm, &l.request);
     }
 
     bool close() noexcept {
@@ -244,13 +262,22 @@ class mpi_board {
     std::size_t introduced = 0;
   };
 
+  void tell_if_patient() noexcept {
+    if (news_->waited >= patient && news_->told != news_->self.called) tell_all();
+  }
+
   int ranks() const noexcept { return static_cast<int>(news_->peers.size()); }
   peer const& of(int rank) const noexcept { return news_->peers[static_cast<std::size_t>(rank)]; }
-  notice const& by(int rank) const noexcept { return rank == news_->rank ? news_->self : of(rank).last; }
+  notice const& by(int rank) const noexcept {
+    static notice const silence;
+    if (rank == news_->rank) return news_->self;
+    return of(rank).last ? *of(rank).last : silence;
+  }
 
   void tell_all() noexcept {
     news_->told = news_->self.called;
-    for_each_peer([&](int rank, peer&) { news_->tell(rank); });
+    auto const text = news_->copy_self();
+    for_each_peer([&](int rank, peer&) { news_->tell(rank, text); });
   }
   template <class F>
   void for_each_peer(F&& f) noexcept {

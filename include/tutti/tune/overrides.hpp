@@ -34,7 +34,7 @@ class overrides {
     algorithm_id const id = find_algorithm(algorithm);
     if (id == algorithm_id::automatic && algorithm != automatic::name)
       refuse(entry, "\"" + std::string(algorithm) + "\" is not an algorithm",
-             "algorithms are: " + listed(algorithms::names));
+             "algorithms are: " + listed(algorithm_names));
     bool known = false;
     for (collective const c : every_collective) {
       if (equals == std::string_view::npos ? id != algorithm_id::automatic && !is_served(id, c)

@@ -8,6 +8,9 @@
 
 namespace tutti {
 
+// Whether ranks are on nodes that are known, and those of each node follow each other.
+enum class node_order : unsigned char { unknown, scattered, consecutive };
+
 struct problem {
   collective what{};
   std::size_t bytes = 0;  // of the message; of one block where chunks are blocks
@@ -19,6 +22,7 @@ struct problem {
   bool messages = false;  // ranks share no memory
   bool native = false;    // the transport has collectives of its own
   bool wide = false;      // values are combined in a type that is wider than theirs
+  node_order nodes = node_order::unknown;
 };
 
 }  // namespace tutti

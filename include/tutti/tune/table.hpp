@@ -24,6 +24,14 @@ constexpr std::string_view objection(dynamic_schedule const& s, problem const& p
 }
 constexpr std::string_view objection(algorithm_id id, problem const& p) {
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
+  if (id == algorithm_id::two_level) {
+    if (p.nodes == node_order::unknown) return "this transport knows of no nodes";
+    if (!has_two_levels(p.what)) return "it does not serve this collective";
+    if (p.ragged) return "it does not serve the _v form";
+    if (p.nodes == node_order::scattered && (by_block(p.what) || (reduces(p.what) && !p.commutative)))
+      return "the ranks of a node do not follow each other";
+    return {};
+  }
   return objection(find_schedule(id, p.what), p);
 }
 

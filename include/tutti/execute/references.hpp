@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory that peers read in place, and may still be reading.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tutti/transport/concept.hpp"
+
+namespace tutti {
+
+// A message that refers to memory, and where that is.
+struct reference {
+  int peer;
+  int track;
+  std::uint64_t message;
+  void const* begin;
+  void const* end;
+};
+
+// The references of the running call: kept by the communicator, so that a call allocates nothing once the list has grown.
+class reference_list {
+ public:
+  void reserve(std::size_t count) { list_.reserve(count); }
+  void clear() noexcept { list_.clear(); }
+  bool empty() const noexcept { return list_.empty(); }
+
+  // It has room for one in every slot of every channel, so a list that is full has old ones to forget.
+  template <maps_memory Transport>
+  void add(Transport& transport, reference const& added) noexcept {
+    if (list_.size() == list_.capacity())
+      std::erase_if(list_, [&](reference const& r) { return transport.consumed(r.peer, r.track, r.message); });
+    list_.push_back(added);
+  }
+
+  // Whether peers have read all that this rank has shown them. Forgets what was read.
+  template <maps_memory Transport>
+  bool all_read(Transport& transport) noexcept {
+    return all_read(transport, [](reference const&) { return true; });
+  }
+  // The same of [begin, end).
+  template <maps_memory Transport>
+  bool all_read(Transport& transport, void const* begin, void const* end) noexcept {
+    return all_read(transport, [=](reference const& r) { return begin < r.end && r.begin < end; });
+  }
+
+ private:
+  template <class Transport, class Counts>
+  bool all_read(Transport& transport, Counts&& counts) noexcept {
+    for (std::size_t i = 0; i < list_.size();) {
+      reference const& r = list_[i];
+      if (!counts(r)) {
+        ++i;
+      } else if (transport.consumed(r.peer, r.track, r.message)) {
+        list_[i] = list_.back();
+        list_.pop_back();
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<reference> list_;
+};
+
+}  // namespace tutti

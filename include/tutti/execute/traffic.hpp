@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the slices of a call travel: through slots, or as references to memory that the receiver reads or fetches.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/execute/references.hpp"
+#include "tutti/execute/surprise.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/concept.hpp"
+#include "tutti/transport/segment.hpp"
+#include "tutti/transport/store_gauge.hpp"
+
+namespace tutti {
+
+// How the messages of a call travel where they are not staged. All ranks agree on it but for `refers`.
+struct access {
+  bool refers = false;           // a receiver reads what it can address in place
+  bool pulls = false;            // and fetches what it cannot; then `refers` too
+  std::size_t slice = 0;         // bytes of a message that are in flight at once
+  std::byte* fetched = nullptr;  // room for a slice of every peer, where values are combined
+  bool streams = false;          // the output is too large to be read from a cache afterwards
+};
+
+// The channels of a call, which carry elements. Nothing here throws: a surprise is left for the caller to report.
+template <transport Transport, class T>
+class traffic {
+ public:
+  // What lies at the head of a channel.
+  struct view {
+    T const* data;
+    bool foreign;  // in the peer's process: to be fetched
+  };
+
+  traffic(Transport& transport, reference_list& references, access const& how, std::uint32_t tag)
+      : transport_(transport), references_(references), how_(how), tag_(tag) {
+    references_.clear();
+  }
+
+  surprise const& found() const noexcept { return surprise_; }
+  // Whether views may be foreign.
+  bool pulls() const noexcept { return maps && how_.pulls; }
+
+  // -- Sending through a slot: claim a place, write, publish. Null while the receiver has not made room.
+  T* claim(int peer, int track, std::size_t n) noexcept {
+    return reinterpret_cast<T*>(transport_.claim(peer, track, n * sizeof(T), alignof(T)));
+  }
+  // `raw`: through the operation's prologue.
+  template <class Body>
+  void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) noexcept {
+    if constexpr (maps) {
+      auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(T));
+      body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});
+      transport_.gauge().end(trial, n * sizeof(T));
+    } else {
+      body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
+    }
+  }
+  void publish(int peer, int track, std::size_t n, bool more) noexcept {
+    transport_.publish(peer, track, n * sizeof(T), more, tag_);
+  }
+
+  // -- Sending without a copy, where `refers` says so, after a claim. The memory must not change until it was read.
+  bool refers(T const* data, std::size_t n) const noexcept {
+    if constexpr (maps) {
+      std::size_t const bytes = n * sizeof(T);
+      if (!how_.refers || bytes <= inline_bytes) return false;
+      return transport_.reaches(data, bytes) || (how_.pulls && bytes >= least_fetched);
+    } else {
+      return false;
+    }
+  }
+  void refer(int peer, int track, T const* data, std::size_t n, bool more) noexcept {
+    if constexpr (maps) {
+      std::size_t const bytes = n * sizeof(T);
+      if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
+      else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
+      references_.add(transport_, {peer, track, transport_.published(peer, track), data, data + n});
+    }
+  }
+  bool refers_to_any() const noexcept { return !references_.empty(); }
+  // Whether peers have read what was referred to of these elements.
+  bool all_read(T const* data, std::size_t n) noexcept {
+    if constexpr (maps) return references_.all_read(transport_, data, data + n);
+    else return true;
+  }
+  // Whether this rank is needed for nothing any more.
+  bool settled() noexcept {
+    if constexpr (sends_later<Transport>) return transport_.all_sent();
+    else if constexpr (maps) return references_.all_read(transport_);
+    else return true;
+  }
+
+  // -- Receiving: whether the slice that is due has arrived; use the view, release.
+  bool arrived(int peer, int track, std::size_t n, bool more, view& out) noexcept {
+    arrival const message = transport_.look(peer, track, tag_);
+    if (message.state == arrival::nothing) return false;
+    std::size_t const bytes = n * sizeof(T);
+    if (!message || message.bytes != bytes || message.more != more) {
+      surprise_ = {peer, message.state == arrival::stranger, 0, message.bytes, message.more, bytes, more};
+      return false;
+    }
+    out = {reinterpret_cast<T const*>(message.data), message.foreign};
+    return true;
+  }
+  void release(int peer, int track) noexcept { transport_.release(peer, track); }
+
+  // Of a peer that has ended, the caller learns while it waits.
+  bool fetch(int peer, T const* from, T* to, std::size_t n) noexcept {
+    if constexpr (maps) {
+      int const refused = transport_.fetch(peer, reinterpret_cast<std::byte*>(to),
+                                           reinterpret_cast<std::byte const*>(from), n * sizeof(T));
+      if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
+      return refused == 0;
+    } else {
+      return false;
+    }
+  }
+  // Into this rank's room for what source k sends, to be combined there.
+  bool fetch(int peer, int k, view& from, std::size_t n) noexcept {
+    T* const to = reinterpret_cast<T*>(how_.fetched + static_cast<std::size_t>(k) * how_.slice);
+    if (!fetch(peer, from.data, to, n)) return false;
+    from = {to, false};
+    return true;
+  }
+
+ private:
+  static constexpr bool maps = maps_memory<Transport>;
+
+  // Below it, a copy through a slot takes less than the call of the system that fetches.
+  static constexpr std::size_t least_fetched = 4096;
+
+  Transport& transport_;
+  reference_list& references_;
+  access how_;
+  std::uint32_t tag_;
+  surprise surprise_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The pieces of a range of several chunks, and the messages that a region makes.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "tutti/execute/surfaces.hpp"
+
+using namespace tutti;
+
+namespace {
+
+struct piece {
+  std::size_t begin, offset, count;
+  friend bool operator==(piece const&, piece const&) = default;
+};
+
+std::vector<piece> pieces(surface<int> const& s, chunks const& what, extent range) {
+  std::vector<piece> out;
+  s.for_each_piece(0, what, range, [&](int* data, std::size_t offset, std::size_t n) {
+    out.push_back({static_cast<std::size_t>(data - s.data), offset, n});
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("neighbouring chunks are one piece; a range that wraps is two") {
+  std::vector<int> memory(100);
+  surface<int> const s{memory.data(), layout::blocks(10, 5)};
+  CHECK(pieces(s, {1, 3}, {0, 30}) == std::vector<piece>{{10, 0, 30}});
+  CHECK(pieces(s, {1, 3}, {5, 20}) == std::vector<piece>{{15, 0, 20}});
+  CHECK(pieces(s, {4, 3}, {0, 30}) == std::vector<piece>{{40, 0, 10}, {0, 10, 20}});
+  CHECK(pieces(s, {4, 3}, {8, 4}) == std::vector<piece>{{48, 0, 2}, {0, 2, 2}});
+  CHECK(pieces(s, {2, 3, 1, -1}, {0, 30}) == std::vector<piece>{{20, 0, 10}, {10, 10, 10}, {0, 20, 10}});
+  CHECK(pieces(s, {0, 2}, {7, 0}).empty());
+}
+
+TEST_CASE("where slices share their room, every slice is at its begin") {
+  std::vector<int> memory(100);
+  surface<int> const s{memory.data(), layout::whole(1000, 1, 1, 1), 16};
+  CHECK(pieces(s, {}, {48, 16}) == std::vector<piece>{{0, 0, 16}});
+}
+
+TEST_CASE("a region is one message for all peers, or a chunk for each") {
+  std::vector<std::size_t> const counts{3, 0, 5}, offsets{0, 3, 3};
+  surfaces<int> memory{};
+  memory.output.where = layout::table(counts.data(), offsets.data(), 3);
+  memory.scratch.where = layout::whole(100, 1, 3, 16);
+  region const together{space::output, {2, 2}, false}, split{space::output, {2, 2}, true};
+  CHECK(memory.count(0, together, 1) == 8);
+  CHECK(memory.largest(0, together) == 8);
+  CHECK(memory.count(0, split, 0) == 5);
+  CHECK(memory.count(0, split, 1) == 3);
+  CHECK(memory.largest(0, split) == 5);
+  CHECK(memory.share(split, 1).first == 0);
+  CHECK(memory.largest_chunk(0) == 48);
+}
+
+TEST_CASE("what is only passed on has the sizes of the scratch memory") {
+  surfaces<int> memory{};
+  memory.scratch.where = layout::whole(10, 1, 1, 1);
+  CHECK(memory.count(0, {space::none, {}, false}, 0) == 10);
+}

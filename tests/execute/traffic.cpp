@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A slice through a slot and by reference, and what is not the slice that is due.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tutti/execute/body.hpp"
+#include "tutti/execute/traffic.hpp"
+#include "tutti/transport/loopback.hpp"
+
+using namespace tutti;
+
+namespace {
+
+using channels = traffic<loopback, int>;
+
+struct pair {
+  explicit pair(tutti::access const& how) : a(from, references_a, how, 7), b(to, references_b, how, 7) {}
+
+  std::shared_ptr<loopback::hub> hub = std::make_shared<loopback::hub>(2, 1);
+  loopback from{hub, 0}, to{hub, 1};
+  reference_list references_a, references_b;
+  channels a, b;
+
+  void send(std::vector<int> const& values, bool more) {
+    int* const place = a.claim(1, 0, values.size());
+    REQUIRE(place != nullptr);
+    a.write(reducing<int, sum>{sum{}}, values.data(), place, values.size(), false);
+    a.publish(1, 0, values.size(), more);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a slice through a slot arrives as it was when it was sent") {
+  pair p({.slice = loopback::slice_bytes});
+  channels::view view{};
+  CHECK_FALSE(p.b.arrived(0, 0, 100, false, view));
+  std::vector<int> values(100, 5);
+  CHECK_FALSE(p.a.refers(values.data(), 100));
+  p.send(values, false);
+  values.assign(100, 6);
+  REQUIRE(p.b.arrived(0, 0, 100, false, view));
+  CHECK(view.data[99] == 5);
+  CHECK_FALSE(view.foreign);
+  p.b.release(0, 0);
+  CHECK(p.a.settled());
+  CHECK_FALSE(p.b.found());
+}
+
+TEST_CASE("memory that is referred to is read in place, and settled when it was read") {
+  pair p({.refers = true, .slice = loopback::slice_bytes});
+  std::vector<int> const values(100, 5);
+  CHECK_FALSE(p.a.refers(values.data(), inline_bytes / sizeof(int)));  // which travels in the line of the flag
+  REQUIRE(p.a.refers(values.data(), 100));
+  REQUIRE(p.a.claim(1, 0, 100) != nullptr);
+  p.a.refer(1, 0, values.data(), 100, false);
+  channels::view view{};
+  REQUIRE(p.b.arrived(0, 0, 100, false, view));
+  CHECK(view.data == values.data());
+  CHECK(p.a.refers_to_any());
+  CHECK_FALSE(p.a.all_read(values.data() + 50, 1));
+  CHECK_FALSE(p.a.settled());
+  p.b.release(0, 0);
+  CHECK(p.a.all_read(values.data() + 50, 1));
+  CHECK(p.a.settled());
+}
+
+TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
+  pair p({.slice = loopback::slice_bytes});
+  p.send({1, 2, 3}, true);
+  channels::view view{};
+  SUBCASE("length") {
+    CHECK_FALSE(p.b.arrived(0, 0, 4, true, view));
+    CHECK(p.b.found().bytes == 12);
+    CHECK(p.b.found().expected == 16);
+  }
+  SUBCASE("more") {
+    CHECK_FALSE(p.b.arrived(0, 0, 3, false, view));
+    CHECK(p.b.found().more);
+    CHECK_FALSE(p.b.found().expected_more);
+  }
+  CHECK(p.b.found().peer == 0);
+  CHECK_FALSE(p.b.found().other_call);
+}
+
+TEST_CASE("a slice of another call is a surprise") {
+  pair p({.slice = loopback::slice_bytes});
+  p.send({1, 2, 3}, false);
+  channels later(p.to, p.references_b, {.slice = loopback::slice_bytes}, 8);
+  channels::view view{};
+  CHECK_FALSE(later.arrived(0, 0, 3, false, view));
+  CHECK(later.found().other_call);
+}
+
+TEST_CASE("memory that cannot be fetched is a surprise") {
+  pair p({.refers = true, .pulls = true, .slice = loopback::slice_bytes});
+  int const theirs = 0;
+  int ours = 0;
+  CHECK_FALSE(p.b.fetch(0, &theirs, &ours, 1));
+  CHECK(p.b.found().refused != 0);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks on nodes: every collective by two_level over even, uneven and scattered nodes that are made up, and what it says
+// where ranks disagree, come late or leave.
+// ranks: 8
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/groups.hpp"
+#include "collective/mixed.hpp"
+#include "collective/registered.hpp"
+#include "mpi/ranks.hpp"
+#include "support/conformance.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Which rank is on which node.
+struct ground {
+  char const* name;
+  int (*node_of)(int rank);
+};
+constexpr ground grounds[] = {
+    {"one node", [](int) { return 0; }},
+    {"a node each", [](int rank) { return rank; }},
+    {"pairs", [](int rank) { return rank / 2; }},
+    {"uneven", [](int rank) { return rank == 0  ? 0
+                                     : rank < 4 ? 1
+                                                : 2; }},
+    {"scattered", [](int rank) { return rank % 2; }},
+    {"scattered and uneven", [](int rank) { return rank % 3 == 2 ? 1 : 0; }},
+};
+
+template <class F>
+std::string on_ground(ground const& g, int ranks, F&& f) {
+  auto const make = [&](MPI_Comm part) {
+    int rank = 0;
+    MPI_Comm_rank(part, &rank);
+    return communicator<hierarchical>(
+        std::make_unique<hierarchical>(part, max_tracks, std::chrono::seconds(20), g.node_of(rank)));
+  };
+  return on_ranks(ranks, make, f);
+}
+
+template <class Comm>
+bool two_levels_serve(Comm& comm, collective c, bool commutative) {
+  bool const consecutive = comm.group().transport().nodes().consecutive();
+  return objection(algorithm_id::two_level, {.what = c,
+                                             .ranks = comm.size(),
+                                             .commutative = commutative,
+                                             .nodes = consecutive ? node_order::consecutive : node_order::scattered})
+      .empty();
+}
+
+template <class T, class Comm, class Op>
+void check_collectives(Comm& comm, Op const& op, std::vector<std::size_t> const& counts) {
+  conformance<Comm> check(comm);
+  for (collective const c : every_collective)
+    for (std::size_t const count : counts)
+      for (int const root : some_roots(c, comm.size()))
+        for (bool const in_place : {false, true})
+          for (algorithm_id const id : {algorithm_id::automatic, algorithm_id::two_level}) {
+            if (id == algorithm_id::two_level && !two_levels_serve(comm, c, is_commutative<Op>)) continue;
+            check.template check<T>(c,
+                                    {.options = {.algorithm = id},
+                                     .count = count,
+                                     .root = root,
+                                     .in_place = in_place,
+                                     .shared = (count + static_cast<std::size_t>(root)) % 2 == 0},
+                                    op);
+          }
+}
+
+void expect(bool right, char const* what) {
+  if (!right) throw std::runtime_error(what);
+}
+
+error error_of(ground const& g, int ranks, auto&& f) {
+  error out({.what = "nothing was thrown"});
+  CHECK(on_ground(g, ranks, [&](auto& comm) {
+          try {
+            f(comm);
+          } catch (error const& e) {
+            out = e;
+          }
+        }) == "");
+  return out;
+}
+
+bool contains(error const& e, std::string const& text) { return std::string(e.what()).find(text) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("every collective gives the right result over nodes") {
+  for (ground const& g : grounds)
+    for (int const ranks : {1, 2, 3, 4, 5, 7, 8}) {
+      if (&g >= &grounds[3] && ranks != 5 && ranks != 8) continue;
+      CAPTURE(g.name);
+      CAPTURE(ranks);
+      CHECK(on_ground(g, ranks, [](auto& comm) {
+              check_collectives<std::int32_t>(comm, sum{}, {0, 3, 40'000});
+              check_collectives<affine>(comm, compose{}, {900});
+            }) == "");
+    }
+}
+
+TEST_CASE("prologues, epilogues and wide accumulators keep their meaning over nodes") {
+  for (ground const& g : grounds) {
+    CAPTURE(g.name);
+    CHECK(on_ground(g, 6, [](auto& comm) {
+            for (std::size_t const n : {10u, 20'000u}) {
+              std::vector<int> mine(n, comm.rank() + 1), all(n);
+              all_reduce(comm, mine, all, mean{});
+              expect(all[n - 1] == 3 && mine[0] == comm.rank() + 1, "a wrong mean");
+              std::vector<float> ones(n, 2), half_sum(n);
+              all_reduce(comm, ones, half_sum, premultiplied_sum<float>{0.5F});
+              expect(half_sum[n - 1] == 6 && ones[0] == 2, "the prologue was not applied once");
+              all_reduce<two_level<ring, recursive_doubling>>(comm, ones, sum{});
+              expect(ones[0] == 12, "a wrong sum by named levels");
+              std::vector<bfloat16> small(n, bfloat16(1.0f));
+              reduce(comm, small, sum{}, 5);
+              expect(comm.rank() != 5 || static_cast<float>(small[0]) == 6, "a wrong sum of bfloat16");
+            }
+          }) == "");
+  }
+}
+
+TEST_CASE("random sequences of collectives do not disturb each other over nodes") {
+  unsigned seed = 1;
+  for (ground const& g : grounds) {
+    CAPTURE(g.name);
+    CHECK(on_ground(g, 5, [&](auto& comm) { check_random_sequence(comm, seed, 100); }) == "");
+    ++seed;
+  }
+}
+
+TEST_CASE("groups of ranks on nodes know their nodes") {
+  for (ground const& g : {grounds[2], grounds[5]}) {
+    CAPTURE(g.name);
+    CHECK(on_ground(g, 4, [](auto& comm) {
+            check_splits(comm);
+            check_subgroups(comm);
+          }) == "");
+  }
+  CHECK(on_ground(grounds[3], 8, [](auto& comm) {
+          auto upper = comm.split(comm.rank() / 4).value();
+          expect(upper.group().transport().nodes().text() ==
+                     (comm.rank() < 4 ? "2 nodes of 1 to 3 ranks" : "1 node of 4 ranks"),
+                 "a group knows other nodes");
+        }) == "");
+}
+
+TEST_CASE("what is chosen over nodes, and why") {
+  on_ground(grounds[3], 8, [](auto& comm) {
+    auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
+    CHECK(chosen.algorithm == algorithm_id::two_level);
+    CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (there are several nodes)") !=
+          std::string::npos);
+    CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
+  });
+  on_ground(grounds[0], 4, [](auto& comm) {
+    CHECK(explain<float>(comm, collective::all_reduce, 1).text.find("on 4 ranks over shm") != std::string::npos);
+  });
+  on_ground(grounds[4], 4, [](auto& comm) {
+    std::vector<affine> v(3);
+    CHECK_THROWS_WITH_AS(all_reduce(comm, v, compose{}, {.algorithm = algorithm_id::two_level}),
+                         doctest::Contains("the ranks of a node do not follow each other"), error);
+  });
+}
+
+TEST_CASE("a mismatch over nodes is found, and names both calls by their ranks") {
+  for (int const odd : {0, 1, 3, 4}) {
+    error const e = error_of(grounds[2], 5, [&](auto& comm) {
+      barrier<two_level<>>(comm);
+      std::vector<float> v(comm.rank() == odd ? 5 : 4);
+      all_reduce<two_level<>>(comm, v);
+      barrier<two_level<>>(comm);
+    });
+    if (world().rank() >= 5) continue;
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::mismatch);
+    CHECK(contains(e, "call #2"));
+    CHECK(contains(e, "rank " + std::to_string(odd) + " calls all_reduce of 5 float with sum (two_level)"));
+    CHECK(contains(e, "calls all_reduce of 4 float with sum (two_level)"));
+  }
+}
+
+TEST_CASE("a timeout over nodes names who has not arrived") {
+  for (int const late : {0, 3}) {
+    error const e = error_of(grounds[2], 4, [&](auto& comm) {
+      std::vector<int> v(3, 1);
+      all_reduce<two_level<>>(comm, v);
+      if (comm.rank() == late) std::this_thread::sleep_for(2s);
+      all_reduce<two_level<>>(comm, v, sum{}, {.timeout = 500ms});
+    });
+    if (world().rank() >= 4) continue;
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::timeout);
+    CHECK(contains(e, "rank " + std::to_string(late) + " has not arrived: it is in or after call #1"));
+  }
+}
+
+TEST_CASE("a rank that leaves is named over nodes") {
+  for (int const leaver : {0, 1, 2, 4}) {
+    error const e = error_of(grounds[2], 5, [&](auto& comm) {
+      barrier<two_level<>>(comm);
+      if (comm.rank() != leaver) barrier<two_level<>>(comm);
+    });
+    if (world().rank() >= 5 || world().rank() == leaver) continue;
+    INFO(std::string(e.what()));
+    CHECK(e.code() == error_code::rank_left);
+    CHECK(contains(e, "rank " + std::to_string(leaver) + " closed its communicator after call #1"));
+  }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks of one machine are known from the start; an MPI communicator among them gets a group of theirs when it is first
+// used, which an attribute binds to its life.
+#include "binding.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <memory>
+#include <sys/random.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "tutti/algorithm/concept.hpp"
+#include "tutti/collective/agree.hpp"
+#include "tutti/launch/init.hpp"
+
+namespace interpose {
+namespace {
+
+struct process {
+  MPI_Comm self = MPI_COMM_NULL;  // where progress is asked for
+  int keyval = MPI_KEYVAL_INVALID;
+  bool threads = false;
+  std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
+  std::vector<int> places;              // and its rank on that machine
+  std::optional<communicator> machine;  // all ranks of this machine; none where shared memory could not be made
+  std::atomic<std::uint64_t> groups{0};
+  std::mutex bindings_change;
+  std::map<binding*, std::unique_ptr<binding>> bindings;
+  std::atomic<std::uint64_t> generation{1};  // of what threads remember of bindings
+};
+process* running = nullptr;
+
+// The MPI moves messages only while it is called, and a program may count on it that a collective does that.
+void let_the_mpi_work() noexcept {
+  int found = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &found, MPI_STATUS_IGNORE);
+}
+
+communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {
+  communicator out(std::move(transport));
+  out.group().transport().while_waiting(&let_the_mpi_work);
+  return out;
+}
+
+bool all_agree(bool mine, MPI_Comm comm) {
+  int const ours = mine ? 1 : 0;
+  int all = 0;
+  PMPI_Allreduce(&ours, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all == 1;
+}
+
+// What `make` returns at all ranks of `comm`, or nothing where it throws at one.
+template <class Make>
+std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
+  std::optional<communicator> out;
+  try {
+    out.emplace(make());
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s; the calls of an MPI communicator are passed to the MPI\n", e.what());
+  }
+  if (!all_agree(out.has_value(), comm)) out.reset();
+  return out;
+}
+
+communicator join_machine(int rank, int ranks, std::uint64_t job) {
+  if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
+  auto const until = tutti::deadline::after(longest_wait());
+  tutti::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
+  tutti::descriptor const file = meeting.meet([&] { return tutti::shm::create(ranks, tutti::max_tracks); });
+  communicator out = while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::max_tracks, until));
+  tutti::detail::agree_on_tuning(out.group());
+  return out;
+}
+
+std::vector<int> world_ranks(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  int size = 0;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  PMPI_Group_size(group, &size);
+  std::vector<int> own(static_cast<std::size_t>(size)), out(own);
+  for (int r = 0; r < size; ++r) own[static_cast<std::size_t>(r)] = r;
+  PMPI_Group_translate_ranks(group, size, own.data(), world, out.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
+  return out;
+}
+
+// The ranks of this machine that these ranks of the world are; none where one is elsewhere, or of another job.
+std::vector<int> places_of(std::vector<int> const& members) {
+  std::vector<int> out;
+  for (int const member : members) {
+    if (member == MPI_UNDEFINED || running->machines[static_cast<std::size_t>(member)] !=
+                                       running->machines[static_cast<std::size_t>(members.front())])
+      return {};
+    out.push_back(running->places[static_cast<std::size_t>(member)]);
+  }
+  return out;
+}
+
+// All ranks of `comm` come to the same answer, and wait for each other only while they are in the MPI or known to be here.
+void bind(MPI_Comm comm, binding& made) {
+  int between = 0;
+  PMPI_Comm_test_inter(comm, &between);
+  if (between != 0) {
+    made.why = reason::intercommunicator;
+    return;
+  }
+  std::vector<int> const members = places_of(world_ranks(comm));
+  if (members.empty()) {
+    made.why = reason::several_machines;
+    return;
+  }
+  if (comm == MPI_COMM_WORLD) {
+    made.ranks = &*running->machine;
+    return;
+  }
+  std::uint64_t const mine = members.front() == running->machine->rank() ? ++running->groups : 0;
+  std::uint64_t number = 0;
+  PMPI_Allreduce(&mine, &number, 1, MPI_UINT64_T, MPI_MAX, comm);
+  made.own = made_by_all(comm, [&] {
+    auto& machine = running->machine->group();
+    communicator out =
+        while_the_mpi_works(machine.transport().subgroup(members, tutti::deadline::after(longest_wait()), number));
+    out.group().tuned = machine.tuned;
+    return out;
+  });
+  if (made.own) made.ranks = &*made.own;
+  else made.why = reason::failed;
+}
+
+extern "C" int forget(MPI_Comm, int, void* value, void*) {
+  if (running == nullptr) return MPI_SUCCESS;
+  std::lock_guard const lock(running->bindings_change);
+  running->bindings.erase(static_cast<binding*>(value));
+  ++running->generation;
+  return MPI_SUCCESS;
+}
+
+binding* make_binding(MPI_Comm comm) {
+  auto made = std::make_unique<binding>();
+  bind(comm, *made);
+  binding* const out = made.get();
+  {
+    std::lock_guard const lock(running->bindings_change);
+    running->bindings[out] = std::move(made);
+  }
+  PMPI_Comm_set_attr(comm, running->keyval, out);
+  return out;
+}
+
+}  // namespace
+
+void start() {
+  auto made = std::make_unique<process>();
+  int level = 0, rank = 0, size = 0, place = 0, size_here = 0;
+  PMPI_Query_thread(&level);
+  made->threads = level == MPI_THREAD_MULTIPLE;
+  PMPI_Comm_dup(MPI_COMM_SELF, &made->self);
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &forget, &made->keyval, nullptr);
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+
+  MPI_Comm machine = MPI_COMM_NULL;
+  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine);
+  PMPI_Comm_rank(machine, &place);
+  PMPI_Comm_size(machine, &size_here);
+  auto job = static_cast<std::uint64_t>(::getpid());
+  static_cast<void>(::getrandom(&job, sizeof job, 0));  // else there is still a number that no other process here has
+  int first = rank;
+  PMPI_Bcast(&job, 1, MPI_UINT64_T, 0, machine);
+  PMPI_Bcast(&first, 1, MPI_INT, 0, machine);
+  made->machines.resize(static_cast<std::size_t>(size));
+  made->places.resize(static_cast<std::size_t>(size));
+  PMPI_Allgather(&first, 1, MPI_INT, made->machines.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  PMPI_Allgather(&place, 1, MPI_INT, made->places.data(), 1, MPI_INT, MPI_COMM_WORLD);
+
+  running = made.release();
+  running->machine = made_by_all(MPI_COMM_WORLD, [&] { return join_machine(place, size_here, job); });
+  PMPI_Comm_free(&machine);
+  if (!running->machine) stop();
+}
+
+void stop() {
+  std::unique_ptr<process> const ended(std::exchange(running, nullptr));
+  if (ended == nullptr) return;
+  ended->bindings.clear();
+  ended->machine.reset();
+  PMPI_Comm_free_keyval(&ended->keyval);
+  PMPI_Comm_free(&ended->self);
+}
+
+binding* find_binding(MPI_Comm comm) {
+  if (running == nullptr || comm == MPI_COMM_NULL) return nullptr;
+  struct memory {
+    MPI_Comm comm;
+    binding* found;
+    std::uint64_t generation;
+  };
+  static thread_local memory last{MPI_COMM_NULL, nullptr, 0};
+  std::uint64_t const now = running->generation.load(std::memory_order_acquire);
+  if (last.comm == comm && last.generation == now) return last.found;
+  void* value = nullptr;
+  int found = 0;
+  if (PMPI_Comm_get_attr(comm, running->keyval, &value, &found) != MPI_SUCCESS) return nullptr;
+  last = {comm, found != 0 ? static_cast<binding*>(value) : make_binding(comm), now};
+  return last.found;
+}
+
+bool threads_call_at_once() { return running != nullptr && running->threads; }
+
+}  // namespace interpose

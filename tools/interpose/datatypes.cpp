@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Predefined types from a table; of others, those that repeat a dense type are dense.
+#include "datatypes.hpp"
+
+#include <type_traits>
+#include <unordered_map>
+
+namespace interpose {
+namespace {
+
+template <class T>
+constexpr element integer_kind() {
+  constexpr element with_sign[] = {element::int8, element::int16, element::int32, element::int64};
+  constexpr element without[] = {element::uint8, element::uint16, element::uint32, element::uint64};
+  constexpr int i = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  return std::is_signed_v<T> ? with_sign[i] : without[i];
+}
+
+// Reductions of MPI_LONG_DOUBLE and of Fortran's logical type, of which each compiler has its own true, are the MPI's. The
+// standard gives MPI_CHAR, MPI_WCHAR and MPI_PACKED none.
+using table = std::unordered_map<MPI_Datatype, datatype>;
+table make_table() {
+  table out;
+  auto const add = [&](MPI_Datatype type, element kind, int expected = 0) {
+    int size = 0;
+    MPI_Aint lower = 0, extent = 0;
+    if (type == MPI_DATATYPE_NULL) return;  // of Fortran, which the MPI was built without
+    PMPI_Type_size(type, &size);
+    PMPI_Type_get_extent(type, &lower, &extent);
+    if (expected != 0 && size != expected)
+      kind = element::none;  // Fortran's may be wider, by an option of the compiler
+    out[type] = {static_cast<std::size_t>(size), extent, size == extent, kind};
+  };
+  add(MPI_SIGNED_CHAR, element::int8);
+  add(MPI_UNSIGNED_CHAR, element::uint8);
+  add(MPI_SHORT, element::int16);
+  add(MPI_UNSIGNED_SHORT, element::uint16);
+  add(MPI_INT, element::int32);
+  add(MPI_UNSIGNED, element::uint32);
+  add(MPI_LONG, integer_kind<long>());
+  add(MPI_UNSIGNED_LONG, integer_kind<unsigned long>());
+  add(MPI_LONG_LONG, element::int64);
+  add(MPI_UNSIGNED_LONG_LONG, element::uint64);
+  add(MPI_INT8_T, element::int8);
+  add(MPI_UINT8_T, element::uint8);
+  add(MPI_INT16_T, element::int16);
+  add(MPI_UINT16_T, element::uint16);
+  add(MPI_INT32_T, element::int32);
+  add(MPI_UINT32_T, element::uint32);
+  add(MPI_INT64_T, element::int64);
+  add(MPI_UINT64_T, element::uint64);
+  add(MPI_INTEGER, integer_kind<MPI_Fint>(), sizeof(MPI_Fint));
+  add(MPI_FLOAT, element::float32);
+  add(MPI_DOUBLE, element::float64);
+  add(MPI_REAL, element::float32, 4);
+  add(MPI_DOUBLE_PRECISION, element::float64, 8);
+  add(MPI_C_FLOAT_COMPLEX, element::complex64);
+  add(MPI_C_DOUBLE_COMPLEX, element::complex128);
+  add(MPI_COMPLEX, element::complex64, 8);
+  add(MPI_DOUBLE_COMPLEX, element::complex128, 16);
+  add(MPI_BYTE, element::byte);
+  add(MPI_C_BOOL, element::boolean);
+  add(MPI_CHAR, element::none);
+  add(MPI_WCHAR, element::none);
+  add(MPI_PACKED, element::none);
+  add(MPI_LONG_DOUBLE, element::none);
+  add(MPI_AINT, integer_kind<MPI_Aint>());
+  add(MPI_OFFSET, integer_kind<MPI_Offset>());
+  add(MPI_COUNT, integer_kind<MPI_Count>());
+  add(MPI_FLOAT_INT, element::float_int);
+  add(MPI_DOUBLE_INT, element::double_int);
+  add(MPI_LONG_INT, element::long_int);
+  add(MPI_SHORT_INT, element::short_int);
+  add(MPI_2INT, element::two_int);
+  return out;
+}
+
+bool is_predefined(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  return combiner == MPI_COMBINER_NAMED;
+}
+
+// A copy of a dense type, or one dense type after the other.
+bool repeats_dense(MPI_Datatype type) {
+  int integers = 0, addresses = 0, types = 0, combiner = 0;
+  PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+  if (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP) return false;
+  int count = 0;
+  MPI_Datatype inner = MPI_DATATYPE_NULL;
+  PMPI_Type_get_contents(type, integers, addresses, types, &count, nullptr, &inner);
+  bool const dense = look_up(inner).dense;
+  if (!is_predefined(inner)) PMPI_Type_free(&inner);
+  return dense;
+}
+
+}  // namespace
+
+datatype look_up(MPI_Datatype type) {
+  static table const known = make_table();
+  if (auto const found = known.find(type); found != known.end()) return found->second;
+  datatype out;
+  MPI_Count size = 0;
+  MPI_Aint lower = 0;
+  PMPI_Type_size_x(type, &size);
+  PMPI_Type_get_extent(type, &lower, &out.extent);
+  out.size = static_cast<std::size_t>(size);
+  out.dense = repeats_dense(type);
+  return out;
+}
+
+bool has_no_gaps(MPI_Datatype type, datatype const& known) {
+  if (known.dense) return true;
+  MPI_Count lower = 0, extent = 0, true_lower = 0, true_extent = 0;
+  PMPI_Type_get_extent_x(type, &lower, &extent);
+  PMPI_Type_get_true_extent_x(type, &true_lower, &true_extent);
+  auto const size = static_cast<MPI_Count>(known.size);
+  return lower == 0 && true_lower == 0 && extent == size && true_extent == size;
+}
+
+}  // namespace interpose

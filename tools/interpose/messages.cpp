@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Packing, by the MPI: what it packs is, among ranks of one machine, the values in their order.
+#include "messages.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
+namespace interpose {
+namespace {
+
+std::byte* writable(void const* memory) { return static_cast<std::byte*>(const_cast<void*>(memory)); }
+
+std::unique_ptr<std::byte[]> room_for(std::size_t bytes) { return std::make_unique_for_overwrite<std::byte[]>(bytes); }
+
+// Calls f(memory, packed, elements, bytes) for parts of `count` elements whose bytes an int can count.
+template <class F>
+void in_parts(std::byte* memory, std::byte* packed, std::size_t count, datatype const& known, F&& f) {
+  constexpr std::size_t most = std::size_t{1} << 30;
+  if (known.size > most)
+    throw tutti::error({.code = tutti::error_code::bad_argument,
+                        .what = tutti::join({"an MPI datatype of ", known.size, " bytes with gaps"}),
+                        .way_out = "use more elements of a smaller type"});
+  if (known.size == 0) return;
+  for (std::size_t begin = 0; begin < count; begin += most / known.size) {
+    std::size_t const n = std::min(count - begin, most / known.size);
+    f(memory + static_cast<MPI_Aint>(begin) * known.extent, packed + begin * known.size, static_cast<int>(n),
+      static_cast<int>(n * known.size));
+  }
+}
+
+void pack(std::byte* memory, std::byte* packed, std::size_t count, MPI_Datatype type, datatype const& known) {
+  in_parts(memory, packed, count, known, [&](std::byte* from, std::byte* to, int n, int bytes) {
+    int position = 0;
+    if (PMPI_Pack(from, n, type, to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
+      throw tutti::error({.code = tutti::error_code::system,
+                          .what = tutti::join({"MPI_Pack made ", position, " bytes of ", bytes}),
+                          .way_out = "run this program without libtutti-mpi.so"});
+  });
+}
+void unpack(std::byte* packed, std::byte* memory, std::size_t count, MPI_Datatype type, datatype const& known) {
+  in_parts(memory, packed, count, known, [&](std::byte* to, std::byte* from, int n, int bytes) {
+    int position = 0;
+    PMPI_Unpack(from, bytes, &position, to, n, type, MPI_COMM_SELF);
+  });
+}
+
+}  // namespace
+
+message::message(use how, void const* memory, std::size_t count, MPI_Datatype type)
+    : use_(how),
+      memory_(writable(memory)),
+      count_(count),
+      type_(type),
+      known_(look_up(type)),
+      bytes_(count * known_.size),
+      packed_(known_.dense ? nullptr : room_for(bytes_)),
+      data_(known_.dense ? memory_ : packed_.get()) {
+  if (!known_.dense && how != use::writes) pack(memory_, data_, count_, type_, known_);
+}
+
+void message::deliver() const {
+  if (!known_.dense && use_ != use::reads) unpack(data_, memory_, count_, type_, known_);
+}
+
+blocks::blocks(use how, void const* memory, int ranks, int const* counts, int const* displacements, MPI_Datatype type)
+    : use_(how), type_(type), known_(look_up(type)) {
+  MPI_Aint lowest = 0, next = 0;
+  std::vector<MPI_Aint> begins;
+  for (int q = 0; q < ranks; ++q) {
+    MPI_Aint const begin = displacements != nullptr ? displacements[q] : next;
+    next = begin + counts[q];
+    begins.push_back(begin);
+    places_.push_back(writable(memory) + begin * known_.extent);
+    counts_.push_back(static_cast<std::size_t>(counts[q]) * known_.size);
+    if (counts[q] > 0) lowest = std::min(lowest, begin);
+  }
+  for (std::size_t q = 0; q < counts_.size(); ++q) {
+    bool const placed = known_.dense && counts_[q] > 0;
+    offsets_.push_back(placed         ? static_cast<std::size_t>((begins[q] - lowest) * known_.extent)
+                       : known_.dense ? 0
+                                      : bytes_);
+    bytes_ = std::max(bytes_, offsets_[q] + counts_[q]);
+  }
+  if (known_.dense) {
+    data_ = writable(memory) + lowest * known_.extent;
+    return;
+  }
+  packed_ = room_for(bytes_);
+  data_ = packed_.get();
+  for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)
+    pack(places_[q], data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type_, known_);
+}
+
+void blocks::deliver() const {
+  for (std::size_t q = 0; q < counts_.size() && !known_.dense && use_ != use::reads; ++q)
+    unpack(data_ + offsets_[q], places_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type_, known_);
+}
+
+apart::apart(input in, output out) : in_(in) {
+  auto const a = reinterpret_cast<std::uintptr_t>(in.data()), b = reinterpret_cast<std::uintptr_t>(out.data());
+  if (in.empty() || a + in.size() <= b || b + out.size() <= a) return;
+  copy_ = room_for(in.size());
+  std::memcpy(copy_.get(), in.data(), in.size());
+  in_ = {copy_.get(), in.size()};
+}
+
+}  // namespace interpose

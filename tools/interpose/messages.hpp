@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The program's buffers as bytes that follow each other: in place where they are dense, else packed by the MPI.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mpi.h>
+#include <span>
+#include <vector>
+
+#include "collectives.hpp"
+#include "datatypes.hpp"
+
+namespace interpose {
+
+// Whether a call reads a buffer, writes to it, or, in place, both.
+enum class use { reads, writes, both };
+
+// `count` elements.
+class message {
+ public:
+  message(use how, void const* memory, std::size_t count, MPI_Datatype type);
+
+  std::size_t size() const { return bytes_; }
+  input read() const { return {data_, bytes_}; }
+  output write() const { return {data_, bytes_}; }
+  // Block `i` of `n` equal ones.
+  output block(int i, int n) const {
+    std::size_t const bytes = bytes_ / static_cast<std::size_t>(n);
+    return {data_ + bytes * static_cast<std::size_t>(i), bytes};
+  }
+  // Packed values go to where the program wants them; called when the call is done.
+  void deliver() const;
+
+ private:
+  use use_;
+  std::byte* memory_;
+  std::size_t count_;
+  MPI_Datatype type_;
+  datatype known_;
+  std::size_t bytes_;
+  std::unique_ptr<std::byte[]> packed_;
+  std::byte* data_;
+};
+
+// A block for each rank, where counts and displacements say, in elements. Without displacements they follow each other.
+class blocks {
+ public:
+  blocks(use how, void const* memory, int ranks, int const* counts, int const* displacements, MPI_Datatype type);
+
+  sizes counts() const { return counts_; }
+  sizes offsets() const { return offsets_; }
+  input read() const { return {data_, bytes_}; }
+  output write() const { return {data_, bytes_}; }
+  output block(int i) const {
+    auto const at = static_cast<std::size_t>(i);
+    return {data_ + offsets_[at], counts_[at]};
+  }
+  void deliver() const;
+
+ private:
+  use use_;
+  MPI_Datatype type_;
+  datatype known_;
+  std::vector<std::size_t> counts_, offsets_;  // bytes
+  std::vector<std::byte*> places_;             // in the program's memory
+  std::unique_ptr<std::byte[]> packed_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A copy of what is read, where it lies between blocks that are written, which MPI allows and tutti does not.
+class apart {
+ public:
+  apart(input in, output out);
+  input read() const { return in_; }
+
+ private:
+  std::unique_ptr<std::byte[]> copy_;
+  input in_;
+};
+
+}  // namespace interpose

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// MPI's predefined operations on its predefined types, as functions on memory: found at run time, compiled without MPI.
+#pragma once
+
+#include <cstddef>
+
+#include "tutti/reduce/combine.hpp"
+
+namespace interpose {
+
+// What an element is to an operation.
+enum class element {
+  none,
+  int8, uint8, int16, uint16, int32, uint32, int64, uint64,
+  float32, float64, complex64, complex128,
+  byte, boolean,
+  float_int, double_int, long_int, short_int, two_int,
+};
+
+enum class operation { sum, product, min, max, land, lor, lxor, band, bor, bxor, maxloc, minloc };
+
+// Does what tutti::combine does.
+using loop = void (*)(void const* const* sources, int source_count, void* const* destinations, int destination_count,
+                      std::size_t n, tutti::stage at);
+
+struct combination {
+  loop run = nullptr;    // none where MPI does not define the operation on the type, or tutti leaves it to the MPI
+  std::size_t unit = 0;  // bytes that it counts as one
+  std::size_t alignment = 0;
+};
+
+combination find(operation op, element e);
+
+}  // namespace interpose

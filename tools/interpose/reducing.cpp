@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The collectives that combine: compiled once a size of elements, for an operation that is found at run time.
+#include "collectives.hpp"
+
+#include <type_traits>
+#include <vector>
+
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/reduce.hpp"
+#include "tutti/collective/reduce_scatter.hpp"
+#include "tutti/collective/scan.hpp"
+
+namespace interpose {
+namespace {
+
+// An element of which only the size and alignment are known.
+template <std::size_t Bytes, std::size_t Alignment>
+struct alignas(Alignment) cell {
+  std::byte data[Bytes];
+};
+
+struct found_operation {
+  static constexpr std::string_view name = "an operation of MPI";
+  static constexpr bool commutative = true;
+
+  loop run;
+
+  template <class T>
+  void combine(T const* const* sources, int source_count, T* const* destinations, int destination_count, std::size_t n,
+               tutti::stage at) const {
+    run(reinterpret_cast<void const* const*>(sources), source_count, reinterpret_cast<void* const*>(destinations),
+        destination_count, n, at);
+  }
+  template <class T>
+  T operator()(T const& a, T const& b) const {
+    T const* const sources[] = {&a, &b};
+    T out;
+    T* const destination = &out;
+    combine(sources, 2, &destination, 1, 1, {});
+    return out;
+  }
+};
+
+template <class T>
+std::span<T const> elements(input bytes) {
+  return {reinterpret_cast<T const*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+template <class T>
+std::span<T> elements(output bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Calls f(operation, cell{}) with a cell like the elements of the combination.
+template <class F>
+void with_cells(combination const& how, F&& f) {
+  found_operation const op{how.run};
+  switch (how.unit) {
+    case 1: return f(op, cell<1, 1>{});
+    case 2: return f(op, cell<2, 2>{});
+    case 4: return f(op, cell<4, 4>{});
+    case 8: return how.alignment == 4 ? f(op, cell<8, 4>{}) : f(op, cell<8, 8>{});
+    default: return f(op, cell<16, 8>{});
+  }
+}
+
+}  // namespace
+
+void all_reduce(communicator& comm, combination const& how, input in, output out) {
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::all_reduce(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+  });
+}
+void reduce(communicator& comm, combination const& how, input in, output out, int root) {
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::reduce(comm, elements<T>(in), elements<T>(out), op, root, as_long_as_it_takes(), {});
+  });
+}
+void reduce_scatter(communicator& comm, combination const& how, input in, output out) {
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::reduce_scatter(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+  });
+}
+void reduce_scatter_v(communicator& comm, combination const& how, input in, output out, sizes counts) {
+  std::vector<std::size_t> in_elements(counts.begin(), counts.end());
+  for (std::size_t& n : in_elements) n /= how.unit;
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::reduce_scatter_v(comm, elements<T>(in), elements<T>(out), in_elements, op, as_long_as_it_takes(), {});
+  });
+}
+void scan(communicator& comm, combination const& how, input in, output out) {
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+  });
+}
+void exclusive_scan(communicator& comm, combination const& how, input in, output out) {
+  with_cells(how, [&]<class T>(auto const& op, T) {
+    tutti::exclusive_scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+  });
+}
+
+}  // namespace interpose
