@@ -10,7 +10,8 @@ namespace tutti {
 //
 // In place with one buffer (or two that begin at the same element); otherwise they must not overlap. Count 0 is legal.
 // Order of combination: any, if the operation is commutative; else rank order. The grouping depends on the algorithm, the
-// count and the number of ranks alone, so the result has the same bits on every rank and in every run.
+// count, the number of ranks and the nodes that they are on alone, so the result has the same bits on every rank and in
+// every run.
 // Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.9.6.
 //
 //   tutti::all_reduce(comm, gradient);

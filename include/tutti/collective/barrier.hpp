@@ -13,7 +13,7 @@ template <class Algorithm = automatic, transport Transport>
 void barrier(communicator<Transport>& comm, options const& o = {},
              std::source_location where = std::source_location::current()) {
   if (comm.size() == 1) return;
-  if (detail::on_only_node<Algorithm>(comm, o, [&](auto& node) { barrier<Algorithm>(node, o, where); })) return;
+  if (detail::on_only_node<Algorithm>(comm, o, where, [&](auto& node) { barrier<Algorithm>(node, o, where); })) return;
   detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   auto& g = comm.group();
   // Schedules pass a token: one byte, combined like a reduction.

@@ -17,7 +17,8 @@ void broadcast(communicator<Transport>& comm, InOut&& data, int root = 0, option
   std::size_t const count = std::ranges::size(data);
   detail::expect_root(comm, root, where);
   if (comm.size() == 1) return;
-  if (detail::on_only_node<Algorithm>(comm, o, [&](auto& node) { broadcast<Algorithm>(node, data, root, o, where); }))
+  if (detail::on_only_node<Algorithm>(comm, o, where,
+                                      [&](auto& node) { broadcast<Algorithm>(node, data, root, o, where); }))
     return;
   std::byte* const memory = detail::writable_bytes_of(data);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <source_location>
 #include <type_traits>
 
 #include "tutti/collective/native.hpp"
@@ -11,10 +12,12 @@ namespace tutti::detail {
 
 // Where all ranks are on one node, its communicator does what the caller asks for: calls f(that communicator) and says so.
 template <class Algorithm, class Transport, class F>
-bool on_only_node(communicator<Transport>& comm, options const& o, F&& f) {
+bool on_only_node(communicator<Transport>& comm, options const& o, std::source_location where, F&& f) {
   if constexpr (has_levels<Transport> && !std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)
     if (o.algorithm == algorithm_id::automatic || is_scheduled(o.algorithm))
       if (auto* const node = comm.group().levels->only_node()) {
+        if constexpr (bound_to_thread<Transport>) comm.group().transport().expect_thread();
+        comm.group().expect_no_fault(where);
         f(*node);
         return true;
       }

@@ -36,7 +36,8 @@ template <element T, class Op = sum, transport Transport>
 explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   explanation out;
-  if (detail::on_only_node<automatic>(comm, o, [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
+  if (detail::on_only_node<automatic>(comm, o, where,
+                                      [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
     return out;
   request const r{.what = what,
                   .algorithm = o.algorithm,

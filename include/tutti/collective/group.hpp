@@ -3,9 +3,9 @@
 // found and told.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -23,7 +23,6 @@
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/transport/absence.hpp"
-#include "tutti/transport/nodes.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti {
@@ -101,7 +100,11 @@ class group {
   group(group const&) = delete;
   group& operator=(group const&) = delete;
   ~group() {
-    if (ranks() > 1) transport_->leave();
+    if (ranks() == 1) return;
+    if constexpr (has_levels<Transport>) {
+      if (auto const f = heed()) levels->take_over(*f);
+    }
+    transport_->leave();
   }
 
   int rank() const noexcept { return transport_->rank(); }
@@ -152,7 +155,7 @@ class group {
   [[gnu::cold]] void examine(std::source_location where) {
     if (notices_->faulty()) report_fault(where);
     if (fault_outside)
-      if (auto const f = fault_outside()) raise(*f, where);
+      if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
       if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
@@ -173,18 +176,38 @@ class group {
     return notices_->find_fault();
   }
 
+  // The calls of another group are the same on all ranks as well, or the next message tells.
+  void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
+  // A fault of a group that this one serves: nobody goes on here. Its ranks have other numbers there.
+  [[gnu::cold]] void take_over(fault const& f) noexcept {
+    if (ranks() == 1) return;
+    notices_->raise({f.code, rank(), -1, f.text});
+    transport_->ring_all();
+  }
+
   // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
   [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
                                            std::chrono::nanoseconds timeout, std::source_location where) {
     ask_peers(where);
     for (int peer = 0; peer < ranks(); ++peer)
       if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
-    int const peer = e.peer() < 0 ? -1 : members[static_cast<std::size_t>(e.peer())];
     if (e.code() == error_code::timeout) report_timeout(timeout, where);
-    if (peer >= 0 && (e.code() == error_code::rank_left || e.code() == error_code::rank_lost))
-      raise_gone(e.code(), peer, where);
+    int const peer =
+        e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
+    bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
+    // Who gave up, or took over a fault of the whole, says why to the whole as well.
+    if (gone || peer < 0)
+      wait_until_done(
+          [&] { return heed() || (peer >= 0 && transport_->left(peer)) ? progress::done : progress::stuck; },
+          transport_->waits(), deadline::after(std::chrono::seconds(1)),
+          [&](auto const& ready) {
+            transport_->nap(ready);
+            return true;
+          });
+    if (notices_->faulty()) report_fault(where);
+    if (gone && peer >= 0) raise_gone(e.code(), peer, where);
     raise({static_cast<int>(e.code()), rank(), peer,
-           join({"among the ranks {", list_of(members), "}, counted from 0: ", e.happened()})},
+           join({"in its part among the ranks {", list_of(members), "}, which are 0 and up there: ", e.happened()})},
           where);
   }
 

@@ -50,7 +50,8 @@ template <class Algorithm, collective C, class T, class Transport>
 void move_ragged(communicator<Transport>& comm, request const& r, surfaces<std::byte> memory, options const& o,
                  std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  if (on_only_node<Algorithm>(comm, o, [&](auto& node) { move_ragged<Algorithm, C, T>(node, r, memory, o, where); }))
+  if (on_only_node<Algorithm>(comm, o, where,
+                              [&](auto& node) { move_ragged<Algorithm, C, T>(node, r, memory, o, where); }))
     return;
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
   execute<Algorithm, C>(comm.group(), call, r, moving{}, memory);
@@ -62,7 +63,7 @@ template <class Algorithm, collective C, class T, class Transport>
 void move_blocks(communicator<Transport>& comm, request const& r, std::byte const* from, std::byte* to, bool in_place,
                  options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  if (on_only_node<Algorithm>(comm, o,
+  if (on_only_node<Algorithm>(comm, o, where,
                               [&](auto& node) { move_blocks<Algorithm, C, T>(node, r, from, to, in_place, o, where); }))
     return;
   running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);

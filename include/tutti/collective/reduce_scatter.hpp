@@ -27,7 +27,7 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
-  if (detail::on_only_node<Algorithm>(comm, o,
+  if (detail::on_only_node<Algorithm>(comm, o, where,
                                       [&](auto& node) { reduce_scatter<Algorithm>(node, in, out, op, o, where); }))
     return;
 
@@ -69,7 +69,7 @@ void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, st
                        in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::reduce_alone(from, to, blocks.end(), op);
   if (detail::on_only_node<Algorithm>(
-          comm, o, [&](auto& node) { reduce_scatter_v<Algorithm>(node, in, out, counts, op, o, where); }))
+          comm, o, where, [&](auto& node) { reduce_scatter_v<Algorithm>(node, in, out, counts, op, o, where); }))
     return;
 
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);

@@ -37,7 +37,7 @@ void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::siz
                     options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, Op>(comm, o, where);
   if (on_only_node<Algorithm>(
-          comm, o, [&](auto& node) { reduce_message<C, Algorithm>(node, in, out, count, op, root, o, where); }))
+          comm, o, where, [&](auto& node) { reduce_message<C, Algorithm>(node, in, out, count, op, root, o, where); }))
     return;
   auto& g = comm.group();
   request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);

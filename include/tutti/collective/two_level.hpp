@@ -3,6 +3,8 @@
 // its part of the message, works with those that stand in its place on other nodes.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@ template <class Op>
 struct bare {
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr std::string_view name = name_of<Op>();
+  using bare_form_of = Op;  // which a library may know
   Op const* op;
 
   template <class A>
@@ -45,19 +48,22 @@ auto bare_operation(reducing<T, Op> const& body) {
   else return body.op;
 }
 
-// An algorithm where it serves a part, else the choice of tutti.
-template <class Algorithm, collective C, bool Commutative>
+// An algorithm where it serves a part, else the choice of tutti. `Ragged`: the part is a _v form, where a library may be
+// unable to count.
+template <class Algorithm, class Transport, collective C, bool Commutative, bool Ragged>
 struct serving {
   using type = automatic;
 };
-template <class Algorithm, collective C, bool Commutative>
+template <class Algorithm, class Transport, collective C, bool Commutative, bool Ragged>
   requires serves<Algorithm, C>
-struct serving<Algorithm, C, Commutative> {
-  using type = std::conditional_t<Commutative || !schedule<Algorithm, C>::needs_commutative, Algorithm, automatic>;
+struct serving<Algorithm, Transport, C, Commutative, Ragged> {
+  static constexpr dynamic_schedule how = dynamic_schedule::of<schedule<Algorithm, C>>();
+  using type =
+      std::conditional_t<(Commutative || !how.needs_commutative) && (!Ragged || how.ragged), Algorithm, automatic>;
 };
-template <collective C, bool Commutative>
-struct serving<native, C, Commutative> {
-  using type = native;
+template <has_library Transport, collective C, bool Commutative, bool Ragged>
+struct serving<native, Transport, C, Commutative, Ragged> {
+  using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
 
 }  // namespace detail
@@ -93,6 +99,12 @@ class levels {
   // The communicator of all ranks where they are on one node, else null.
   inner* only_node() noexcept { return nodes_.count() == 1 ? &inside_ : nullptr; }
 
+  // The whole has a fault: no rank waits for another in a part.
+  void take_over(fault const& f) noexcept {
+    inside_.group().take_over(f);
+    if (across_) across_->group().take_over(f);
+  }
+
   // By which the algorithms of the parts are chosen.
   void tune_by(tuning const& table) {
     inside_.group().tuned = table;
@@ -104,7 +116,9 @@ class levels {
                surfaces<typename Body::element>& memory, std::size_t elements) {
     using levels_named = std::conditional_t<detail::in_two_levels<Algorithm>, Algorithm, two_level<>>;
     if constexpr (Body::prepares) detail::copy_input<C>(whole_, body, memory, elements);
-    parts<levels_named, C, Body>{*this, call, body, {.timeout = call.timeout()}}.run(r.root, memory, elements);
+    inside_.group().follow(call.tag());
+    if (across_) across_->group().follow(call.tag());
+    parts<levels_named, C, Body>{*this, call, body}.run(r.root, memory, elements);
     detail::finish_output<C>(whole_, body, memory, elements);
     // Of nothing, nobody hears.
     if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
@@ -124,7 +138,7 @@ class levels {
   std::vector<int> alike_;  // the ranks of across_, by node
 };
 
-// From here on, the lane of a message is the local rank that stands for its nodes.
+// A lane is here the local rank that stands for the nodes in a rooted call.
 template <class Transport>
 template <class Levels, collective C, class Body>
 struct levels<Transport>::parts {
@@ -133,7 +147,8 @@ struct levels<Transport>::parts {
   levels& of;
   detail::running_call<Transport>& call;
   Body body;
-  options how;
+  deadline end = deadline::after(call.timeout());
+  options how{};
 
   void run(int root, surfaces<T>& memory, std::size_t elements) {
     T const* const in = memory.input.data;
@@ -156,10 +171,12 @@ struct levels<Transport>::parts {
     if constexpr (Body::reduces) return is_commutative<std::remove_cvref_t<decltype(std::declval<Body>().op)>>;
     else return true;
   }();
-  template <collective P>
-  using within = typename detail::serving<typename Levels::inside, P, commutative>::type;
-  template <collective P>
-  using between = typename detail::serving<typename Levels::across, P, commutative>::type;
+  template <collective P, bool Ragged = false>
+  using within =
+      typename detail::serving<typename Levels::inside, typename Transport::inside, P, commutative, Ragged>::type;
+  template <collective P, bool Ragged = false>
+  using between =
+      typename detail::serving<typename Levels::across, typename Transport::across, P, commutative, Ragged>::type;
 
   int nodes() const { return of.nodes_.count(); }
   int size() const { return of.inside_.size(); }
@@ -180,6 +197,7 @@ struct levels<Transport>::parts {
   }
   template <class Comm, class F>
   void part(Comm& comm, std::vector<int> const& members, F&& f) {
+    how.timeout = std::max<std::chrono::nanoseconds>(end.left(), std::chrono::milliseconds(1));
     try {
       f(comm);
     } catch (error const& e) {
@@ -254,11 +272,11 @@ struct levels<Transport>::parts {
       extent const mine = tutti::part(in.size(), size(), of.local_, grain);
       std::span<T> const own = out.subspan(mine.begin, mine.count);
       inside([&](auto& comm) {
-        tutti::reduce_scatter_v<within<collective::reduce_scatter>>(comm, in, own, counts, op, how, call.where());
+        tutti::reduce_scatter_v<within<collective::reduce_scatter, true>>(comm, in, own, counts, op, how, call.where());
       });
       reduce_across(own);
       inside([&](auto& comm) {
-        tutti::all_gather_v<within<collective::all_gather>>(comm, own, out, counts, {}, how, call.where());
+        tutti::all_gather_v<within<collective::all_gather, true>>(comm, own, out, counts, {}, how, call.where());
       });
       return;
     }
@@ -293,8 +311,8 @@ struct levels<Transport>::parts {
     std::span<T> const block = partial.subspan(own.begin, own.count);
     if (stands)
       across([&](auto& comm) {
-        tutti::reduce_scatter_v<between<collective::reduce_scatter>>(comm, partial, block, node_counts(each), op, how,
-                                                                     call.where());
+        tutti::reduce_scatter_v<between<collective::reduce_scatter, true>>(comm, partial, block, node_counts(each), op,
+                                                                           how, call.where());
       });
     inside([&](auto& comm) {
       tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), 0, how,
@@ -312,8 +330,8 @@ struct levels<Transport>::parts {
     });
     if (of.local_ == 0)
       across([&](auto& comm) {
-        tutti::all_gather_v<between<collective::all_gather>>(comm, block, out, node_counts(each), {}, how,
-                                                             call.where());
+        tutti::all_gather_v<between<collective::all_gather, true>>(comm, block, out, node_counts(each), {}, how,
+                                                                   call.where());
       });
     inside([&](auto& comm) { tutti::broadcast<within<collective::broadcast>>(comm, out, 0, how, call.where()); });
   }
@@ -338,8 +356,8 @@ struct levels<Transport>::parts {
     });
     if (stands)
       across([&](auto& comm) {
-        tutti::gather_v<between<collective::gather>>(comm, block, gathered, node_counts(each), {}, home_of(root), how,
-                                                     call.where());
+        tutti::gather_v<between<collective::gather, true>>(comm, block, gathered, node_counts(each), {}, home_of(root),
+                                                           how, call.where());
       });
     if (detours(root) && at_home_of(root)) bring(gathered, out, root);
   }
@@ -361,8 +379,8 @@ struct levels<Transport>::parts {
     else if (stands) block = {scratch(own.count), own.count};
     if (stands)
       across([&](auto& comm) {
-        tutti::scatter_v<between<collective::scatter>>(comm, whole, node_counts(each), block, {}, home_of(root), how,
-                                                       call.where());
+        tutti::scatter_v<between<collective::scatter, true>>(comm, whole, node_counts(each), block, {}, home_of(root),
+                                                             how, call.where());
       });
     inside([&](auto& comm) {
       tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), lane, how,

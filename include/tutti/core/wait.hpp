@@ -20,6 +20,7 @@ class deadline {
   }
 
   bool passed() const { return clock::now() >= end_; }
+  clock::duration left() const { return end_ - clock::now(); }
 
  private:
   explicit deadline(clock::time_point end) : end_(end) {}

@@ -69,6 +69,7 @@ MPI_Datatype mpi_type_of() {
 // MPI_OP_NULL where MPI has none.
 template <class T, class Op>
 MPI_Op mpi_op_of() {
+  if constexpr (requires { typename Op::bare_form_of; }) return mpi_op_of<T, typename Op::bare_form_of>();
   if constexpr (mpi_number<T>) {
     if constexpr (std::is_same_v<Op, sum> || std::is_same_v<Op, mean>) return MPI_SUM;
     if constexpr (std::is_same_v<Op, product>) return MPI_PROD;

@@ -28,7 +28,7 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(tuning_table const& table = shipped);
+communicator<Transport> init(tuning_table const& table = shipped) = delete;
 
 template <>
 [[gnu::cold]] inline communicator<shm> init<shm>(tuning_table const& table) {

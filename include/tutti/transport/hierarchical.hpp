@@ -3,17 +3,19 @@
 // shared memory for the ranks of each node, and MPI for ranks that stand for their nodes.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <mpi.h>
 #include <string>
 #include <string_view>
-#include <unistd.h>
+#include <sys/random.h>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/concept.hpp"
@@ -30,25 +32,12 @@ class hierarchical : public mpi {
   using inside = shm;
   using across = mpi;
 
-  // Nodes are what MPI_COMM_TYPE_SHARED says, or the ranks that pass the same number.
+  // Nodes are what MPI_COMM_TYPE_SHARED says, or the ranks that pass the same number, which all ranks do or none.
   static constexpr int by_machine = -1;
 
-  // As mpi's.
+  // As mpi's; on all ranks, by the same kind of `node`.
   [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node = by_machine)
-      : mpi(ranks, tracks, limit), tracks_(tracks), limit_(limit), nodes_(find_nodes(communicator(), node)) {
-    int const local = nodes_.local_rank(rank());
-    // All have just met, so none waits long in what follows.
-    inside_ = meet_inside(deadline::after(limit));
-    shared_ = inside_.get();
-    if (nodes_.count() == 1) return;
-    MPI_Comm alike = MPI_COMM_NULL;
-    bool const stands = nodes_.even() || local == 0;
-    expect_success(MPI_Comm_split(communicator(), stands ? local : MPI_UNDEFINED, nodes_.node_of(rank()), &alike),
-                   "MPI_Comm_split");
-    if (!stands) return;
-    across_ = std::make_unique<mpi>(alike, tracks, limit);
-    MPI_Comm_free(&alike);
-  }
+      : hierarchical(ranks, tracks, limit, node, [&](deadline until) { return meet_inside(until); }) {}
 
   node_map const& nodes() const noexcept { return nodes_; }
   // The ranks of this node, by their local ranks.
@@ -66,10 +55,69 @@ class hierarchical : public mpi {
   // As mpi's; nodes stay what they are.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, deadline until) {
     auto const flat = mpi::subgroup(members, until);
-    return std::make_unique<hierarchical>(flat->communicator(), tracks_, limit_, nodes_.node_of(rank()));
+    int const node = nodes_.node_of(rank());
+    std::vector<int> here;
+    for (int const m : members)
+      if (nodes_.node_of(m) == node) here.push_back(nodes_.local_rank(m));
+    auto const meet = [&](deadline) { return shared_->subgroup(here, until); };
+    return std::unique_ptr<hierarchical>(new hierarchical(flat->communicator(), tracks_, limit_, node, meet));
   }
 
  private:
+  template <class Meet>
+  [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
+      : mpi(ranks, tracks, limit), tracks_(tracks), limit_(limit), nodes_(find_nodes(communicator(), node)) {
+    make_together([&](deadline until) { inside_ = meet(until); });
+    shared_ = inside_.get();
+    make_together([&](deadline) { across_ = connect(); });
+  }
+
+  // Calls make(deadline) on all ranks. Where it throws on one of them, all throw what the lowest of those did: no rank waits
+  // for one that has given up.
+  template <class Make>
+  [[gnu::cold]] void make_together(Make&& make) const {
+    struct trouble {
+      int least = 0, code = 0;
+      char text[1016]{};
+    };
+    auto mine = std::make_unique<trouble>(), first = std::make_unique<trouble>();
+    auto const until = deadline::after(limit_);
+    try {
+      mine->least = ranks();
+      make(until);
+    } catch (error const& e) {
+      *mine = {rank(), static_cast<int>(e.code()), {}};
+      e.happened().copy(mine->text, sizeof mine->text - 1);
+    } catch (std::exception const& e) {
+      *mine = {rank(), static_cast<int>(error_code::system), {}};
+      std::string_view(e.what()).copy(mine->text, sizeof mine->text - 1);
+    }
+    // Others may have till their deadline, and begin a moment later.
+    auto const all = deadline::after(limit_ + std::chrono::seconds(1));
+    auto const complete = [&](int code, MPI_Request& request, char const* call) {
+      expect_success(code, call);
+      if (mpi_wait(request, all)) return;
+      static_cast<void>(mine.release());  // to which the MPI may still write
+      static_cast<void>(first.release());
+      throw error({.code = error_code::timeout,
+                   .rank = rank(),
+                   .what = "not all ranks have come to share memory on their nodes",
+                   .way_out = "see what keeps them, or raise TUTTI_TIMEOUT"});
+    };
+    MPI_Request request = MPI_REQUEST_NULL;
+    complete(MPI_Iallreduce(&mine->least, &first->least, 1, MPI_INT, MPI_MIN, communicator(), &request), request,
+             "MPI_Iallreduce");
+    int const failed = first->least;
+    if (failed == ranks()) return;
+    if (failed == rank()) *first = *mine;
+    complete(MPI_Ibcast(first.get(), sizeof *first, MPI_BYTE, failed, communicator(), &request), request, "MPI_Ibcast");
+    throw error({.code = static_cast<error_code>(first->code),
+                 .rank = rank(),
+                 .peer = failed == rank() ? -1 : failed,
+                 .what = join({"rank ", failed, ": ", first->text}),
+                 .way_out = "all ranks of a node must be able to share memory"});
+  }
+
   [[gnu::cold]] static node_map find_nodes(MPI_Comm ranks, int node) {
     int rank = 0, size = 0;
     MPI_Comm_rank(ranks, &rank);
@@ -88,21 +136,33 @@ class hierarchical : public mpi {
     return node_map(keys);
   }
 
-  // The name under which the ranks of a node meet is made by the first of them.
+  // The name under which the ranks of a node meet is made by the first of them, at random: processes that count alike may
+  // share a machine.
   [[gnu::cold]] std::unique_ptr<shm> meet_inside(deadline until) const {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
-    static std::atomic<int> meetings{0};
-    int meeting_id[] = {static_cast<int>(::getpid()), meetings++};
+    std::uint64_t name_of_meeting = 0;
+    if (::getrandom(&name_of_meeting, sizeof name_of_meeting, 0) != sizeof name_of_meeting) name_of_meeting = 0;
     MPI_Comm here = MPI_COMM_NULL;
     expect_success(MPI_Comm_split(communicator(), node, local, &here), "MPI_Comm_split");
-    int const code = MPI_Bcast(meeting_id, 2, MPI_INT, 0, here);
+    int const code = MPI_Bcast(&name_of_meeting, sizeof name_of_meeting, MPI_BYTE, 0, here);
     MPI_Comm_free(&here);
     expect_success(code, "MPI_Bcast");
     if (size == 1) return std::make_unique<shm>();
     acquaintance const others{nodes_.members(node), {}, "see why the ranks of one machine cannot meet on it"};
-    rendezvous meeting(join({"node-", meeting_id[0], "-", meeting_id[1]}), local, size, until, others);
+    rendezvous meeting(join({"node-", name_of_meeting}), local, size, until, others);
     descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     return std::make_unique<shm>(file, local, size, tracks_, until);
+  }
+  [[gnu::cold]] std::unique_ptr<mpi> connect() const {
+    if (nodes_.count() == 1) return {};
+    int const local = nodes_.local_rank(rank());
+    bool const stands = nodes_.even() || local == 0;
+    MPI_Comm alike = MPI_COMM_NULL;
+    expect_success(MPI_Comm_split(communicator(), stands ? local : MPI_UNDEFINED, nodes_.node_of(rank()), &alike),
+                   "MPI_Comm_split");
+    if (!stands) return {};
+    std::unique_ptr<MPI_Comm, void (*)(MPI_Comm*)> const freed(&alike, [](MPI_Comm* c) { MPI_Comm_free(c); });
+    return std::make_unique<mpi>(alike, tracks_, limit_);
   }
 
   int tracks_;

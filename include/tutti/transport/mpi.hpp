@@ -148,7 +148,9 @@ class mpi {
   // Gives peers that are in this call too a moment to say so.
   void ask_peers() noexcept { board_.ask(); }
   // For who waits elsewhere in the middle of a call.
-  void heed() noexcept { board_.heed(); }
+  void heed() noexcept {
+    if (!mpi_is_finalized()) board_.heed();
+  }
 
  private:
   // One for each list, as far as the MPI has tags, after those of the tracks and the board.

@@ -60,6 +60,19 @@ inline bool mpi_is_finalized() noexcept {
   });
 }
 
+// Whether a request has ended by then. It must outlive that, with all that it refers to, where it has not.
+[[gnu::cold]] inline bool mpi_wait(MPI_Request& request, deadline until) {
+  auto const poll = [&] {
+    int done = 0;
+    expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0 ? progress::done : progress::stuck;
+  };
+  return wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
+    std::this_thread::sleep_for(nap_length);
+    return true;
+  });
+}
+
 // A copy of a communicator, so that no message of ours meets one of the program's. It returns errors.
 class mpi_communicator {
  public:
@@ -70,17 +83,8 @@ class mpi_communicator {
       MPI_Request request = MPI_REQUEST_NULL;
     };
     auto copy = std::make_unique<copying>();
-    auto const poll = [&] {
-      int done = 0;
-      expect_success(MPI_Test(&copy->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      return done != 0 ? progress::done : progress::stuck;
-    };
     auto const complete = [&] {
-      bool const met = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-        std::this_thread::sleep_for(nap_length);
-        return true;
-      });
-      if (met) return;
+      if (mpi_wait(copy->request, until)) return;
       static_cast<void>(copy.release());  // to which the MPI may still write
       throw error({.code = error_code::timeout,
                    .what = "not all ranks of the MPI communicator have come to make a communicator of it",
