@@ -2,6 +2,7 @@
 // Ranks on nodes: every collective by two_level over even, uneven and scattered nodes that are made up, and what it says
 // where ranks disagree, come late or leave.
 // ranks: 8
+// timeout: 280
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -41,11 +41,12 @@ constexpr std::size_t fetched_slice(int ranks) {
   return share < slot_bytes ? slot_bytes : std::bit_floor(share);
 }
 
-// While a message is short, each slice leaves at once, and none waits for its receiver to be asked.
+// While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
 template <class Transport>
-constexpr std::size_t slice_of(std::size_t message, std::size_t element) {
+constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   if constexpr (sends_at_once<Transport>)
-    if (message <= Transport::slice_bytes && element <= Transport::eager_bytes) return Transport::eager_bytes;
+    if (message > 0 && message <= Transport::slice_bytes && element <= Transport::eager_bytes)
+      return Transport::eager_bytes;
   return Transport::slice_bytes;
 }
 
@@ -94,7 +95,7 @@ void execute_schedule(group<Transport>& g, Call& call, request const& r, Body bo
     bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
     access travel{.refers = safe && how != protocol::staged,
                   .pulls = pulls,
-                  .slice = slice_of<Transport>(r.bytes(), sizeof(T)),
+                  .slice = slice_for<Transport>(r.bytes(), sizeof(T)),
                   .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
     if (pulls) {
       travel.slice = fetched_slice(s.ranks);
