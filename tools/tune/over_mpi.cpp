@@ -61,15 +61,15 @@ tutti::owned_table table_at(std::string const& path) {
           .rules = {t.rules.begin(), t.rules.end()}};
 }
 
-// In place of the table's rules for the same collectives on the same numbers of ranks.
-void replace(std::vector<tutti::rule>& rules, std::vector<tutti::rule> const& measured) {
+// Before the table's rules, of which the first that fits decides; those that can decide nothing any more go.
+void put_before(std::vector<tutti::rule>& rules, std::vector<tutti::rule> const& measured) {
   std::erase_if(rules, [&](tutti::rule const& old) {
     return std::ranges::any_of(measured, [&](tutti::rule const& r) {
-      return old.memory == r.memory && old.what == r.what && old.least_ranks <= r.most_ranks &&
-             r.least_ranks <= old.most_ranks && (old.cores == r.cores || old.cores == tutti::occupancy::any);
+      return old.memory == r.memory && old.what == r.what && r.least_ranks <= old.least_ranks &&
+             old.most_ranks <= r.most_ranks && (old.cores == r.cores || r.cores == tutti::occupancy::any);
     });
   });
-  rules.insert(rules.end(), measured.begin(), measured.end());
+  rules.insert(rules.begin(), measured.begin(), measured.end());
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     std::vector<tutti::rule> rules = rules_of(results);
     for (tutti::rule& r : rules) r.memory = tutti::reach::messages;
     print(rules);
-    replace(table.rules, rules);
+    put_before(table.rules, rules);
     table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
     if (times) times->commit(csv(results));
     table_file->commit(to_text(table.view()));

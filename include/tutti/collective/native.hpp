@@ -57,13 +57,14 @@ void compare_blocks(group<Transport>& g, running_call<Transport>& call, request 
 
 // All ranks are in this call, and none has given it up. Once all have said that they are here, those who came first may
 // have given up before the last one came, so all say it again. But not where they come soon after each other, and give up
-// late: whoever comes within 50 ms of when it came to the meeting before comes within 50 ms of everybody.
+// late: whoever comes within 50 ms of when it came to the meeting before comes within 50 ms of everybody. A fault outside
+// may make ranks give up at any time.
 template <class Transport>
 void meet(group<Transport>& g, running_call<Transport>& call) {
   static constexpr std::chrono::milliseconds soon{50};
   static constexpr std::chrono::seconds late{10};
   auto const now = deadline::clock::now();
-  bool const again = now - g.last_meeting > soon || call.timeout() < late;
+  bool const again = g.fault_outside || now - g.last_meeting > soon || call.timeout() < late;
   roll_call<Transport> first(g.transport(), call.tag(), again);
   call.drive(first);
   if (first.anyone_wants_more()) {

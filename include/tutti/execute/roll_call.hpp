@@ -35,6 +35,8 @@ class roll_call {
       transport_.release(from, 0);
       told_ = false;
     }
+    if constexpr (sends_later<Transport>)
+      if (!transport_.all_sent()) return progress::stuck;
     return progress::done;
   }
 
@@ -54,7 +56,7 @@ class roll_call {
   std::uint32_t tag_;
   bool said_;
   int distance_ = 1;
-  bool told_ = false;
+  bool told_ = false;  // in this step
   surprise surprise_{};
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mpi.h>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -48,7 +49,7 @@ class mpi_channels {
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
-    if (out.sent == out.published) busy_.push_back({&out, to});
+    if (!std::exchange(out.listed, true)) busy_.push_back({&out, to});
     std::uint64_t const unheard = out.published - out.confirmed_by(board_, to);
     std::uint64_t const place = out.published++ % window;
     slot& here = out.slots.get()[place];
@@ -59,7 +60,7 @@ class mpi_channels {
   }
   // Whether all that was published has left, so that nobody needs this rank's help to get it.
   bool all_sent() noexcept {
-    std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to); });
+    std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to) && std::exchange(b.out->listed, false); });
     return busy_.empty();
   }
 
@@ -135,6 +136,7 @@ class mpi_channels {
     std::unique_ptr<slot[]> slots;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
+    bool listed = false;          // among the busy ones
     std::uint64_t confirmed = 0;  // the receiver has taken these
     std::uint64_t marked = 0;     // and these, once it is heard of in a call after `marked_in`
     std::uint64_t marked_in = 0;
