@@ -2,6 +2,7 @@
 // Communicators that come and go, and what a program may do around its collectives: messages that need somebody in MPI,
 // non-blocking collectives, threads, errors.
 // ranks: 2 4
+// on tutti: MPI_Allreduce MPI_Barrier
 #include <mpi.h>
 #include <string>
 #include <thread>

@@ -3,6 +3,7 @@
 // own, against a loop over the ranks. With the argument `strict`, also what MPIs get wrong: Open MPI 4.1 saturates small
 // integers, MPICH 4.0 compares unsigned ones as signed, and crashes in place at a root above 0.
 // ranks: 1 2 3 7
+// on tutti: MPI_Allreduce MPI_Exscan MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Scan
 #include <algorithm>
 #include <complex>
 #include <concepts>

@@ -3,7 +3,9 @@
 // used, which an attribute binds to its life.
 #include "binding.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -67,9 +69,14 @@ std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
   return out;
 }
 
+// When to give up ranks that are known to have begun the same meeting.
+tutti::deadline meetings_end() {
+  return tutti::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
+}
+
 communicator join_machine(int rank, int ranks, std::uint64_t job) {
   if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
-  auto const until = tutti::deadline::after(longest_wait());
+  auto const until = meetings_end();
   tutti::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
   tutti::descriptor const file = meeting.meet([&] { return tutti::shm::create(ranks, tutti::max_tracks); });
   communicator out = while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::max_tracks, until));
@@ -125,8 +132,7 @@ void bind(MPI_Comm comm, binding& made) {
   PMPI_Allreduce(&mine, &number, 1, MPI_UINT64_T, MPI_MAX, comm);
   made.own = made_by_all(comm, [&] {
     auto& machine = running->machine->group();
-    communicator out =
-        while_the_mpi_works(machine.transport().subgroup(members, tutti::deadline::after(longest_wait()), number));
+    communicator out = while_the_mpi_works(machine.transport().subgroup(members, meetings_end(), number));
     out.group().tuned = machine.tuned;
     return out;
   });
