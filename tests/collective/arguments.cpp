@@ -107,7 +107,8 @@ TEST_CASE("the environment is read and checked") {
   with("TUTTI_TIMEOUT", "0.5", [] { CHECK(settings::from_environment().timeout == std::chrono::milliseconds(500)); });
   with("TUTTI_TIMEOUT", "soon", [&] { says("\"soon\" is not a time"); });
   with("TUTTI_TIMEOUT", "-1", [&] { says("number of seconds above 0"); });
-  with("TUTTI_ALGORITHM", "rong", [&] { says("\"rong\" is not an algorithm; algorithms are: automatic, ring, binomial_tree"); });
+  with("TUTTI_ALGORITHM", "rong",
+       [&] { says("\"rong\" is not an algorithm; algorithms are: automatic, ring, binomial_tree"); });
   with("TUTTI_ALGORITHM", "all_reduce=bruck", [&] { says("bruck does not serve all_reduce"); });
   with("TUTTI_ALGORITHM", "everything=ring", [&] { says("\"everything\" is not a collective"); });
   with("TUTTI_ALGORITHM", "ring,broadcast=binomial_tree", [] {
