@@ -138,7 +138,7 @@ class levels {
   std::vector<int> alike_;  // the ranks of across_, by node
 };
 
-// A lane is here the local rank that stands for the nodes in a rooted call.
+// The stand-in of a rooted call is the local rank that stands for its node, the same on all nodes.
 template <class Transport>
 template <class Levels, collective C, class Body>
 struct levels<Transport>::parts {
@@ -180,11 +180,11 @@ struct levels<Transport>::parts {
 
   int nodes() const { return of.nodes_.count(); }
   int size() const { return of.inside_.size(); }
-  int lane_to(int root) const { return of.nodes_.even() ? of.nodes_.local_rank(root) : 0; }
+  int stand_in_for(int root) const { return of.nodes_.even() ? of.nodes_.local_rank(root) : 0; }
   int home_of(int root) const { return of.nodes_.node_of(root); }
   bool at_home_of(int root) const { return of.node_ == home_of(root); }
   // Nodes are uneven, and the root is not its node's first rank: what it has goes through that one.
-  bool detours(int root) const { return of.nodes_.local_rank(root) != lane_to(root); }
+  bool detours(int root) const { return of.nodes_.local_rank(root) != stand_in_for(root); }
   T* scratch(std::size_t n) { return reinterpret_cast<T*>(of.whole_.scratch.at_least(n * sizeof(T))); }
 
   template <class F>
@@ -245,18 +245,18 @@ struct levels<Transport>::parts {
   }
 
   void broadcast(std::span<T> data, int root) {
-    int const lane = lane_to(root);
+    int const stand_in = stand_in_for(root);
     auto const inside_from = [&](int source) {
       inside(
           [&](auto& comm) { tutti::broadcast<within<collective::broadcast>>(comm, data, source, how, call.where()); });
     };
     bool const first = detours(root) && at_home_of(root);
     if (first) inside_from(of.nodes_.local_rank(root));
-    if (of.local_ == lane)
+    if (of.local_ == stand_in)
       across([&](auto& comm) {
         tutti::broadcast<between<collective::broadcast>>(comm, data, home_of(root), how, call.where());
       });
-    if (!first) inside_from(lane);
+    if (!first) inside_from(stand_in);
   }
 
   void all_reduce(std::span<T const> in, std::span<T> out) {
@@ -287,12 +287,13 @@ struct levels<Transport>::parts {
 
   void reduce(std::span<T const> in, T* out, int root) {
     auto const op = detail::bare_operation(body);
-    int const lane = lane_to(root);
-    bool const stands = of.local_ == lane, is_root = of.whole_.rank() == root;
+    int const stand_in = stand_in_for(root);
+    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
     std::span<T> result(is_root ? out : nullptr, is_root ? in.size() : 0);
     std::span<T> const partial = !stands ? std::span<T>() : is_root ? result : std::span(scratch(in.size()), in.size());
-    inside(
-        [&](auto& comm) { tutti::reduce<within<collective::reduce>>(comm, in, partial, op, lane, how, call.where()); });
+    inside([&](auto& comm) {
+      tutti::reduce<within<collective::reduce>>(comm, in, partial, op, stand_in, how, call.where());
+    });
     if (stands)
       across([&](auto& comm) {
         tutti::reduce<between<collective::reduce>>(comm, partial, op, home_of(root), how, call.where());
@@ -338,8 +339,8 @@ struct levels<Transport>::parts {
 
   void gather(surfaces<T>& memory, int root) {
     std::size_t const each = memory.input.where.at(0, of.whole_.rank()).count;
-    int const lane = lane_to(root);
-    bool const stands = of.local_ == lane, is_root = of.whole_.rank() == root;
+    int const stand_in = stand_in_for(root);
+    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
     extent const own = own_node(each);
     // Blocks of all ranks at the root's node, and of its own elsewhere.
     std::span<T> const out(is_root ? memory.output.data : nullptr, is_root ? all(each) : 0);
@@ -351,7 +352,7 @@ struct levels<Transport>::parts {
       block = {scratch(own.count), own.count};
     }
     inside([&](auto& comm) {
-      tutti::gather<within<collective::gather>>(comm, std::span(memory.input.data, each), block, lane, how,
+      tutti::gather<within<collective::gather>>(comm, std::span(memory.input.data, each), block, stand_in, how,
                                                 call.where());
     });
     if (stands)
@@ -364,8 +365,8 @@ struct levels<Transport>::parts {
 
   void scatter(surfaces<T>& memory, int root) {
     std::size_t const each = memory.output.where.at(0, of.whole_.rank()).count;
-    int const lane = lane_to(root);
-    bool const stands = of.local_ == lane, is_root = of.whole_.rank() == root;
+    int const stand_in = stand_in_for(root);
+    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
     extent const own = own_node(each);
     std::span<T const> whole(is_root ? memory.input.data : nullptr, is_root ? all(each) : 0);
     if (detours(root) && at_home_of(root)) {
@@ -383,7 +384,7 @@ struct levels<Transport>::parts {
                                                              how, call.where());
       });
     inside([&](auto& comm) {
-      tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), lane, how,
+      tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), stand_in, how,
                                                   call.where());
     });
   }
