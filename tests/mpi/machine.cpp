@@ -37,13 +37,13 @@ std::vector<machine_name> names_of(Communicator& comm) {
   return all;
 }
 
-// The local ranks are those of equal names, in rank order.
+// The local ranks are those of equal hosts, in rank order.
 template <class Communicator>
 void check_local_rank(Communicator& comm) {
-  std::vector<machine_name> const names = names_of(comm);
+  std::vector<machine_name> const hosts = names_of(comm);
   int before = 0, here = 0;
   for (int r = 0; r < comm.size(); ++r) {
-    if (names[static_cast<std::size_t>(r)] != names[static_cast<std::size_t>(comm.rank())]) continue;
+    if (hosts[static_cast<std::size_t>(r)] != hosts[static_cast<std::size_t>(comm.rank())]) continue;
     ++here;
     before += r < comm.rank() ? 1 : 0;
   }
@@ -56,11 +56,11 @@ void check_local_rank(Communicator& comm) {
 TEST_CASE("nodes are the machines that ranks are on") {
   auto comm = init<hierarchical>();
   node_map const& nodes = comm.group().transport().nodes();
-  std::vector<machine_name> const names = names_of(comm);
+  std::vector<machine_name> const hosts = names_of(comm);
   for (int a = 0; a < comm.size(); ++a)
     for (int b = 0; b < comm.size(); ++b)
       CHECK((nodes.node_of(a) == nodes.node_of(b)) ==
-            (names[static_cast<std::size_t>(a)] == names[static_cast<std::size_t>(b)]));
+            (hosts[static_cast<std::size_t>(a)] == hosts[static_cast<std::size_t>(b)]));
   MESSAGE(nodes.text());
 }
 
