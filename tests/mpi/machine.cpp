@@ -37,7 +37,7 @@ std::vector<machine_name> names_of(Communicator& comm) {
   return all;
 }
 
-// The local ranks are those of equal hosts, in rank order.
+// The local ranks are those of one host, in rank order.
 template <class Communicator>
 void check_local_rank(Communicator& comm) {
   std::vector<machine_name> const hosts = names_of(comm);
