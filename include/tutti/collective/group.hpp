@@ -56,7 +56,7 @@ class grown_memory {
   std::size_t bytes_ = 0;
 };
 
-// What the algorithm two_level works with; see collective/two_level.hpp.
+// What the algorithm two_level works with; see collective/levels.hpp.
 template <class Transport>
 class levels;
 struct no_levels {};
