@@ -136,6 +136,7 @@ class mpi {
                                          if (m != rank_ && left(m)) gone = m;
                                        return gone < 0 || ready();
                                      });
+    if (!met) strays_ = true;
     if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), call_subgroup_too) : rank_gone(rank_, gone);
     MPI_Comm const made = create(members, tag);
     auto out = std::make_unique<mpi>(made, tracks_, limit_);
@@ -153,14 +154,14 @@ class mpi {
   }
 
  private:
-  // One for each list, as far as the MPI has tags, after those of the tracks and the board.
+  // One for each list, as far as the MPI has tags, after those of the channels and the board.
   [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
     int* most = nullptr;
     int found = 0;
     expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, &most, &found), "MPI_Comm_get_attr");
     std::uint32_t hash = 2166136261u;  // FNV-1a
     for (int const m : members) hash = (hash ^ static_cast<std::uint32_t>(m)) * 16777619u;
-    int const least = tracks_ + 1, all = (found != 0 ? *most : 32767) - least;
+    int const least = mpi_channels::farewell_tag(tracks_) + 1, all = (found != 0 ? *most : 32767) - least;
     return least + static_cast<int>(hash % static_cast<std::uint32_t>(all));
   }
   [[gnu::cold]] MPI_Comm create(std::vector<int> const& members, int tag) const {
@@ -207,20 +208,34 @@ class mpi {
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
   // messages may have no receiver.
   [[gnu::cold]] bool meet_to_close() noexcept {
+    enum { wait_for_sends, wait_for_all, wait_for_farewells } stage = wait_for_sends;
     MPI_Request meeting = MPI_REQUEST_NULL;
-    bool started = false;
+    auto untidy = std::make_unique<int>(0);  // at any rank
     auto const look = [&] {
       board_.listen();
-      if (board_.faulty()) channels_.discard_all();
-      if (!started && all_sent() && board_.delivered())
-        started = channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_);
-      return started && channels_.done(meeting, rank_) ? progress::done : progress::stuck;
+      if (board_.faulty()) strays_ = true;
+      if (strays_) channels_.discard();
+      if (stage == wait_for_sends && all_sent() && board_.delivered()) {
+        *untidy = strays_;
+        if (channels_.check(MPI_Iallreduce(MPI_IN_PLACE, untidy.get(), 1, MPI_INT, MPI_MAX, comm_.get(), &meeting),
+                            "MPI_Iallreduce", rank_))
+          stage = wait_for_all;
+      }
+      if (stage == wait_for_all && channels_.done(meeting, rank_)) {
+        if (*untidy == 0) return progress::done;
+        strays_ = true;
+        channels_.bid_farewell();
+        stage = wait_for_farewells;
+      }
+      return stage == wait_for_farewells && channels_.all_have_said_farewell() ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
-    return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
+    bool const met = wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
       nap(ready);
       return !(board_.faulty() && after_fault.passed());
     });
+    if (!met) static_cast<void>(untidy.release());  // to which the MPI may still write
+    return met;
   }
 
   mpi_communicator comm_;
@@ -233,7 +248,8 @@ class mpi {
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
-  mpi_board board_;  // on the tag after those of the tracks
+  bool strays_ = false;  // messages may have no receiver
+  mpi_board board_;      // on the tag after those of the tracks
   mpi_channels channels_;
 };
 

@@ -84,20 +84,38 @@ class mpi_channels {
 
   // -- Closing.
 
-  // Receives what nobody will look at any more.
-  void discard_all() noexcept {
-    int there = 0;
-    MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status) == MPI_SUCCESS && there != 0 &&
-        status.MPI_TAG < tracks_)
-      look(status.MPI_SOURCE, status.MPI_TAG, 0);
-    for (int t = 0; t < tracks_; ++t)
-      for (int r = 0; r < ranks_; ++r)
-        while (incoming(r, t).slots && look(r, t, 0).state != arrival::nothing) release(r, t);
+  // Receives what no receive was posted for, and counts the farewells among it.
+  void discard() noexcept {
+    if (!remains_) remains_.reset(new (std::nothrow) slot);
+    while (remains_ && (remains_->request == MPI_REQUEST_NULL || done(remains_->request, rank_))) {
+      int there = 0;
+      MPI_Status found;
+      if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
+        return;
+      farewells_ += found.MPI_TAG == farewell_tag(tracks_);
+      check(MPI_Irecv(&remains_->front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG, comm_,
+                      &remains_->request),
+            "MPI_Irecv", found.MPI_SOURCE);
+    }
   }
+  // Messages of a rank are matched in order: who has its farewell will get nothing else from it, and a communicator that
+  // the MPI makes in the place of this one neither.
+  void bid_farewell() noexcept {
+    for (int r = 0; r < ranks_; ++r) {
+      MPI_Request sending = MPI_REQUEST_NULL;
+      if (r != rank_ &&
+          check(MPI_Isend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &sending), "MPI_Isend", r))
+        MPI_Request_free(&sending);
+    }
+  }
+  bool all_have_said_farewell() const noexcept { return farewells_ == ranks_ - 1; }
+  static int farewell_tag(int tracks) noexcept { return tracks + 1; }
+
   // Takes back the receives that are posted. What a sender that is elsewhere has begun to fill stays with the MPI.
   void cancel_receives(deadline until) noexcept {
     for (receiver& in : incoming_) in.cancel(until);
+    while (remains_ && remains_->request != MPI_REQUEST_NULL && !done(remains_->request, rank_))
+      if (until.passed()) static_cast<void>(remains_.release());
   }
   // What has not left stays with the MPI.
   void abandon_sends() noexcept {
@@ -222,6 +240,8 @@ class mpi_channels {
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
   std::vector<busy> busy_;  // channels with messages that have not left
+  std::unique_ptr<slot> remains_;
+  int farewells_ = 0;
 };
 
 }  // namespace tutti
