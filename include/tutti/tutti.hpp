@@ -5,6 +5,7 @@
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/all_to_all.hpp"
+#include "tutti/collective/asynchronous.hpp"
 #include "tutti/collective/barrier.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/communicator.hpp"

@@ -10,34 +10,14 @@
 #include <optional>
 #include <random>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/conformance.hpp"
+#include "support/expect.hpp"
 
 namespace tutti::testing {
-
-inline void expect(bool truth, std::string const& what) {
-  if (!truth) throw std::runtime_error(what);
-}
-
-// What a call throws.
-template <class F>
-error error_of(F&& f) {
-  try {
-    f();
-  } catch (error const& e) {
-    return e;
-  }
-  return error({.what = "nothing was thrown"});
-}
-
-inline void expect_error(error const& e, error_code code, std::string const& words) {
-  expect(e.code() == code && std::string(e.what()).find(words) != std::string::npos,
-         "expected \"" + words + "\", got \"" + e.what() + "\"");
-}
 
 // The group has these ranks of the outer communicator, in this order, and can talk.
 template <class Comm>

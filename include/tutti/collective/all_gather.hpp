@@ -11,9 +11,9 @@ namespace tutti {
 //
 //   std::vector<float> all(mine.size() * comm.size());
 //   tutti::all_gather(comm, mine, all);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options const& o = {},
-                std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const& o = {},
+                             std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather have different element types");
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
@@ -24,8 +24,8 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
                       count * static_cast<std::size_t>(comm.size()), where);
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
                        from == own ? to : nullptr, where);
-  if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  detail::move_blocks<Algorithm, collective::all_gather, T>(
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  return detail::move_blocks<Algorithm, collective::all_gather, T>(
       comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count), from, to, from == own, o, where);
 }
 
@@ -33,10 +33,10 @@ void all_gather(communicator<Transport>& comm, In const& in, Out&& out, options 
 // Block q lands at element offsets[q] of `out`, or after block q-1 where no offsets are given.
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                  std::span<std::size_t const> offsets = {}, options const& o = {},
-                  std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                               std::span<std::size_t const> offsets = {}, options const& o = {},
+                               std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
   int const rank = comm.rank();
@@ -49,8 +49,8 @@ void all_gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::s
   extent const mine = blocks.at(0, rank);
   bool const in_place = from == to + mine.begin;
   detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::move_alone(from, to + mine.begin, mine.count);
-  detail::move_ragged<Algorithm, collective::all_gather, T>(
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to + mine.begin, mine.count); });
+  return detail::move_ragged<Algorithm, collective::all_gather, T>(
       comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
       {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place},
       o, where);

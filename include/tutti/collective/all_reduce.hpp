@@ -17,10 +17,10 @@ namespace tutti {
 //   tutti::all_reduce(comm, gradient);
 //   tutti::all_reduce(comm, in, out, tutti::max{});
 //   tutti::all_reduce<tutti::ring>(comm, gradient);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void all_reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                std::source_location where = std::source_location::current()) {
+returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                             std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_reduce have different element types");
   std::size_t const count = std::ranges::size(in);
@@ -28,15 +28,15 @@ void all_reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const
   T* const to = std::ranges::data(out);
   detail::expect_size(comm, "the output of all_reduce", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
-  detail::reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
+  return detail::reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 
-template <class Algorithm = automatic, transport Transport, mutable_buffer InOut, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-void all_reduce(communicator<Transport>& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                std::source_location where = std::source_location::current()) {
-  all_reduce<Algorithm>(comm, data, data, op, o, where);
+returned_by<Comm> all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                             std::source_location where = std::source_location::current()) {
+  return all_reduce<Algorithm>(comm, data, data, op, o, where);
 }
 
 }  // namespace tutti

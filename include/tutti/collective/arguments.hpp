@@ -27,16 +27,16 @@ using value_of = std::ranges::range_value_t<R>;
 
 namespace detail {
 
-template <class Transport>
-void expect_size(communicator<Transport> const& comm, text_part const& what, std::size_t size, std::size_t expected,
+template <class Comm>
+void expect_size(Comm const& comm, text_part const& what, std::size_t size, std::size_t expected,
                  std::source_location where) {
   if (size == expected) return;
   refuse(comm.rank(), join({what.view(), " has ", size, " elements where the call needs ", expected}),
          "give it that size", where);
 }
 
-template <class Transport>
-void expect_root(communicator<Transport> const& comm, int root, std::source_location where) {
+template <class Comm>
+void expect_root(Comm const& comm, int root, std::source_location where) {
   if (root >= 0 && root < comm.size()) return;
   refuse(comm.rank(), join({"root ", root, " is not a rank of a communicator of ", comm.size()}),
          join({"use a rank from 0 to ", comm.size() - 1}), where);
@@ -70,8 +70,9 @@ constexpr algorithm_id id_of(options const& o) {
 }
 
 // Whether the named algorithm may be used: refused at compile time, but for options that name another one as well.
-template <class Algorithm, collective C, class Op, class Transport>
-void check_algorithm(communicator<Transport> const& comm, options const& o, std::source_location where) {
+template <class Algorithm, collective C, class Op, class Comm>
+void check_algorithm(Comm const& comm, options const& o, std::source_location where) {
+  using Transport = typename Comm::transport_type;
   if constexpr (std::is_same_v<Algorithm, native>)
     static_assert(has_library<Transport>,
                   "native hands a call to the collectives of the transport's own library, and this transport has none; "

@@ -10,25 +10,23 @@ namespace tutti {
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.4.
 //
 //   tutti::broadcast(comm, weights, 0);
-template <class Algorithm = automatic, transport Transport, mutable_buffer InOut>
-void broadcast(communicator<Transport>& comm, InOut&& data, int root = 0, options const& o = {},
-               std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
+returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
+                            std::source_location where = std::source_location::current()) {
   using T = value_of<InOut>;
   std::size_t const count = std::ranges::size(data);
   detail::expect_root(comm, root, where);
-  if (comm.size() == 1) return;
-  if (detail::on_only_node<Algorithm>(comm, o, where,
-                                      [&](auto& node) { broadcast<Algorithm>(node, data, root, o, where); }))
-    return;
-  std::byte* const memory = detail::writable_bytes_of(data);
-
+  if (comm.size() == 1) return detail::call_alone(comm, [] {});
   detail::check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
-  request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
-  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
-  if (call.plan().how == protocol::packet)
-    return detail::execute_packets<collective::broadcast>(comm.group(), call, r, moving{}, memory, memory);
-  surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-  detail::execute<Algorithm, collective::broadcast>(comm.group(), call, r, moving{}, both, r.bytes());
+  std::byte* const memory = detail::writable_bytes_of(data);
+  return detail::call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+    request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
+    auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
+    if (call.plan().how == protocol::packet)
+      return detail::execute_packets<collective::broadcast>(ranks.group(), call, r, moving{}, memory, memory);
+    surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
+    detail::execute<Algorithm, collective::broadcast>(ranks.group(), call, r, moving{}, both, r.bytes());
+  });
 }
 
 }  // namespace tutti

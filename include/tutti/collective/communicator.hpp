@@ -92,6 +92,8 @@ inline constexpr int no_color = -1;
 template <transport Transport>
 class communicator {
  public:
+  using transport_type = Transport;
+
   explicit communicator(std::unique_ptr<Transport> transport)
       : group_(std::make_unique<tutti::group<Transport>>(std::move(transport))) {}
 

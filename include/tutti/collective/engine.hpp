@@ -24,12 +24,12 @@ bool on_only_node(communicator<Transport>& comm, options const& o, std::source_l
   return false;
 }
 
-template <class Algorithm, collective C, class Transport, class Body>
-void execute(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
-             surfaces<typename Body::element>& memory, std::size_t elements = 0) {
-  if constexpr (has_library<Transport>)
+template <class Algorithm, collective C, class Transport, class Call, class Body>
+void execute(group<Transport>& g, Call& call, request const& r, Body body, surfaces<typename Body::element>& memory,
+             std::size_t elements = 0) {
+  if constexpr (has_library<Transport> && Call::blocks)
     if (call.plan().algorithm == algorithm_id::native) return execute_native<C>(g, call, r, body, memory, elements);
-  if constexpr (has_levels<Transport>)
+  if constexpr (has_levels<Transport> && Call::blocks)
     if (call.plan().algorithm == algorithm_id::two_level)
       return g.levels->template execute<Algorithm, C>(call, r, body, memory, elements);
   if constexpr (!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)

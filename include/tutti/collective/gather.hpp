@@ -11,9 +11,9 @@ namespace tutti {
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.5.
 //
 //   tutti::gather(comm, mine, all, 0);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-            std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
+                         std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather have different element types");
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T),
@@ -26,8 +26,8 @@ void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0
     detail::expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  detail::move_blocks<Algorithm, collective::gather, T>(
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  return detail::move_blocks<Algorithm, collective::gather, T>(
       comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
 
@@ -35,10 +35,10 @@ void gather(communicator<Transport>& comm, In const& in, Out&& out, int root = 0
 // matter at the root alone. A rank whose block has another size than the root expects makes the call fail (mismatch).
 //
 //   tutti::gather_v(comm, mine, all, counts, {}, 0);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-              std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-              std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                           std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+                           std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather_v have different element types");
   detail::expect_root(comm, root, where);
@@ -56,9 +56,9 @@ void gather_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<
     memory.in_place = memory.input.data == own;
     memory.output = {to, blocks};
     detail::expect_apart(root, memory.input.data, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::move_alone(memory.input.data, own, bytes);
+    if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(memory.input.data, own, bytes); });
   }
-  detail::move_ragged<Algorithm, collective::gather, T>(
+  return detail::move_ragged<Algorithm, collective::gather, T>(
       comm, detail::ragged(detail::movement_request<collective::gather, Algorithm, T>(o, 0, root)), memory, o, where);
 }
 

@@ -3,6 +3,7 @@
 // found and told.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "tutti/collective/call.hpp"
+#include "tutti/collective/progress.hpp"
 #include "tutti/collective/settings.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/host.hpp"
@@ -56,6 +58,9 @@ class grown_memory {
   std::size_t bytes_ = 0;
 };
 
+// Counts and offsets of _v forms.
+using lists_of_sizes = std::array<std::vector<std::size_t>, 4>;
+
 // What the algorithm two_level works with; see collective/levels.hpp.
 template <class Transport>
 class levels;
@@ -71,16 +76,17 @@ class group {
   tuning tuned;  // by which algorithms are chosen
   [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
       levels;
+  std::unique_ptr<detail::pending_calls> started;  // none before the first
   // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
   std::function<std::optional<fault>()> fault_outside;
 
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
-  grown_memory<Transport> scratch;             // space::scratch
-  grown_memory<Transport> copy;                // of an input, where an algorithm does not work in place
-  grown_memory<Transport> fetched;             // from peers' private memory, to be combined
-  std::vector<std::size_t> numbers[4];         // counts and offsets of _v forms
+  grown_memory<Transport> scratch;  // space::scratch
+  grown_memory<Transport> copy;     // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;  // from peers' private memory, to be combined
+  lists_of_sizes numbers;
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
   explicit group(std::unique_ptr<Transport> transport)
@@ -101,6 +107,7 @@ class group {
   group& operator=(group const&) = delete;
   ~group() {
     if (ranks() == 1) return;
+    started.reset();
     if constexpr (has_levels<Transport>) {
       if (auto const f = heed()) levels->take_over(*f);
     }

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "tutti/collective/engine.hpp"
+#include "tutti/collective/asynchronous.hpp"
 
 namespace tutti::detail {
 
@@ -46,34 +46,33 @@ inline request ragged(request r, std::span<std::size_t const> counts = {}) {
 }
 
 // The _v forms.
-template <class Algorithm, collective C, class T, class Transport>
-void move_ragged(communicator<Transport>& comm, request const& r, surfaces<std::byte> memory, options const& o,
-                 std::source_location where) {
+template <class Algorithm, collective C, class T, class Comm>
+returned_by<Comm> move_ragged(Comm& comm, request const& r, surfaces<std::byte> const& memory, options const& o,
+                              std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  if (on_only_node<Algorithm>(comm, o, where,
-                              [&](auto& node) { move_ragged<Algorithm, C, T>(node, r, memory, o, where); }))
-    return;
-  running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
-  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory);
+  return call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+    auto call = open(ranks, r, o, type_name<T>(), {}, where);
+    surfaces<std::byte> own = memory;
+    execute<Algorithm, C>(ranks.group(), call, r, moving{}, own);
+  });
 }
 
 // The collectives whose blocks have the size that the request says. `from` and `to` are what this rank has of both: its
 // own block, or those of all.
-template <class Algorithm, collective C, class T, class Transport>
-void move_blocks(communicator<Transport>& comm, request const& r, std::byte const* from, std::byte* to, bool in_place,
-                 options const& o, std::source_location where) {
+template <class Algorithm, collective C, class T, class Comm>
+returned_by<Comm> move_blocks(Comm& comm, request const& r, std::byte const* from, std::byte* to, bool in_place,
+                              options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  if (on_only_node<Algorithm>(comm, o, where,
-                              [&](auto& node) { move_blocks<Algorithm, C, T>(node, r, from, to, in_place, o, where); }))
-    return;
-  running_call<Transport> call(comm.group(), r, o, type_name<T>(), {}, where);
-  if (call.plan().how == protocol::packet) return execute_packets<C>(comm.group(), call, r, moving{}, from, to);
-  layout const blocks = layout::blocks(r.bytes(), comm.size()), own = blocks.only(comm.rank());
-  surfaces<std::byte> memory{.input = {from, deals(C) ? blocks : own},
-                             .output = {to, collects(C) ? blocks : own},
-                             .scratch = {nullptr, blocks},
-                             .in_place = in_place};
-  execute<Algorithm, C>(comm.group(), call, r, moving{}, memory);
+  return call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+    auto call = open(ranks, r, o, type_name<T>(), {}, where);
+    if (call.plan().how == protocol::packet) return execute_packets<C>(ranks.group(), call, r, moving{}, from, to);
+    layout const blocks = layout::blocks(r.bytes(), ranks.size()), own = blocks.only(ranks.rank());
+    surfaces<std::byte> memory{.input = {from, deals(C) ? blocks : own},
+                               .output = {to, collects(C) ? blocks : own},
+                               .scratch = {nullptr, blocks},
+                               .in_place = in_place};
+    execute<Algorithm, C>(ranks.group(), call, r, moving{}, memory);
+  });
 }
 
 // Copies what a lone rank sends itself.
@@ -82,17 +81,17 @@ inline void move_alone(std::byte const* from, std::byte* to, std::size_t bytes) 
 }
 
 // The blocks of a _v form: a count and an offset for each rank, in units of `unit` (bytes an element, or 1). Offsets that
-// are not given follow each other without gaps. They live in two of the communicator's lists, by `slot`.
-template <class Transport>
-layout ragged_layout(communicator<Transport>& comm, int slot, char const* what, std::span<std::size_t const> counts,
+// are not given follow each other without gaps. They live in two of the lists of `comm`, by `slot`.
+template <class Comm>
+layout ragged_layout(Comm& comm, std::size_t slot, char const* what, std::span<std::size_t const> counts,
                      std::span<std::size_t const> offsets, std::size_t size, std::size_t unit,
                      std::source_location where) {
   auto const ranks = static_cast<std::size_t>(comm.size());
   if (counts.size() != ranks) expect_size(comm, join({"the list of ", what, " counts"}), counts.size(), ranks, where);
   if (!offsets.empty() && offsets.size() != ranks)
     expect_size(comm, join({"the list of ", what, " offsets"}), offsets.size(), ranks, where);
-  auto& n = comm.group().numbers[2 * slot];
-  auto& at = comm.group().numbers[2 * slot + 1];
+  auto& n = numbers_of(comm)[2 * slot];
+  auto& at = numbers_of(comm)[2 * slot + 1];
   n.resize(ranks);
   at.resize(ranks);
   std::size_t next = 0;

@@ -20,8 +20,9 @@ struct prelude {
 
   tutti::plan const& plan() const { return call.plan(); }
   std::uint32_t tag() const { return call.tag(); }
-  template <class Work>
-  void complete(Work& work) {
+  template <class Memory, class Make>
+  void run(Memory& memory, Make&& make) {
+    auto work = make(memory);
     call.drive(work);
   }
 };

@@ -13,10 +13,10 @@ namespace tutti {
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.9.1.
 //
 //   tutti::reduce(comm, partial, total, tutti::sum{}, 0);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, int root = 0,
-            options const& o = {}, std::source_location where = std::source_location::current()) {
+returned_by<Comm> reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
+                         std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce have different element types");
   std::size_t const count = std::ranges::size(in);
@@ -27,16 +27,16 @@ void reduce(communicator<Transport>& comm, In const& in, Out&& out, Op const& op
     detail::expect_size(comm, "the output of reduce", std::ranges::size(out), count, where);
     detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   }
-  if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
-  detail::reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
+  return detail::reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
 }
 
 // In place: the root's array is replaced, the others' stay as they are.
-template <class Algorithm = automatic, transport Transport, mutable_buffer InOut, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-void reduce(communicator<Transport>& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
-            std::source_location where = std::source_location::current()) {
-  reduce<Algorithm>(comm, data, data, op, root, o, where);
+returned_by<Comm> reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
+                         std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, data, data, op, root, o, where);
 }
 
 }  // namespace tutti

@@ -13,10 +13,10 @@ namespace tutti {
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.10.1.
 //
 //   tutti::reduce_scatter(comm, gradient, shard);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                    std::source_location where = std::source_location::current()) {
+returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                 std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter have different element types");
   std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
@@ -26,34 +26,35 @@ void reduce_scatter(communicator<Transport>& comm, In const& in, Out&& out, Op c
   detail::expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
-  if (comm.size() == 1) return detail::reduce_alone(from, to, count, op);
-  if (detail::on_only_node<Algorithm>(comm, o, where,
-                                      [&](auto& node) { reduce_scatter<Algorithm>(node, in, out, op, o, where); }))
-    return;
-
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
-  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
-  reducing<T, Op> const body{op};
-  if (call.plan().how == protocol::packet)
-    return detail::execute_packets<collective::reduce_scatter>(comm.group(), call, r, body, from, to);
-  layout const blocks = layout::blocks(count, comm.size());
-  surfaces<T> memory{.input = {from, blocks},
-                     .output = {to, blocks.only(comm.rank())},
-                     .scratch = {nullptr, blocks},
-                     .in_place = in_place};
-  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, body, memory);
+  return detail::call_on<Algorithm>(
+      comm, o, where,
+      [=](auto& all, Op const& kept) {
+        request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
+        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
+        reducing<T, Op> const body{kept};
+        if (call.plan().how == protocol::packet)
+          return detail::execute_packets<collective::reduce_scatter>(all.group(), call, r, body, from, to);
+        layout const blocks = layout::blocks(count, all.size());
+        surfaces<T> memory{.input = {from, blocks},
+                           .output = {to, blocks.only(all.rank())},
+                           .scratch = {nullptr, blocks},
+                           .in_place = in_place};
+        detail::execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, body, memory);
+      },
+      op);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
 // `in`; `out` has counts[rank]. See MPI-4.1, 6.10.2.
 //
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                      Op const& op = {}, options const& o = {},
-                      std::source_location where = std::source_location::current()) {
+returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                                   Op const& op = {}, options const& o = {},
+                                   std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
@@ -67,18 +68,21 @@ void reduce_scatter_v(communicator<Transport>& comm, In const& in, Out&& out, st
   bool const in_place = to == from + blocks.at(0, rank).begin;
   detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
                        in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::reduce_alone(from, to, blocks.end(), op);
-  if (detail::on_only_node<Algorithm>(
-          comm, o, where, [&](auto& node) { reduce_scatter_v<Algorithm>(node, in, out, counts, op, o, where); }))
-    return;
-
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, blocks.end(), op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r =
       detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
-  detail::running_call<Transport> call(comm.group(), r, o, type_name<T>(), name_of<Op>(), where);
-  surfaces<T> memory{
-      .input = {from, blocks}, .output = {to, blocks.only(rank)}, .scratch = {nullptr, blocks}, .in_place = in_place};
-  detail::execute<Algorithm, collective::reduce_scatter>(comm.group(), call, r, reducing<T, Op>{op}, memory);
+  return detail::call_on<Algorithm>(
+      comm, o, where,
+      [=](auto& all, Op const& kept) {
+        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
+        surfaces<T> memory{.input = {from, blocks},
+                           .output = {to, blocks.only(rank)},
+                           .scratch = {nullptr, blocks},
+                           .in_place = in_place};
+        detail::execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, reducing<T, Op>{kept}, memory);
+      },
+      op);
 }
 
 }  // namespace tutti

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <source_location>
 
-#include "tutti/collective/engine.hpp"
+#include "tutti/collective/asynchronous.hpp"
 
 namespace tutti::detail {
 
@@ -32,19 +32,21 @@ void reduce_alone(T const* in, T* out, std::size_t count, Op const& op) {
 }
 
 // all_reduce, reduce, scan: `count` elements of one message. `out` is null where this rank gets nothing.
-template <collective C, class Algorithm, class Transport, class T, class Op>
-void reduce_message(communicator<Transport>& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
-                    options const& o, std::source_location where) {
+template <collective C, class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
+                                 options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, Op>(comm, o, where);
-  if (on_only_node<Algorithm>(
-          comm, o, where, [&](auto& node) { reduce_message<C, Algorithm>(node, in, out, count, op, root, o, where); }))
-    return;
-  auto& g = comm.group();
-  request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
-  running_call<Transport> call(g, r, o, type_name<T>(), name_of<Op>(), where);
-  if (call.plan().how == protocol::packet) return execute_packets<C>(g, call, r, reducing<T, Op>{op}, in, out);
-  surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
-  execute<Algorithm, C>(g, call, r, reducing<T, Op>{op}, memory, count);
+  return call_on<Algorithm>(
+      comm, o, where,
+      [=](auto& ranks, Op const& kept) {
+        request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
+        auto call = open(ranks, r, o, type_name<T>(), name_of<Op>(), where);
+        if (call.plan().how == protocol::packet)
+          return execute_packets<C>(ranks.group(), call, r, reducing<T, Op>{kept}, in, out);
+        surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
+        execute<Algorithm, C>(ranks.group(), call, r, reducing<T, Op>{kept}, memory, count);
+      },
+      op);
 }
 
 }  // namespace tutti::detail

@@ -30,10 +30,10 @@ problem problem_of(group<Transport>& g, request const& r) {
   problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
-  out.native = has_library<Transport>;
+  out.native = has_library<Transport> && !r.started;
   out.wide = r.wide;
   if constexpr (has_levels<Transport>)
-    out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
+    if (!r.started) out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
   return out;
 }
 
@@ -99,12 +99,12 @@ template <class Transport>
   return out;
 }
 
-// A call that goes through a schedule or packets: opened once, waits, closed when it went well.
+// A call that the other ranks know of: the caller marks it completed when it has ended well.
 template <class Transport>
-class running_call {
+class opened_call {
  public:
-  running_call(group<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
-               std::source_location where)
+  opened_call(group<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
+              std::source_location where)
       : group_(g),
         timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout),
         where_(where),
@@ -118,10 +118,9 @@ class running_call {
       refuse(g.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where);
     g.begin(plan_, where);
   }
-
-  running_call(running_call const&) = delete;
-  running_call& operator=(running_call const&) = delete;
-  ~running_call() {
+  opened_call(opened_call const&) = delete;
+  opened_call& operator=(opened_call const&) = delete;
+  ~opened_call() {
     if (!completed_) group_.give_up();
   }
 
@@ -130,38 +129,57 @@ class running_call {
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
 
-  // Drives anything with poll() and found() to its end, which is that of the call.
-  template <class Work>
-  void complete(Work& work) {
+ protected:
+  group<Transport>& group_;
+  std::chrono::nanoseconds timeout_;
+  std::source_location where_;
+  tutti::plan const& plan_;
+  bool completed_ = false;
+};
+
+// A call that goes through a schedule or packets, and ends before it returns to the program.
+template <class Transport>
+class running_call : public opened_call<Transport> {
+ public:
+  static constexpr bool blocks = true;
+
+  using opened_call<Transport>::opened_call;
+
+  // Drives what make(), or make(memory), makes: anything with poll() and found(), whose end is that of the call.
+  template <class Make>
+  void run(Make&& make) {
+    auto work = make();
     drive(work);
     complete();
   }
+  template <class Memory, class Make>
+  void run(Memory& memory, Make&& make) {
+    run([&] { return make(memory); });
+  }
   void complete() {
     group_.finish(where_);
-    completed_ = true;
+    this->completed_ = true;
   }
 
   // The same for a part of the call.
   template <class Work>
   void drive(Work& work) {
     auto& transport = group_.transport();
-    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
+    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(this->timeout()),
                                       [&](auto const& ready) {
-                                        transport.nap(ready);
+                                        // Peers may wait for calls that were started on other communicators.
+                                        if (progress_list::help() == progress::stuck) transport.nap(ready);
                                         group_.examine(where_);
                                         return true;
                                       });
     if (work.found()) group_.report(work.found(), where_);
-    if (!done) group_.report_timeout(timeout_, where_);
+    if (!done) group_.report_timeout(this->timeout(), where_);
   }
   [[noreturn]] void report(surprise const& s) { group_.report(s, where_); }
 
  private:
-  group<Transport>& group_;
-  std::chrono::nanoseconds timeout_;
-  std::source_location where_;
-  tutti::plan const& plan_;
-  bool completed_ = false;
+  using opened_call<Transport>::group_;
+  using opened_call<Transport>::where_;
 };
 
 }  // namespace tutti::detail

@@ -7,9 +7,9 @@
 namespace tutti {
 namespace detail {
 
-template <collective C, class Algorithm, class Transport, class In, class Out, class Op>
-void prefix(communicator<Transport>& comm, In const& in, Out& out, Op const& op, options const& o,
-            std::source_location where) {
+template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
+returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, options const& o,
+                         std::source_location where) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of a scan have different element types");
   static_assert(!has_finish<Op, accumulator_for<Op, T>>,
@@ -20,8 +20,10 @@ void prefix(communicator<Transport>& comm, In const& in, Out& out, Op const& op,
   T* const to = std::ranges::data(out);
   expect_size(comm, "the output of a scan", std::ranges::size(out), count, where);
   expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() > 1) reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
-  else if (C == collective::scan) reduce_alone(from, to, count, op);
+  if (comm.size() > 1) return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
+  return call_alone(comm, [&] {
+    if (C == collective::scan) reduce_alone(from, to, count, op);
+  });
 }
 
 }  // namespace detail
@@ -30,17 +32,17 @@ void prefix(communicator<Transport>& comm, In const& in, Out& out, Op const& op,
 // In place with one buffer. Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.11.1.
 //
 //   tutti::scan(comm, counts, ends);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void scan(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-          std::source_location where = std::source_location::current()) {
-  detail::prefix<collective::scan, Algorithm>(comm, in, out, op, o, where);
+returned_by<Comm> scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                       std::source_location where = std::source_location::current()) {
+  return detail::prefix<collective::scan, Algorithm>(comm, in, out, op, o, where);
 }
-template <class Algorithm = automatic, transport Transport, mutable_buffer InOut, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-void scan(communicator<Transport>& comm, InOut&& data, Op const& op = {}, options const& o = {},
-          std::source_location where = std::source_location::current()) {
-  detail::prefix<collective::scan, Algorithm>(comm, data, data, op, o, where);
+returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                       std::source_location where = std::source_location::current()) {
+  return detail::prefix<collective::scan, Algorithm>(comm, data, data, op, o, where);
 }
 
 // The same over ranks 0..r-1. Rank 0's output is not touched: fill it with the identity beforehand where that matters.
@@ -48,17 +50,17 @@ void scan(communicator<Transport>& comm, InOut&& data, Op const& op = {}, option
 //
 //   std::array<std::size_t, 1> offset{0};
 //   tutti::exclusive_scan(comm, counts, offset);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-void exclusive_scan(communicator<Transport>& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                    std::source_location where = std::source_location::current()) {
-  detail::prefix<collective::exclusive_scan, Algorithm>(comm, in, out, op, o, where);
+returned_by<Comm> exclusive_scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                 std::source_location where = std::source_location::current()) {
+  return detail::prefix<collective::exclusive_scan, Algorithm>(comm, in, out, op, o, where);
 }
-template <class Algorithm = automatic, transport Transport, mutable_buffer InOut, class Op = sum>
+template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-void exclusive_scan(communicator<Transport>& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                    std::source_location where = std::source_location::current()) {
-  detail::prefix<collective::exclusive_scan, Algorithm>(comm, data, data, op, o, where);
+returned_by<Comm> exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                                 std::source_location where = std::source_location::current()) {
+  return detail::prefix<collective::exclusive_scan, Algorithm>(comm, data, data, op, o, where);
 }
 
 }  // namespace tutti

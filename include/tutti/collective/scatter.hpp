@@ -11,9 +11,9 @@ namespace tutti {
 // Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.6.
 //
 //   tutti::scatter(comm, all, mine, 0);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-             std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
+                          std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter have different element types");
   std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T),
@@ -26,8 +26,8 @@ void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 
     detail::expect_size(comm, "the root's input of scatter", std::ranges::size(in), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::move_alone(from, to, bytes);
-  detail::move_blocks<Algorithm, collective::scatter, T>(
+  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  return detail::move_blocks<Algorithm, collective::scatter, T>(
       comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
 
@@ -35,10 +35,10 @@ void scatter(communicator<Transport>& comm, In const& in, Out&& out, int root = 
 // matter at the root alone. A rank whose `out` has another size than the root sends makes the call fail (mismatch).
 //
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
-template <class Algorithm = automatic, transport Transport, buffer In, mutable_buffer Out>
-void scatter_v(communicator<Transport>& comm, In const& in, std::span<std::size_t const> counts, Out&& out,
-               std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-               std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
+returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t const> counts, Out&& out,
+                            std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+                            std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter_v have different element types");
   detail::expect_root(comm, root, where);
@@ -56,9 +56,9 @@ void scatter_v(communicator<Transport>& comm, In const& in, std::span<std::size_
     memory.in_place = own == to;
     memory.input = {from, blocks};
     detail::expect_apart(root, from, blocks.end(), to, bytes, memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::move_alone(own, to, bytes);
+    if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(own, to, bytes); });
   }
-  detail::move_ragged<Algorithm, collective::scatter, T>(
+  return detail::move_ragged<Algorithm, collective::scatter, T>(
       comm, detail::ragged(detail::movement_request<collective::scatter, Algorithm, T>(o, 0, root)), memory, o, where);
 }
 

@@ -51,13 +51,15 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
 }
 
 // Runs a call of at most most_in_packets bytes by packets.
-template <collective C, class Transport, class Body>
-void execute_packets(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
-                     typename Body::element const* in, typename Body::element* out) {
+template <collective C, class Transport, class Call, class Body>
+void execute_packets(group<Transport>& g, Call& call, request const& r, Body body, typename Body::element const* in,
+                     typename Body::element* out) {
   if constexpr (shows_packets<Transport> || sends_at_once<Transport>) {
-    packet_execution<C, Transport, Body> work(g.transport(), {g.ranks(), r.root}, in, out,
-                                              r.bytes() / sizeof(typename Body::element), body, call.tag(), g.inbox());
-    call.complete(work);
+    call.run([&] {
+      return packet_execution<C, Transport, Body>(g.transport(), {g.ranks(), r.root}, in, out,
+                                                  r.bytes() / sizeof(typename Body::element), body, call.tag(),
+                                                  g.inbox());
+    });
   }
 }
 
@@ -101,9 +103,10 @@ void execute_schedule(group<Transport>& g, Call& call, request const& r, Body bo
       travel.slice = fetched_slice(s.ranks);
       if (Body::reduces) travel.fetched = g.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
     }
-    execution<Transport, decltype(schedule), Body> work(g.transport(), g.references, schedule, s, memory, body,
-                                                        call.tag(), travel, r.ragged && r.counts == 0);
-    call.complete(work);
+    call.run(memory, [&](auto& placed) {
+      return execution<Transport, decltype(schedule), Body>(g.transport(), g.references, schedule, s, placed, body,
+                                                            call.tag(), travel, r.ragged && r.counts == 0);
+    });
   });
 }
 

@@ -222,7 +222,7 @@ class packet_execution {
   // A full line by a constant number of bytes, which is instructions in place of a call: 0.57 us for 1 KiB, 0.97 without.
   static void copy_line(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     if (bytes >= packet_bytes) std::memcpy(to, from, packet_bytes);
-    else std::memcpy(to, from, bytes);
+    else if (bytes > 0) std::memcpy(to, from, bytes);
   }
 
   Transport& transport_;

@@ -50,6 +50,7 @@ struct request {
   bool ragged = false;    // a _v form
   bool prepares = false;  // the operation has a prologue
   bool wide = false;      // and combines in a wider type than that of the elements
+  bool started = false;   // it must not wait inside
   std::int32_t root = 0;
   std::uint32_t type = 0;    // type_id
   std::uint32_t op = 0;      // type_id; 0 where there is none

@@ -133,7 +133,10 @@ concept has_levels = transport<T> && requires(T t, T const c) {
 
 // Only some threads may call it; throws where this is another.
 template <class T>
-concept bound_to_thread = transport<T> && requires(T const c) { c.expect_thread(); };
+concept bound_to_thread = transport<T> && requires(T const c) {
+  c.expect_thread();
+  { c.threads_at_once() } noexcept -> std::same_as<bool>;  // while another calls the same library
+};
 
 // Its ranks may be on several machines: this one among those of its own machine, in rank order, and how many these are.
 template <class T>

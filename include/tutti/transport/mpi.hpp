@@ -45,7 +45,7 @@ class mpi {
         ranks_(comm_.size()),
         tracks_(tracks),
         limit_(limit),
-        any_thread_(takes_any_thread()),
+        level_(thread_level()),
         machine_(look_around()),
         waits_(machine_.cores ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), tracks, rank_, ranks_),
@@ -82,12 +82,15 @@ class mpi {
 
   // Where the MPI was initialised for one thread, that thread must call.
   void expect_thread() const {
-    if (any_thread_ || std::this_thread::get_id() == thread_) return;
+    if (level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == thread_) return;
     throw error({.code = error_code::bad_argument,
                  .rank = rank_,
                  .what = "a collective over MPI was called by another thread than the one that MPI allows",
                  .way_out = "call it from the main thread, or initialise MPI with MPI_THREAD_SERIALIZED"});
   }
+
+  // Whether threads may call it at the same time as others call the MPI.
+  bool threads_at_once() const noexcept { return level_ >= MPI_THREAD_MULTIPLE; }
 
   // -- Messages: see mpi_channels.
   std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept { return channels_.claim(to, track); }
@@ -176,10 +179,10 @@ class mpi {
     return out;
   }
 
-  [[gnu::cold]] static bool takes_any_thread() {
+  [[gnu::cold]] static int thread_level() {
     int level = MPI_THREAD_SINGLE;
     expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
-    return level >= MPI_THREAD_SERIALIZED;
+    return level;
   }
   struct machine {
     int rank = 0;  // among those that are here
@@ -244,7 +247,7 @@ class mpi {
   int tracks_;
   std::chrono::nanoseconds limit_;
   std::thread::id thread_ = std::this_thread::get_id();
-  bool any_thread_;
+  int level_;
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;

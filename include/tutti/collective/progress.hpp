@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who moves calls that were started: whoever waits in tutti, for his calls and for all others of the process, and, where it
+// was asked for, a thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <sched.h>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "tutti/core/wait.hpp"
+
+namespace tutti {
+namespace detail {
+
+class pending_call;
+
+// The calls of one communicator that were started and have not ended, in their order.
+class pending_calls {
+ public:
+  virtual ~pending_calls() = default;
+  // Goes as far as it can without waiting.
+  virtual progress advance() noexcept = 0;
+  // The same, where this thread may, and no other does it just now.
+  virtual progress help() noexcept = 0;
+  // Until `one`, or all where it is null, has ended: true. False once `until` has passed.
+  virtual bool wait(pending_call const* one, deadline until) = 0;
+};
+
+// Between looks that found nothing: yields at first, and sleeps later.
+class idler {
+ public:
+  void moved() noexcept { looks_ = 0; }
+  void pause() noexcept {
+    if (++looks_ < 200) ::sched_yield();
+    else std::this_thread::sleep_for(rest);
+  }
+  static constexpr std::chrono::microseconds rest{50};
+
+ private:
+  int looks_ = 0;
+};
+
+// The communicators of this process that have started calls. Whoever waits in one must move those of the others: a peer may
+// wait in another order.
+class progress_list {
+ public:
+  static progress_list& of_process() {
+    static progress_list* const list = new progress_list;  // some communicators end with the process
+    return *list;
+  }
+
+  void add(pending_calls& calls) {
+    std::lock_guard const lock(changes_);
+    list_.push_back(&calls);
+  }
+  void remove(pending_calls& calls) noexcept {
+    std::lock_guard const lock(changes_);
+    std::erase(list_, &calls);
+  }
+
+  // How many calls of the process are pending. Most programs never have one, and touch nothing else here.
+  static std::size_t pending() noexcept { return pending_.load(std::memory_order_relaxed); }
+  void count_started() {
+    if (pending_.fetch_add(1, std::memory_order_relaxed) > 0) return;
+    {
+      std::lock_guard const lock(changes_);
+    }  // whoever has just looked sleeps by now, or will see it
+    started_.notify_all();
+  }
+  void count_ended() noexcept { pending_.fetch_sub(1, std::memory_order_relaxed); }
+
+  static progress help() noexcept { return pending() == 0 ? progress::stuck : of_process().help_all(); }
+  // Until there is something to do, or stopped.
+  void wait_for_calls(std::stop_token const& stop) {
+    std::unique_lock lock(changes_);
+    started_.wait(lock, stop, [] { return pending() > 0; });
+  }
+
+ private:
+  progress_list() = default;
+
+  progress help_all() noexcept {
+    std::lock_guard const lock(changes_);
+    bool moved = false;
+    for (pending_calls* const calls : list_) moved |= calls->help() == progress::moved;
+    return moved ? progress::moved : progress::stuck;
+  }
+
+  static inline std::atomic<std::size_t> pending_{0};
+  std::mutex changes_;
+  std::condition_variable_any started_;
+  std::vector<pending_calls*> list_;
+};
+
+}  // namespace detail
+
+// While one lives, a thread moves this process's calls that were started, so that they go on while the program computes.
+// It takes a core while there are any, and sleeps while there are none. It leaves alone what only one thread may call: MPI,
+// unless it was initialised with MPI_THREAD_MULTIPLE.
+class progress_thread {
+ public:
+  progress_thread()
+      : thread_([](std::stop_token const& stop) {
+          detail::idler rest;
+          while (!stop.stop_requested()) {
+            detail::progress_list::of_process().wait_for_calls(stop);
+            if (detail::progress_list::help() == progress::moved) rest.moved();
+            else rest.pause();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace tutti
