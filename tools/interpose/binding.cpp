@@ -12,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <sys/random.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "requests.hpp"
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/collective/agree.hpp"
 #include "tutti/launch/init.hpp"
@@ -26,7 +28,8 @@ namespace {
 struct process {
   MPI_Comm self = MPI_COMM_NULL;  // where progress is asked for
   int keyval = MPI_KEYVAL_INVALID;
-  bool threads = false;
+  bool threads = false;  // may call the MPI at once
+  std::thread::id thread = std::this_thread::get_id();
   std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
   std::vector<int> places;              // and its rank on that machine
   std::optional<communicator> machine;  // all ranks of this machine; none where shared memory could not be made
@@ -39,6 +42,7 @@ process* running = nullptr;
 
 // The MPI moves messages only while it is called, and a program may count on it that a collective does that.
 void let_the_mpi_work() noexcept {
+  if (!running->threads && std::this_thread::get_id() != running->thread) return;
   int found = 0;
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &found, MPI_STATUS_IGNORE);
 }
@@ -195,6 +199,7 @@ void start() {
 void stop() {
   std::unique_ptr<process> const ended(std::exchange(running, nullptr));
   if (ended == nullptr) return;
+  end_requests();
   ended->bindings.clear();
   ended->machine.reset();
   PMPI_Comm_free_keyval(&ended->keyval);

@@ -2,8 +2,6 @@
 // Who combines the elements of a reduction.
 #include "call.hpp"
 
-#include <algorithm>
-#include <memory>
 #include <optional>
 
 namespace interpose {
@@ -27,30 +25,15 @@ std::optional<operation> predefined_operation(MPI_Op op) {
 
 }  // namespace
 
-reduction::reduction(function what, MPI_Comm comm, int count, MPI_Datatype type, MPI_Op op)
-    : call(what, comm), type_(type), op_(op) {
-  expect(count, type).expect(op != MPI_OP_NULL);
-  if (passes()) return;
-  datatype const known = look_up(type);
+reason reduction::decide() {
+  datatype const known = look_up(type_);
   element_bytes_ = static_cast<std::size_t>(known.extent);
-  if (auto const known_op = predefined_operation(op)) {
+  if (auto const known_op = predefined_operation(op_)) {
     how_ = find(*known_op, known.kind);
-    if (how_.run == nullptr) pass_for(reason::operation);
-  } else if (op == MPI_REPLACE || op == MPI_NO_OP) {
-    pass_for(reason::operation);
-  } else if (known.size == 0 || !has_no_gaps(type, known)) {
-    pass_for(reason::gaps);
+    return how_.run != nullptr ? reason::none : reason::operation;
   }
-}
-
-// In place MPI has the result at the beginning of the input, where tutti would read it.
-void reduction::predefined::reduce_scatter(input in, output out, sizes counts) const {
-  auto const copy = out.data() == in.data() ? std::make_unique_for_overwrite<std::byte[]>(out.size()) : nullptr;
-  output const to = copy ? output(copy.get(), out.size()) : out;
-  if (std::ranges::adjacent_find(counts, std::ranges::not_equal_to{}) == counts.end())
-    interpose::reduce_scatter(comm, how, in, to);
-  else reduce_scatter_v(comm, how, in, to, counts);
-  if (copy) std::ranges::copy(to, out.begin());
+  if (op_ == MPI_REPLACE || op_ == MPI_NO_OP) return reason::operation;
+  return known.size == 0 || !has_no_gaps(type_, known) ? reason::gaps : reason::none;
 }
 
 }  // namespace interpose

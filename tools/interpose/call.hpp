@@ -2,13 +2,19 @@
 // A call of the program: whether tutti takes it, which all ranks of the communicator answer alike, and how it ends.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <mpi.h>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "binding.hpp"
 #include "datatypes.hpp"
+#include "messages.hpp"
+#include "requests.hpp"
 #include "user_reduction.hpp"
 
 namespace interpose {
@@ -22,26 +28,25 @@ class call {
         why_(bound_ != nullptr ? bound_->why : reason::not_started) {}
 
   // An argument that makes no sense, which the MPI tells the program in its own way.
-  call& expect(bool right) {
+  void expect(bool right) {
     if (!right) pass_for(reason::bad_argument);
-    return *this;
   }
-  call& expect(int count, MPI_Datatype type) { return expect(count >= 0 && type != MPI_DATATYPE_NULL); }
-  call& expect_root(int root) { return expect(why_ != reason::none || (root >= 0 && root < ranks())); }
+  void expect(int count, MPI_Datatype type) { expect(count >= 0 && type != MPI_DATATYPE_NULL); }
+  void expect_root(int root) { expect(passes() || (root >= 0 && root < ranks())); }
+  void pass_for(reason why) {
+    if (why_ == reason::none) why_ = why;
+  }
 
   bool passes() const { return why_ != reason::none; }
   int rank() const { return bound_->ranks->rank(); }
   int ranks() const { return bound_->ranks->size(); }
+  MPI_Comm comm() const { return comm_; }
 
-  template <class... Parameters, class... Arguments>
-  int pass(int (*function)(Parameters...), Arguments... arguments) const {
-    counted.passed(what_, why_);
-    return function(arguments...);
-  }
-
+ protected:
+  void count_passed() const { counted.passed(what_, why_); }
   // Calls work(communicator), which returns the bytes of this rank's part.
   template <class Work>
-  int run(Work&& work) const {
+  int attempt(Work&& work) const {
     try {
       std::unique_lock const lock =
           threads_call_at_once() ? std::unique_lock(bound_->calls) : std::unique_lock<std::mutex>();
@@ -55,11 +60,6 @@ class call {
     }
   }
 
- protected:
-  void pass_for(reason why) {
-    if (why_ == reason::none) why_ = why;
-  }
-
  private:
   function what_;
   MPI_Comm comm_;
@@ -67,10 +67,77 @@ class call {
   reason why_;
 };
 
-// A call that combines: the standard demands the same count, type and operation of all ranks.
-class reduction : public call {
+// One that ends before it returns. `Function`: the MPI's.
+template <class Function>
+class blocking : public call {
  public:
-  reduction(function what, MPI_Comm comm, int count, MPI_Datatype type, MPI_Op op);
+  static constexpr bool returns_early = false;
+
+  blocking(function what, MPI_Comm comm, Function* mpi) : call(what, comm), mpi_(mpi) {}
+
+  template <class... Arguments>
+  int pass(Arguments... arguments) const {
+    count_passed();
+    return mpi_(arguments...);
+  }
+  // Calls work(communicator, kept) to make the call.
+  template <class Work>
+  int run(Work&& work) const {
+    return attempt([&](communicator& ranks) {
+      keepsakes kept;
+      work(ranks, kept);
+      kept.deliver();
+      return kept.bytes;
+    });
+  }
+
+ private:
+  Function* mpi_;
+};
+
+// One that returns a request.
+template <class Function>
+class starting : public call {
+ public:
+  static constexpr bool returns_early = true;
+
+  starting(function what, MPI_Comm comm, Function* mpi, MPI_Request* request)
+      : call(what, comm), mpi_(mpi), request_(request) {}
+
+  template <class... Arguments>
+  int pass(Arguments... arguments) const {
+    count_passed();
+    return mpi_(arguments..., request_);
+  }
+  template <class Work>
+  int run(Work&& work) const {
+    return attempt([&](communicator& ranks) {
+      auto started = std::make_unique<pending>();
+      asynchronous later = tutti::async(ranks);
+      started->work = work(later, *started->kept);
+      std::size_t const bytes = started->kept->bytes;
+      *request_ = add(std::move(started));
+      return bytes;
+    });
+  }
+
+ private:
+  Function* mpi_;
+  MPI_Request* request_;
+};
+
+// How the elements of a reduction are combined. The standard demands the same count, type and operation of all ranks.
+class reduction {
+ public:
+  // Decides, with what `c` decides.
+  template <class Call>
+  reduction(Call& c, int count, MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {
+    c.expect(count, type);
+    c.expect(op != MPI_OP_NULL);
+    if (c.passes()) return;
+    reason const why = decide();
+    c.pass_for(why == reason::none && how_.run == nullptr && Call::returns_early ? reason::own_operation : why);
+  }
 
   // `count` elements of the program's memory.
   input read(void const* in, void const* in_place, std::size_t count) const {
@@ -79,27 +146,41 @@ class reduction : public call {
   output write(void* out, std::size_t count) const { return {static_cast<std::byte*>(out), count * element_bytes_}; }
   std::size_t element_bytes() const { return element_bytes_; }
 
-  // Calls work(reducer), a user_reduction or what looks like one.
-  template <class Work>
-  int reduce(std::size_t bytes, Work&& work) const {
-    return run([&](communicator& comm) {
-      if (how_.run != nullptr) work(predefined{comm, how_});
-      else work(user_reduction(comm, op_, type_, element_bytes_));
-      return bytes;
+  // Calls work(ranks, how), where the operation is a predefined one, or work(user_reduction).
+  template <class Call, class Work>
+  int run(Call& c, std::size_t bytes, Work&& work) const {
+    return c.run([&]<class Comm>(Comm& ranks, keepsakes& kept) {
+      kept.bytes = bytes;
+      if constexpr (!Call::returns_early) {
+        if (how_.run == nullptr) {
+          user_reduction own(ranks, op_, type_, element_bytes_);
+          return work(own, kept);
+        }
+      }
+      predefined<Comm> own{ranks, how_};
+      return work(own, kept);
     });
   }
 
  private:
+  template <class Comm>
   struct predefined {
-    communicator& comm;
+    Comm& ranks;
     combination const& how;
 
-    void all_reduce(input in, output out) const { interpose::all_reduce(comm, how, in, out); }
-    void reduce(input in, output out, int root) const { interpose::reduce(comm, how, in, out, root); }
-    void reduce_scatter(input in, output out, sizes counts) const;
-    void scan(input in, output out) const { interpose::scan(comm, how, in, out); }
-    void exclusive_scan(input in, output out) const { interpose::exclusive_scan(comm, how, in, out); }
+    auto all_reduce(input in, output out) const { return interpose::all_reduce(ranks, how, in, out); }
+    auto reduce(input in, output out, int root) const { return interpose::reduce(ranks, how, in, out, root); }
+    auto reduce_scatter(input in, output out, sizes counts) const {
+      if (std::ranges::adjacent_find(counts, std::ranges::not_equal_to{}) == counts.end())
+        return interpose::reduce_scatter(ranks, how, in, out);
+      return reduce_scatter_v(ranks, how, in, out, counts);
+    }
+    auto scan(input in, output out) const { return interpose::scan(ranks, how, in, out); }
+    auto exclusive_scan(input in, output out) const { return interpose::exclusive_scan(ranks, how, in, out); }
   };
+
+  // Finds the operation on the type.
+  reason decide();
 
   MPI_Datatype type_;
   MPI_Op op_;

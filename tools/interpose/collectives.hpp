@@ -8,13 +8,15 @@
 #include <span>
 
 #include "operations.hpp"
-#include "tutti/collective/communicator.hpp"
-#include "tutti/collective/options.hpp"
+#include "tutti/collective/asynchronous.hpp"
 #include "tutti/transport/shm.hpp"
 
 namespace interpose {
 
 using communicator = tutti::communicator<tutti::shm>;
+using asynchronous = tutti::asynchronous<tutti::shm>;
+template <class Comm>
+using returned = tutti::returned_by<Comm&>;
 using input = std::span<std::byte const>;
 using output = std::span<std::byte>;
 using sizes = std::span<std::size_t const>;  // bytes, one of each rank
@@ -26,24 +28,40 @@ inline std::chrono::nanoseconds longest_wait() {
 }
 tutti::options const& as_long_as_it_takes();
 
-// What each of them asks and throws is said in tutti/collective.
-void barrier(communicator& comm);
-void broadcast(communicator& comm, output data, int root);
-void gather(communicator& comm, input in, output out, int root);
-void gather_v(communicator& comm, input in, output out, sizes counts, sizes offsets, int root);
-void scatter(communicator& comm, input in, output out, int root);
-void scatter_v(communicator& comm, input in, sizes counts, sizes offsets, output out, int root);
-void all_gather(communicator& comm, input in, output out);
-void all_gather_v(communicator& comm, input in, output out, sizes counts, sizes offsets);
-void all_to_all(communicator& comm, input in, output out);
-void all_to_all_v(communicator& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
-                  sizes received_at);
+// What each of them asks and throws is said in tutti/collective. Comm is a communicator, or asynchronous.
+template <class Comm>
+returned<Comm> barrier(Comm& comm);
+template <class Comm>
+returned<Comm> broadcast(Comm& comm, output data, int root);
+template <class Comm>
+returned<Comm> gather(Comm& comm, input in, output out, int root);
+template <class Comm>
+returned<Comm> gather_v(Comm& comm, input in, output out, sizes counts, sizes offsets, int root);
+template <class Comm>
+returned<Comm> scatter(Comm& comm, input in, output out, int root);
+template <class Comm>
+returned<Comm> scatter_v(Comm& comm, input in, sizes counts, sizes offsets, output out, int root);
+template <class Comm>
+returned<Comm> all_gather(Comm& comm, input in, output out);
+template <class Comm>
+returned<Comm> all_gather_v(Comm& comm, input in, output out, sizes counts, sizes offsets);
+template <class Comm>
+returned<Comm> all_to_all(Comm& comm, input in, output out);
+template <class Comm>
+returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
+                            sizes received_at);
 
-void all_reduce(communicator& comm, combination const& how, input in, output out);
-void reduce(communicator& comm, combination const& how, input in, output out, int root);
-void reduce_scatter(communicator& comm, combination const& how, input in, output out);
-void reduce_scatter_v(communicator& comm, combination const& how, input in, output out, sizes counts);
-void scan(communicator& comm, combination const& how, input in, output out);
-void exclusive_scan(communicator& comm, combination const& how, input in, output out);
+template <class Comm>
+returned<Comm> all_reduce(Comm& comm, combination const& how, input in, output out);
+template <class Comm>
+returned<Comm> reduce(Comm& comm, combination const& how, input in, output out, int root);
+template <class Comm>
+returned<Comm> reduce_scatter(Comm& comm, combination const& how, input in, output out);
+template <class Comm>
+returned<Comm> reduce_scatter_v(Comm& comm, combination const& how, input in, output out, sizes counts);
+template <class Comm>
+returned<Comm> scan(Comm& comm, combination const& how, input in, output out);
+template <class Comm>
+returned<Comm> exclusive_scan(Comm& comm, combination const& how, input in, output out);
 
 }  // namespace interpose

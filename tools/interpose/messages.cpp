@@ -51,23 +51,23 @@ void unpack(std::byte* packed, std::byte* memory, std::size_t count, MPI_Datatyp
 }  // namespace
 
 message::message(use how, void const* memory, std::size_t count, MPI_Datatype type)
-    : use_(how),
-      memory_(writable(memory)),
+    : memory_(writable(memory)),
       count_(count),
-      type_(type),
       known_(look_up(type)),
+      unpacked_as_(type, !known_.dense && how != use::reads),
       bytes_(count * known_.size),
       packed_(known_.dense ? nullptr : room_for(bytes_)),
       data_(known_.dense ? memory_ : packed_.get()) {
-  if (!known_.dense && how != use::writes) pack(memory_, data_, count_, type_, known_);
+  if (!known_.dense && how != use::writes) pack(memory_, data_, count_, type, known_);
 }
 
 void message::deliver() const {
-  if (!known_.dense && use_ != use::reads) unpack(data_, memory_, count_, type_, known_);
+  if (MPI_Datatype const type = unpacked_as_.get(); type != MPI_DATATYPE_NULL)
+    unpack(data_, memory_, count_, type, known_);
 }
 
 blocks::blocks(use how, void const* memory, int ranks, int const* counts, int const* displacements, MPI_Datatype type)
-    : use_(how), type_(type), known_(look_up(type)) {
+    : known_(look_up(type)), unpacked_as_(type, !known_.dense && how != use::reads) {
   MPI_Aint lowest = 0, next = 0;
   std::vector<MPI_Aint> begins;
   for (int q = 0; q < ranks; ++q) {
@@ -92,12 +92,13 @@ blocks::blocks(use how, void const* memory, int ranks, int const* counts, int co
   packed_ = room_for(bytes_);
   data_ = packed_.get();
   for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)
-    pack(places_[q], data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type_, known_);
+    pack(places_[q], data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type, known_);
 }
 
 void blocks::deliver() const {
-  for (std::size_t q = 0; q < counts_.size() && !known_.dense && use_ != use::reads; ++q)
-    unpack(data_ + offsets_[q], places_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type_, known_);
+  MPI_Datatype const type = unpacked_as_.get();
+  for (std::size_t q = 0; q < counts_.size() && type != MPI_DATATYPE_NULL; ++q)
+    unpack(data_ + offsets_[q], places_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type, known_);
 }
 
 apart::apart(input in, output out) : in_(in) {
@@ -106,6 +107,21 @@ apart::apart(input in, output out) : in_(in) {
   copy_ = room_for(in.size());
   std::memcpy(copy_.get(), in.data(), in.size());
   in_ = {copy_.get(), in.size()};
+}
+
+output keepsakes::add_result(input in, output out) {
+  if (in.data() != out.data() || out.empty()) return out;
+  result_ = room_for(out.size());
+  result_to_ = out;
+  return {result_.get(), out.size()};
+}
+
+void keepsakes::deliver() const {
+  for (auto const& m : messages_)
+    if (m) m->deliver();
+  for (auto const& b : blocks_)
+    if (b) b->deliver();
+  if (result_) std::memcpy(result_to_.data(), result_.get(), result_to_.size());
 }
 
 }  // namespace interpose

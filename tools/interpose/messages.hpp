@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mpi.h>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,23 @@ namespace interpose {
 
 // Whether a call reads a buffer, writes to it, or, in place, both.
 enum class use { reads, writes, both };
+
+// A datatype that the program may free while it is still needed.
+class kept_type {
+ public:
+  kept_type(MPI_Datatype type, bool needed) {
+    if (needed) PMPI_Type_dup(type, &own_);
+  }
+  kept_type(kept_type const&) = delete;
+  kept_type& operator=(kept_type const&) = delete;
+  ~kept_type() {
+    if (own_ != MPI_DATATYPE_NULL) PMPI_Type_free(&own_);
+  }
+  MPI_Datatype get() const { return own_; }
+
+ private:
+  MPI_Datatype own_ = MPI_DATATYPE_NULL;
+};
 
 // `count` elements.
 class message {
@@ -33,11 +51,10 @@ class message {
   void deliver() const;
 
  private:
-  use use_;
   std::byte* memory_;
   std::size_t count_;
-  MPI_Datatype type_;
   datatype known_;
+  kept_type unpacked_as_;  // none where there is nothing to unpack
   std::size_t bytes_;
   std::unique_ptr<std::byte[]> packed_;
   std::byte* data_;
@@ -59,9 +76,8 @@ class blocks {
   void deliver() const;
 
  private:
-  use use_;
-  MPI_Datatype type_;
   datatype known_;
+  kept_type unpacked_as_;
   std::vector<std::size_t> counts_, offsets_;  // bytes
   std::vector<std::byte*> places_;             // in the program's memory
   std::unique_ptr<std::byte[]> packed_;
@@ -78,6 +94,33 @@ class apart {
  private:
   std::unique_ptr<std::byte[]> copy_;
   input in_;
+};
+
+// What a call refers to until it has ended.
+class keepsakes {
+ public:
+  std::size_t bytes = 0;  // of this rank's part
+
+  message const& add(use how, void const* memory, std::size_t count, MPI_Datatype type) {
+    return (messages_[0] ? messages_[1] : messages_[0]).emplace(how, memory, count, type);
+  }
+  blocks const& add(use how, void const* memory, int ranks, int const* counts, int const* displacements,
+                    MPI_Datatype type) {
+    return (blocks_[0] ? blocks_[1] : blocks_[0]).emplace(how, memory, ranks, counts, displacements, type);
+  }
+  input add_apart(input in, output out) { return apart_.emplace(in, out).read(); }
+  // Where MPI has a result at the beginning of the input, where tutti would read it: memory of its own for that.
+  output add_result(input in, output out);
+
+  // All that was received goes to where the program wants it.
+  void deliver() const;
+
+ private:
+  std::optional<message> messages_[2];
+  std::optional<blocks> blocks_[2];
+  std::optional<apart> apart_;
+  std::unique_ptr<std::byte[]> result_;
+  output result_to_;
 };
 
 }  // namespace interpose

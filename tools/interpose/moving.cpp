@@ -16,34 +16,60 @@ tutti::options const& as_long_as_it_takes() {
   return asked;
 }
 
-void barrier(communicator& comm) { tutti::barrier(comm, as_long_as_it_takes(), {}); }
-void broadcast(communicator& comm, output data, int root) {
-  tutti::broadcast(comm, data, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> barrier(Comm& comm) {
+  return tutti::barrier(comm, as_long_as_it_takes(), {});
 }
-void gather(communicator& comm, input in, output out, int root) {
-  tutti::gather(comm, in, out, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> broadcast(Comm& comm, output data, int root) {
+  return tutti::broadcast(comm, data, root, as_long_as_it_takes(), {});
 }
-void gather_v(communicator& comm, input in, output out, sizes counts, sizes offsets, int root) {
-  tutti::gather_v(comm, in, out, counts, offsets, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> gather(Comm& comm, input in, output out, int root) {
+  return tutti::gather(comm, in, out, root, as_long_as_it_takes(), {});
 }
-void scatter(communicator& comm, input in, output out, int root) {
-  tutti::scatter(comm, in, out, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> gather_v(Comm& comm, input in, output out, sizes counts, sizes offsets, int root) {
+  return tutti::gather_v(comm, in, out, counts, offsets, root, as_long_as_it_takes(), {});
 }
-void scatter_v(communicator& comm, input in, sizes counts, sizes offsets, output out, int root) {
-  tutti::scatter_v(comm, in, counts, out, offsets, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> scatter(Comm& comm, input in, output out, int root) {
+  return tutti::scatter(comm, in, out, root, as_long_as_it_takes(), {});
 }
-void all_gather(communicator& comm, input in, output out) {
-  tutti::all_gather(comm, in, out, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> scatter_v(Comm& comm, input in, sizes counts, sizes offsets, output out, int root) {
+  return tutti::scatter_v(comm, in, counts, out, offsets, root, as_long_as_it_takes(), {});
 }
-void all_gather_v(communicator& comm, input in, output out, sizes counts, sizes offsets) {
-  tutti::all_gather_v(comm, in, out, counts, offsets, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> all_gather(Comm& comm, input in, output out) {
+  return tutti::all_gather(comm, in, out, as_long_as_it_takes(), {});
 }
-void all_to_all(communicator& comm, input in, output out) {
-  tutti::all_to_all(comm, in, out, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> all_gather_v(Comm& comm, input in, output out, sizes counts, sizes offsets) {
+  return tutti::all_gather_v(comm, in, out, counts, offsets, as_long_as_it_takes(), {});
 }
-void all_to_all_v(communicator& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
-                  sizes received_at) {
-  tutti::all_to_all_v(comm, in, sent, out, received, sent_at, received_at, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> all_to_all(Comm& comm, input in, output out) {
+  return tutti::all_to_all(comm, in, out, as_long_as_it_takes(), {});
 }
+template <class Comm>
+returned<Comm> all_to_all_v(Comm& comm, input in, sizes sent, sizes sent_at, output out, sizes received,
+                            sizes received_at) {
+  return tutti::all_to_all_v(comm, in, sent, out, received, sent_at, received_at, as_long_as_it_takes(), {});
+}
+
+#define INTERPOSE_MOVING(Comm)                                                \
+  template returned<Comm> barrier(Comm&);                                     \
+  template returned<Comm> broadcast(Comm&, output, int);                      \
+  template returned<Comm> gather(Comm&, input, output, int);                  \
+  template returned<Comm> gather_v(Comm&, input, output, sizes, sizes, int);  \
+  template returned<Comm> scatter(Comm&, input, output, int);                 \
+  template returned<Comm> scatter_v(Comm&, input, sizes, sizes, output, int); \
+  template returned<Comm> all_gather(Comm&, input, output);                   \
+  template returned<Comm> all_gather_v(Comm&, input, output, sizes, sizes);   \
+  template returned<Comm> all_to_all(Comm&, input, output);                   \
+  template returned<Comm> all_to_all_v(Comm&, input, sizes, sizes, output, sizes, sizes)
+INTERPOSE_MOVING(communicator);
+INTERPOSE_MOVING(asynchronous);
 
 }  // namespace interpose

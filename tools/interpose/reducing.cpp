@@ -52,7 +52,7 @@ std::span<T> elements(output bytes) {
 
 // Calls f(operation, cell{}) with a cell like the elements of the combination.
 template <class F>
-void with_cells(combination const& how, F&& f) {
+auto with_cells(combination const& how, F&& f) {
   found_operation const op{how.run};
   switch (how.unit) {
     case 1: return f(op, cell<1, 1>{});
@@ -65,37 +65,53 @@ void with_cells(combination const& how, F&& f) {
 
 }  // namespace
 
-void all_reduce(communicator& comm, combination const& how, input in, output out) {
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::all_reduce(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> all_reduce(Comm& comm, combination const& how, input in, output out) {
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::all_reduce(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
-void reduce(communicator& comm, combination const& how, input in, output out, int root) {
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::reduce(comm, elements<T>(in), elements<T>(out), op, root, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> reduce(Comm& comm, combination const& how, input in, output out, int root) {
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::reduce(comm, elements<T>(in), elements<T>(out), op, root, as_long_as_it_takes(), {});
   });
 }
-void reduce_scatter(communicator& comm, combination const& how, input in, output out) {
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::reduce_scatter(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> reduce_scatter(Comm& comm, combination const& how, input in, output out) {
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::reduce_scatter(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
-void reduce_scatter_v(communicator& comm, combination const& how, input in, output out, sizes counts) {
+template <class Comm>
+returned<Comm> reduce_scatter_v(Comm& comm, combination const& how, input in, output out, sizes counts) {
   std::vector<std::size_t> in_elements(counts.begin(), counts.end());
   for (std::size_t& n : in_elements) n /= how.unit;
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::reduce_scatter_v(comm, elements<T>(in), elements<T>(out), in_elements, op, as_long_as_it_takes(), {});
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::reduce_scatter_v(comm, elements<T>(in), elements<T>(out), in_elements, op, as_long_as_it_takes(), {});
   });
 }
-void scan(communicator& comm, combination const& how, input in, output out) {
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> scan(Comm& comm, combination const& how, input in, output out) {
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
-void exclusive_scan(communicator& comm, combination const& how, input in, output out) {
-  with_cells(how, [&]<class T>(auto const& op, T) {
-    tutti::exclusive_scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
+template <class Comm>
+returned<Comm> exclusive_scan(Comm& comm, combination const& how, input in, output out) {
+  return with_cells(how, [&]<class T>(auto const& op, T) {
+    return tutti::exclusive_scan(comm, elements<T>(in), elements<T>(out), op, as_long_as_it_takes(), {});
   });
 }
+
+#define INTERPOSE_REDUCING(Comm)                                                             \
+  template returned<Comm> all_reduce(Comm&, combination const&, input, output);              \
+  template returned<Comm> reduce(Comm&, combination const&, input, output, int);             \
+  template returned<Comm> reduce_scatter(Comm&, combination const&, input, output);          \
+  template returned<Comm> reduce_scatter_v(Comm&, combination const&, input, output, sizes); \
+  template returned<Comm> scan(Comm&, combination const&, input, output);                    \
+  template returned<Comm> exclusive_scan(Comm&, combination const&, input, output)
+INTERPOSE_REDUCING(communicator);
+INTERPOSE_REDUCING(asynchronous);
 
 }  // namespace interpose

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The functions of MPI that complete requests also complete those whose calls have ended on tutti.
+#include "requests.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "tutti/collective/progress.hpp"
+
+namespace interpose {
+namespace {
+
+std::mutex changes;
+std::vector<pending*> list;
+std::atomic<std::size_t> list_size{0};  // read without the mutex: most programs have none
+std::optional<tutti::progress_thread> mover;
+
+int query(void* state, MPI_Status* status) {
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+  return static_cast<pending*>(state)->code;
+}
+int release(void* state) {
+  delete static_cast<pending*>(state);
+  return MPI_SUCCESS;
+}
+int cancel(void*, int) { return MPI_SUCCESS; }  // a collective cannot be cancelled
+
+void finish(pending& p) {
+  try {
+    p.work.wait();
+    p.kept->deliver();
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    p.code = MPI_ERR_INTERN;
+  }
+  p.kept.reset();
+  PMPI_Grequest_complete(p.request);
+}
+
+// Moves what was started, and tells the MPI what has ended.
+void work_off() {
+  tutti::detail::progress_list::help();
+  std::lock_guard const lock(changes);
+  std::erase_if(list, [](pending* p) {
+    if (!p->work.done()) return false;
+    finish(*p);
+    return true;
+  });
+  list_size = list.size();
+}
+
+// Calls test(&flag) of the MPI until it has set the flag, or nothing of tutti's is pending: then `wait`, which is the MPI's.
+template <class Test, class Wait>
+int until(Test&& test, Wait&& wait) {
+  for (tutti::detail::idler rest; list_size > 0; rest.pause()) {
+    work_off();
+    int flag = 0;
+    int const code = test(&flag);
+    if (code != MPI_SUCCESS || flag != 0) return code;
+  }
+  return wait();
+}
+
+void look() {
+  if (list_size > 0) work_off();
+}
+
+}  // namespace
+
+MPI_Request add(std::unique_ptr<pending> started) {
+  std::lock_guard const lock(changes);
+  pending* const p = started.release();
+  PMPI_Grequest_start(&query, &release, &cancel, p, &p->request);
+  MPI_Request const out = p->request;
+  if (p->work.done()) {
+    finish(*p);
+    return out;
+  }
+  list.push_back(p);
+  list_size = list.size();
+  if (!mover) mover.emplace();
+  return out;
+}
+
+void end_requests() {
+  mover.reset();
+  std::lock_guard const lock(changes);
+  for (pending* const p : list) finish(*p);
+  list.clear();
+  list_size = 0;
+}
+
+}  // namespace interpose
+
+using namespace interpose;
+
+extern "C" {
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  return until([&](int* flag) { return PMPI_Test(request, flag, status); }, [&] { return PMPI_Wait(request, status); });
+}
+int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+  return until([&](int* flag) { return PMPI_Testall(count, requests, flag, statuses); },
+               [&] { return PMPI_Waitall(count, requests, statuses); });
+}
+int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+  return until([&](int* flag) { return PMPI_Testany(count, requests, index, flag, status); },
+               [&] { return PMPI_Waitany(count, requests, index, status); });
+}
+int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
+  return until(
+      [&](int* flag) {
+        int const code = PMPI_Testsome(count, requests, done, indices, statuses);
+        *flag = *done != 0;
+        return code;
+      },
+      [&] { return PMPI_Waitsome(count, requests, done, indices, statuses); });
+}
+
+int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  look();
+  return PMPI_Test(request, flag, status);
+}
+int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+  look();
+  return PMPI_Testall(count, requests, flag, statuses);
+}
+int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
+  look();
+  return PMPI_Testany(count, requests, index, flag, status);
+}
+int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
+  look();
+  return PMPI_Testsome(count, requests, done, indices, statuses);
+}
+int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  look();
+  return PMPI_Request_get_status(request, flag, status);
+}
+
+}  // extern "C"
