@@ -44,9 +44,9 @@ void finish(pending& p) {
   PMPI_Grequest_complete(p.request);
 }
 
-// Moves what was started, and tells the MPI what has ended.
-void work_off() {
-  tutti::detail::progress_list::help();
+// Moves what was started, and tells the MPI what has ended. Whether anything moved.
+bool work_off() {
+  bool const moved = tutti::detail::progress_list::help() == tutti::progress::moved;
   std::lock_guard const lock(changes);
   std::erase_if(list, [](pending* p) {
     if (!p->work.done()) return false;
@@ -54,13 +54,15 @@ void work_off() {
     return true;
   });
   list_size = list.size();
+  return moved;
 }
 
 // Calls test(&flag) of the MPI until it has set the flag, or nothing of tutti's is pending: then `wait`, which is the MPI's.
 template <class Test, class Wait>
 int until(Test&& test, Wait&& wait) {
+  tutti::detail::progress_list::attendance const here;
   for (tutti::detail::idler rest; list_size > 0; rest.pause()) {
-    work_off();
+    if (work_off()) rest.moved();
     int flag = 0;
     int const code = test(&flag);
     if (code != MPI_SUCCESS || flag != 0) return code;

@@ -181,6 +181,7 @@ class in_flight final : public pending_calls {
       return (one != nullptr ? one->ended() : calls_.empty()) ? progress::done : reached;
     };
     auto& transport = group_.transport();
+    progress_list::attendance const here;
     return wait_until_done(look, transport.waits(), until, [&](auto const& ready) {
       if (progress_list::help() == progress::moved) return true;
       if (progress_list::pending() > count()) std::this_thread::sleep_for(idler::rest);

@@ -75,6 +75,16 @@ class progress_list {
   }
   void count_ended() noexcept { pending_.fetch_sub(1, std::memory_order_relaxed); }
 
+  // While one lives, a thread of the program's waits and moves all calls: another would only be in its way.
+  class attendance {
+   public:
+    attendance() noexcept { attended_.fetch_add(1, std::memory_order_relaxed); }
+    attendance(attendance const&) = delete;
+    attendance& operator=(attendance const&) = delete;
+    ~attendance() { attended_.fetch_sub(1, std::memory_order_relaxed); }
+  };
+  static bool attended() noexcept { return attended_.load(std::memory_order_relaxed) > 0; }
+
   static progress help() noexcept { return pending() == 0 ? progress::stuck : of_process().help_all(); }
   // Until there is something to do, or stopped.
   void wait_for_calls(std::stop_token const& stop) {
@@ -93,6 +103,7 @@ class progress_list {
   }
 
   static inline std::atomic<std::size_t> pending_{0};
+  static inline std::atomic<int> attended_{0};
   std::mutex changes_;
   std::condition_variable_any started_;
   std::vector<pending_calls*> list_;
@@ -110,7 +121,8 @@ class progress_thread {
           detail::idler rest;
           while (!stop.stop_requested()) {
             detail::progress_list::of_process().wait_for_calls(stop);
-            if (detail::progress_list::help() == progress::moved) rest.moved();
+            if (detail::progress_list::attended()) std::this_thread::sleep_for(nap_length);
+            else if (detail::progress_list::help() == progress::moved) rest.moved();
             else rest.pause();
           }
         }) {}

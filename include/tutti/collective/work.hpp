@@ -103,13 +103,14 @@ inline void wait_for_all(std::span<work> all) {
 // with.
 inline std::optional<std::size_t> wait_for_any(std::span<work> all) {
   if (all.empty()) return {};
+  detail::progress_list::attendance const here;
   for (detail::idler rest;; rest.pause()) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!all[i].done()) continue;
       all[i].wait();
       return i;
     }
-    detail::progress_list::help();
+    if (detail::progress_list::help() == progress::moved) rest.moved();
   }
 }
 
