@@ -11,13 +11,23 @@
 
 namespace tutti::analyze {
 
-// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks.
+// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks. What goes from node
+// to node is far, and counted apart; of messages, near and far ones together.
 struct effort {
-  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0;
+  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
 };
 // In a row, where nothing else takes time, and what the busiest rank does at least.
 struct efforts {
   effort longest, busiest;
+};
+
+// Ranks on nodes that have as many each, side by side or dealt out in turn. All that a node sends far goes through one port,
+// and all that it receives through another.
+struct even_nodes {
+  int count = 1;
+  bool consecutive = true;
+
+  constexpr int node_of(int rank, int ranks) const { return consecutive ? rank / (ranks / count) : rank % count; }
 };
 
 // What simulate.hpp says of one slice or two, without its events, observers and symmetries, which would add a second to the
@@ -25,9 +35,10 @@ struct efforts {
 // own: where they meet, `longest` is too little.
 class critical_path {
  public:
-  critical_path(dynamic_schedule const& schedule, shape s, int slices)
+  critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes = {})
       : schedule_(schedule),
         shape_(s),
+        nodes_(nodes),
         slices_(slices),
         lanes_(schedule.lanes(s)),
         phases_(schedule.phases(s)),
@@ -38,17 +49,21 @@ class critical_path {
     auto const find = [&](std::uint64_t effort::* member, prices const& p) {
       out.longest.*member = run(p);
       for (std::uint64_t const b : busy_) out.busiest.*member = std::max(out.busiest.*member, b);
+      for (port const& of : node_ports_) out.busiest.*member = std::max(out.busiest.*member, of.sent);
     };
     find(&effort::hops, {.hop = 1});
     find(&effort::messages, {.message = 1});
     find(&effort::sent, {.byte = 1});
     find(&effort::combined, {.combined = 1});
+    if (nodes_.count == 1) return out;
+    find(&effort::far_hops, {.far_hop = 1});
+    find(&effort::far_sent, {.far_byte = 1});
     return out;
   }
 
  private:
   struct prices {
-    std::uint64_t hop = 0, message = 0, byte = 0, combined = 0;
+    std::uint64_t hop = 0, message = 0, byte = 0, combined = 0, far_hop = 0, far_byte = 0;
   };
   struct channel {
     std::vector<std::uint64_t> heads{};  // when a message's first byte arrives
@@ -56,6 +71,11 @@ class critical_path {
   };
   struct port {
     std::uint64_t out = 0, in = 0;  // when it is free again
+    std::uint64_t sent = 0;         // how long it was busy
+  };
+  struct head {
+    std::uint64_t time;
+    bool far;
   };
   struct runner {
     position me{};
@@ -76,6 +96,7 @@ class critical_path {
     auto const ranks = static_cast<std::size_t>(shape_.ranks);
     channels_.assign(ranks * ranks * static_cast<std::size_t>(tracks_), {});
     ports_.assign(ranks * static_cast<std::size_t>(lanes_), {});
+    node_ports_.assign(static_cast<std::size_t>(nodes_.count), {});
     busy_.assign(ranks, 0);
     for (bool moved = true; moved;) {
       moved = false;
@@ -115,16 +136,25 @@ class critical_path {
 
   std::uint64_t transmit(runner const& r, step const& now, region const& give, std::uint64_t time) {
     port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
+    port& of_node = node_port(r.me.rank);
+    std::uint64_t done = time;
     for (int k = 0; k < now.to.count; ++k) {
       int const peer = now.to.at(k, shape_.ranks);
       if (peer == r.me.rank) continue;
-      std::uint64_t const start = std::max(time, mine.out);
-      std::uint64_t const busy = prices_.message + chunks(give) * prices_.byte;
+      bool const far = is_far(r.me.rank, peer);
+      std::uint64_t const start = std::max({time, mine.out, far ? of_node.out : 0});
+      std::uint64_t const busy = prices_.message + chunks(give) * (far ? 0 : prices_.byte);
       mine.out = start + busy;
       busy_[static_cast<std::size_t>(r.me.rank)] += busy;
-      between(r.me.rank, peer, r.me).heads.push_back(start + prices_.hop);
+      if (far) {
+        std::uint64_t const far_busy = chunks(give) * prices_.far_byte;
+        of_node.out = start + far_busy;
+        of_node.sent += far_busy;
+        done = std::max(done, of_node.out);
+      }
+      between(r.me.rank, peer, r.me).heads.push_back(start + (far ? prices_.far_hop : prices_.hop));
     }
-    return std::max(time, mine.out);
+    return std::max(done, mine.out);
   }
   bool all_here(runner const& r, step const& now) {
     for (int k = 0; k < now.from.count; ++k) {
@@ -142,21 +172,26 @@ class critical_path {
       int const peer = now.from.at(k, shape_.ranks);
       if (peer == r.me.rank) continue;
       channel& c = between(peer, r.me.rank, r.me);
-      std::uint64_t const head = c.heads[c.taken++];
+      head const next{c.heads[c.taken++], is_far(peer, r.me.rank)};
       auto at = heads_.end();
-      while (at != heads_.begin() && *(at - 1) > head) --at;
-      heads_.insert(at, head);
+      while (at != heads_.begin() && (at - 1)->time > next.time) --at;
+      heads_.insert(at, next);
     }
     port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
     std::uint64_t done = r.time;
-    std::uint64_t const busy = chunks(now.keep) * prices_.byte;
-    for (std::uint64_t const head : heads_) mine.in = done = std::max(mine.in, head) + busy;
-    done = std::max(done, r.time);
+    for (head const& h : heads_) {
+      std::uint64_t& in = h.far ? node_port(r.me.rank).in : mine.in;
+      in = std::max(in, h.time) + chunks(now.keep) * (h.far ? prices_.far_byte : prices_.byte);
+      done = std::max(done, in);
+    }
     if (!now.reduces()) return done;
     std::uint64_t const work = static_cast<std::uint64_t>(now.from.count - 1) * chunks(now.keep) * prices_.combined;
     busy_[static_cast<std::size_t>(r.me.rank)] += work;
     return done + work;
   }
+
+  port& node_port(int rank) { return node_ports_[static_cast<std::size_t>(nodes_.node_of(rank, shape_.ranks))]; }
+  bool is_far(int a, int b) const { return nodes_.node_of(a, shape_.ranks) != nodes_.node_of(b, shape_.ranks); }
 
   static std::uint64_t chunks(region const& r) { return r.split ? 1 : static_cast<std::uint64_t>(r.what.count); }
   channel& between(int from, int to, position me) {
@@ -165,13 +200,15 @@ class critical_path {
 
   dynamic_schedule schedule_;
   shape shape_;
+  even_nodes nodes_;
   int slices_, lanes_, phases_, tracks_;
   prices prices_{};
   std::vector<runner> runners_{};
   std::vector<channel> channels_{};
   std::vector<port> ports_{};
+  std::vector<port> node_ports_{};
   std::vector<std::uint64_t> busy_{};  // of each rank, what it sends and combines
-  std::vector<std::uint64_t> heads_{};
+  std::vector<head> heads_{};
 };
 
 }  // namespace tutti::analyze
