@@ -22,7 +22,7 @@ struct efforts {
 };
 
 // Ranks on nodes that have as many each, side by side or dealt out in turn. All that a node sends far goes through one port,
-// and all that it receives through another.
+// and all that it receives through another: `longest` is no less than what these carry.
 struct even_nodes {
   int count = 1;
   bool consecutive = true;
@@ -48,8 +48,9 @@ class critical_path {
     efforts out;
     auto const find = [&](std::uint64_t effort::* member, prices const& p) {
       out.longest.*member = run(p);
+      for (std::uint64_t const c : carried_) out.longest.*member = std::max(out.longest.*member, c);
       for (std::uint64_t const b : busy_) out.busiest.*member = std::max(out.busiest.*member, b);
-      for (port const& of : node_ports_) out.busiest.*member = std::max(out.busiest.*member, of.sent);
+      for (std::uint64_t const c : carried_) out.busiest.*member = std::max(out.busiest.*member, c);
     };
     find(&effort::hops, {.hop = 1});
     find(&effort::messages, {.message = 1});
@@ -71,7 +72,6 @@ class critical_path {
   };
   struct port {
     std::uint64_t out = 0, in = 0;  // when it is free again
-    std::uint64_t sent = 0;         // how long it was busy
   };
   struct head {
     std::uint64_t time;
@@ -96,7 +96,7 @@ class critical_path {
     auto const ranks = static_cast<std::size_t>(shape_.ranks);
     channels_.assign(ranks * ranks * static_cast<std::size_t>(tracks_), {});
     ports_.assign(ranks * static_cast<std::size_t>(lanes_), {});
-    node_ports_.assign(static_cast<std::size_t>(nodes_.count), {});
+    carried_.assign(2 * static_cast<std::size_t>(nodes_.count), 0);
     busy_.assign(ranks, 0);
     for (bool moved = true; moved;) {
       moved = false;
@@ -136,25 +136,21 @@ class critical_path {
 
   std::uint64_t transmit(runner const& r, step const& now, region const& give, std::uint64_t time) {
     port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
-    port& of_node = node_port(r.me.rank);
-    std::uint64_t done = time;
     for (int k = 0; k < now.to.count; ++k) {
       int const peer = now.to.at(k, shape_.ranks);
       if (peer == r.me.rank) continue;
       bool const far = is_far(r.me.rank, peer);
-      std::uint64_t const start = std::max({time, mine.out, far ? of_node.out : 0});
-      std::uint64_t const busy = prices_.message + chunks(give) * (far ? 0 : prices_.byte);
+      std::uint64_t const start = std::max(time, mine.out);
+      std::uint64_t const busy = prices_.message + chunks(give) * (far ? prices_.far_byte : prices_.byte);
       mine.out = start + busy;
       busy_[static_cast<std::size_t>(r.me.rank)] += busy;
       if (far) {
-        std::uint64_t const far_busy = chunks(give) * prices_.far_byte;
-        of_node.out = start + far_busy;
-        of_node.sent += far_busy;
-        done = std::max(done, of_node.out);
+        carried_[node_of(r.me.rank) * 2] += chunks(give) * prices_.far_byte;
+        carried_[node_of(peer) * 2 + 1] += chunks(give) * prices_.far_byte;
       }
       between(r.me.rank, peer, r.me).heads.push_back(start + (far ? prices_.far_hop : prices_.hop));
     }
-    return std::max(done, mine.out);
+    return std::max(time, mine.out);
   }
   bool all_here(runner const& r, step const& now) {
     for (int k = 0; k < now.from.count; ++k) {
@@ -180,18 +176,18 @@ class critical_path {
     port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
     std::uint64_t done = r.time;
     for (head const& h : heads_) {
-      std::uint64_t& in = h.far ? node_port(r.me.rank).in : mine.in;
-      in = std::max(in, h.time) + chunks(now.keep) * (h.far ? prices_.far_byte : prices_.byte);
-      done = std::max(done, in);
+      std::uint64_t const busy = chunks(now.keep) * (h.far ? prices_.far_byte : prices_.byte);
+      mine.in = done = std::max(mine.in, h.time) + busy;
     }
+    done = std::max(done, r.time);
     if (!now.reduces()) return done;
     std::uint64_t const work = static_cast<std::uint64_t>(now.from.count - 1) * chunks(now.keep) * prices_.combined;
     busy_[static_cast<std::size_t>(r.me.rank)] += work;
     return done + work;
   }
 
-  port& node_port(int rank) { return node_ports_[static_cast<std::size_t>(nodes_.node_of(rank, shape_.ranks))]; }
-  bool is_far(int a, int b) const { return nodes_.node_of(a, shape_.ranks) != nodes_.node_of(b, shape_.ranks); }
+  std::size_t node_of(int rank) const { return static_cast<std::size_t>(nodes_.node_of(rank, shape_.ranks)); }
+  bool is_far(int a, int b) const { return node_of(a) != node_of(b); }
 
   static std::uint64_t chunks(region const& r) { return r.split ? 1 : static_cast<std::uint64_t>(r.what.count); }
   channel& between(int from, int to, position me) {
@@ -206,8 +202,8 @@ class critical_path {
   std::vector<runner> runners_{};
   std::vector<channel> channels_{};
   std::vector<port> ports_{};
-  std::vector<port> node_ports_{};
-  std::vector<std::uint64_t> busy_{};  // of each rank, what it sends and combines
+  std::vector<std::uint64_t> busy_{};     // of each rank, what it sends and combines
+  std::vector<std::uint64_t> carried_{};  // of each node, what it sends far, and what it receives
   std::vector<head> heads_{};
 };
 
