@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
   settings s;
   CLI::App app{
       "Measures tutti over this MPI, and adds rules to the table by which tutti chooses its algorithms. Start it "
-      "under the launcher of the MPI, with as many ranks as the rules are for."};
+      "under the launcher of the MPI, with as many ranks as the rules are for; on several nodes it measures the "
+      "algorithm two_level too, and always the latency and bandwidth between ranks."};
   add_options(app, s);
   CLI11_PARSE(app, argc, argv);
   ::unsetenv("TUTTI_ALGORITHM");

@@ -94,10 +94,6 @@ class tuning {
   }
 
  private:
-  // A rank that shares its core begins a part when it is its turn: 4 ranks on 2 nodes of a core each took 150 us for 8 bytes
-  // in the three parts of two levels, of which the network took 30 (AMD EPYC, Zen 5).
-  static constexpr std::uint64_t turn_of_crowded = 40'000'000;
-
   costs const& constants(problem const& p) const {
     return table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);
   }
@@ -131,9 +127,13 @@ class tuning {
     return out;
   }
 
-  // The library is taken to do as well as the best schedule of one level.
+  // The library is taken to do as well as the best schedule of one level. Ranks that share a core send and receive in turn
+  // what goes from node to node: 4 ranks on 2 nodes of a core each took 37 us for 8 bytes in one level and 22 to 35 in two, at
+  // 12 a message (AMD EPYC, Zen 5).
   [[gnu::cold]] choice over_nodes(problem const& p, bool library, bool two_levels) {
-    choice one = estimate(p, constants(p, distance::messages), link(distance::across).time);
+    link_time far = link(distance::across).time;
+    if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
+    choice one = estimate(p, constants(p, distance::messages), far);
     if (library) one.algorithm = algorithm_id::native;
     if (!two_levels) return one;
     std::uint64_t const two = time_in_two_levels(p);
@@ -157,7 +157,6 @@ class tuning {
                           .crowded = p.crowded};
       if (alone.ranks == 1) continue;
       out += estimate(alone, constants(p, of.across ? distance::across : p.inside)).picoseconds;
-      if (p.crowded) out += turn_of_crowded;
     }
     return out;
   }
