@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -83,6 +85,27 @@ TEST_CASE("what is measured at start is the same at all ranks, and explain says 
     std::string const text = topology_of(comm).text();
     expect(text.find("(fitted to collectives)") != text.npos, text);
   });
+  ::unsetenv("TUTTI_TOPOLOGY");
+}
+
+TEST_CASE("where a rank goes while links are measured, the others throw") {
+  descriptor const segment = shm::create(3, max_tracks);
+  run_local(3, [&](auto& outer) {
+    auto const until = deadline::after(std::chrono::seconds(5));
+    std::string said = "nothing";
+    try {
+      communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 3, max_tracks, until));
+      if (outer.rank() != 1) detail::measure_links(comm.group());
+    } catch (error const& e) {
+      said = e.what();
+    }
+    expect((outer.rank() == 1) == (said == "nothing"), said);
+    expect(outer.rank() != 0 || said.find("rank 1 ended before the ranks had agreed") != said.npos, said);
+    barrier(outer);
+  });
+}
+
+TEST_CASE("another wish than to measure is refused by all ranks") {
   ::setenv("TUTTI_TOPOLOGY", "map", 1);
   std::string const failure = failure_of(2);
   INFO(failure);

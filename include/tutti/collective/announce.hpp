@@ -34,8 +34,9 @@ void wait_beside_calls(group<Transport>& g, int from, std::string_view what, Pol
     throw error({.code = gone < 0 ? error_code::timeout : error_code::rank_lost,
                  .rank = g.rank(),
                  .peer = gone < 0 ? from : gone,
-                 .what = gone < 0 ? join({"rank ", from, " has not sent its ", what})
-                                  : join({"rank ", gone, " ended before all ranks had the ", what, " of rank ", from}),
+                 .what = gone < 0
+                             ? join({"rank ", from, " has not sent its ", what})
+                             : join({"rank ", gone, " ended before the ranks had agreed on how to choose algorithms"}),
                  .way_out = "see the output of that rank"});
   g.expect_no_fault();
 }

@@ -103,7 +103,7 @@ class ping_pong {
   }
   template <class Poll>
   void wait(Poll&& poll) {
-    wait_beside_calls(group_, peer_, "share of a ping-pong", poll, [&](int rank) { return rank == peer_; });
+    wait_beside_calls(group_, peer_, "message", poll, [&](int rank) { return rank == peer_; });
   }
 
   group<Transport>& group_;
