@@ -91,7 +91,7 @@ inline std::string to_header(tutti::tuning_table const& t, std::string const& na
   out += fmt::format(
       "}};\n// clang-format on\n\n"
       "inline constexpr tuning_table {} = {{\n    .machine = {},\n    .date = {},\n    .command = {},\n"
-      "    .apart = {},\n    .crowded = {},\n    .rules = {}_rules,\n    .links = {{{{{}}}}},\n}};\n\n"
+      "    .apart = {},\n    .crowded = {},\n    .rules = {}_rules,\n    .links = {{{{{{{}}}}}}},\n}};\n\n"
       "}}  // namespace tutti::tables\n",
       name, quoted(t.machine), quoted(t.date), quoted(t.command), initialiser(t.apart), initialiser(t.crowded), name,
       initialiser(t.links));
