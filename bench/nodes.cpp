@@ -25,7 +25,7 @@ void run(nodes_communicator& comm, std::vector<float>& data) {
   all_reduce<Algorithm>(comm, data, max{});
 }
 // In two levels with the choice of tutti for each, with MPI's own all_reduce or one of tutti's across nodes; then all ranks
-// alike, by MPI's own and by those of tutti.
+// alike, by MPI's own and by those of tutti; and what tutti chooses.
 constexpr contestant contestants[] = {
     {"two_level", run<two_level<>>},
     {"<.,native>", run<two_level<automatic, native>>},
@@ -38,6 +38,7 @@ constexpr contestant contestants[] = {
     {"two_shot", run<two_shot>},
     {"halving", run<recursive_halving>},
     {"doubling", run<recursive_doubling>},
+    {"automatic", run<automatic>},
 };
 
 // One call, in microseconds of the slowest rank.

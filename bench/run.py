@@ -21,8 +21,8 @@ COLLECTIVES = ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gathe
                "barrier"]
 REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter"]
 KINDS = ["float", "bf16", "fp16", "struct", "lambda"]
-# tutti's contenders over an MPI: the columns, and the algorithms that they name.
-OVER_MPI = {"tutti-mpi": "automatic", "native": "native"}
+# tutti's contenders over an MPI: the columns, their transports and the algorithms that they name.
+OVER_MPI = {"tutti-mpi": ("mpi", "automatic"), "native": ("mpi", "native"), "hierarchical": ("hierarchical", "automatic")}
 UNITS = {"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20}
 
 
@@ -112,19 +112,19 @@ def contenders_of(options, started):
         if not team.ours:
             out.append(Contender(team.name, "limit" if team.name == teams.LIMIT else "peer", team))
             continue
-        for name, buffers, pin in columns_of(options):
+        for name, transport, buffers, pin in columns_of(options):
             algorithm, _, protocol = pin.partition("/")
-            out.append(Contender(name, "ours", team, buffers=buffers, algorithm=algorithm,
+            out.append(Contender(name, "ours", team, transport=transport, buffers=buffers, algorithm=algorithm,
                                  protocol=protocol or "automatic"))
     return out
 
 
 def columns_of(options):
-    """Name, buffers and pin of each contender of tutti."""
+    """Name, transport, buffers and pin of each contender of tutti."""
     if options.over != "shm":
-        pins = {pin: pin for pin in options.tutti} if options.tutti else OVER_MPI
-        return [(name, "private", pin) for name, pin in pins.items()]
-    return [(buffers if pin == "automatic" else f"{pin} {buffers}", buffers, pin)
+        pins = {pin: ("mpi", pin) for pin in options.tutti} if options.tutti else OVER_MPI
+        return [(name, transport, "private", pin) for name, (transport, pin) in pins.items()]
+    return [(buffers if pin == "automatic" else f"{pin} {buffers}", "shm", buffers, pin)
             for pin in options.tutti or ["automatic"] for buffers in options.buffers]
 
 

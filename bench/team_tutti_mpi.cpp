@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The team of tutti over an MPI; compiled once for each MPI that there is.
+// The team of tutti over an MPI, alone or with shared memory inside nodes; compiled once for each MPI that there is.
+#include <string>
+
 #include "team_tutti.hpp"
 #include "tutti/mpi.hpp"
 
 namespace {
 
-struct team : bench::tutti_team<tutti::mpi> {
-  team(int, int) : tutti_team(tutti::from_mpi()) {}
+struct team {
+  bench::tutti_team<tutti::mpi> over_mpi{tutti::from_mpi()};
+  bench::tutti_team<tutti::hierarchical> over_nodes{tutti::from_mpi<tutti::hierarchical>()};
+
+  team(int, int) {}
+  static std::string version() { return decltype(over_mpi)::version(); }
+
+  template <class Kind>
+  bench::contender prepare(bench::task const& t, bench::json const& wanted) {
+    if (wanted["transport"] == "hierarchical") return over_nodes.prepare<Kind>(t, wanted);
+    return over_mpi.prepare<Kind>(t, wanted);
+  }
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ using namespace tuning;
 // What the ranks leave for their parent.
 struct notes {
   start_line line;
+  tutti::link_times links;  // of the fewest ranks
   std::size_t count = 0;
   result results[1 << 15];
 };
@@ -47,6 +48,7 @@ void measure(settings const& s, notes& shared) {
       memories const memory{{first, second}, {std::span(third), std::span(fourth)}};
       shared_field field(shared.line, comm.rank(), comm.size(), comm.group().transport().crowded());
       referee judge(comm, field, memory, block);
+      if (comm.rank() == 0 && ranks == s.ranks.front()) shared.links = comm.group().tuned.table().links;
       for (std::size_t i = 0; i < mine.size(); ++i) {
         auto const found = judge.hold(mine[i]);
         if (comm.rank() != 0) continue;
@@ -88,6 +90,7 @@ int main(int argc, char** argv) {
     s.ranks.erase(std::ranges::unique(s.ranks).begin(), s.ranks.end());
     ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms
     ::unsetenv("TUTTI_ALGORITHM");
+    ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     draft table_file(s.output);
     std::optional<draft> header, times;
     if (!s.header.empty()) header.emplace(s.header);
@@ -101,7 +104,8 @@ int main(int argc, char** argv) {
                              .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
                              .apart = fit(results, false),
                              .crowded = fit(results, true),
-                             .rules = rules_of(results)};
+                             .rules = rules_of(results),
+                             .links = shared->links};
     if (table.apart == tutti::costs{}) table.apart = table.crowded;
     if (table.crowded == tutti::costs{}) table.crowded = table.apart;
     print(table.rules);

@@ -30,6 +30,37 @@ TEST_CASE("the longest chains are those of the simulation") {
     });
 }
 
+TEST_CASE("what goes from node to node is counted apart, and goes through the ports of its node") {
+  auto const effort_of = [](algorithm_id id, even_nodes nodes) {
+    return critical_path(find_schedule(id, collective::all_reduce), {8}, 1, nodes)().longest;
+  };
+  // Partners at 1 and 2 are on the node where ranks are side by side, and at 4 where they are dealt out to four nodes.
+  effort const near = effort_of(algorithm_id::recursive_doubling, {2, true});
+  CHECK(near.hops == 2);
+  CHECK(near.far_hops == 1);
+  CHECK(near.sent == 2);
+  CHECK(near.far_sent == 4);  // of each of the four ranks
+  effort const dealt = effort_of(algorithm_id::recursive_doubling, {4, false});
+  CHECK(dealt.hops == 1);
+  CHECK(dealt.far_hops == 2);
+  CHECK(dealt.far_sent == 4);
+  // Around a ring, one rank of a node sends far where they are side by side, and all where they are not.
+  CHECK(effort_of(algorithm_id::ring, {2, true}).far_sent < effort_of(algorithm_id::ring, {2, false}).far_sent);
+
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
+    INFO(name(id), " ", name(c));
+    shape const of{8};
+    effort const anywhere = critical_path(s, of, 1)().longest, everywhere = critical_path(s, of, 1, {8})().longest;
+    CHECK(everywhere.hops == 0);
+    CHECK(everywhere.sent == 0);
+    CHECK(everywhere.far_hops == anywhere.hops);
+    CHECK(everywhere.far_sent >= anywhere.sent);
+    if (s.lanes(of) == 1 && !s.pipelined) CHECK(everywhere.far_sent == anywhere.sent);
+    CHECK(everywhere.messages == anywhere.messages);
+    CHECK(everywhere.combined == anywhere.combined);
+  });
+}
+
 TEST_CASE("a further slice through a tree costs less than the first") {
   shape const of{16};
   auto const tree = find_schedule(algorithm_id::binomial_tree, collective::broadcast);

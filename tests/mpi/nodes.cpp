@@ -194,8 +194,9 @@ TEST_CASE("what is chosen over nodes, and why") {
   CHECK(on_ground(grounds[3], 8, [](auto& comm) {
           auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
           CHECK(chosen.algorithm == algorithm_id::two_level);
-          CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (there are several nodes)") !=
+          CHECK(chosen.text.find("shm inside and mpi across 3 nodes of 1 to 4 ranks (estimated: ") !=
                 std::string::npos);
+          CHECK(chosen.text.find("\nacross, 3 nodes of 1 to 4 ranks: 20 us, 1.18 GB/s (assumed)") != std::string::npos);
           CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
         }) == "");
   CHECK(on_ground(grounds[0], 4, [](auto& comm) {
@@ -206,6 +207,25 @@ TEST_CASE("what is chosen over nodes, and why") {
           CHECK_THROWS_WITH_AS(all_reduce(comm, v, compose{}, {.algorithm = algorithm_id::two_level}),
                                doctest::Contains("the ranks of a node do not follow each other"), error);
         }) == "");
+}
+
+TEST_CASE("links that are measured at start are the same at all ranks") {
+  ::setenv("TUTTI_TOPOLOGY", "measure", 1);
+  for (ground const& g : grounds) {
+    CAPTURE(g.name);
+    CHECK(on_ground(g, 8, [](auto& comm) {
+            detail::agree_on_tuning(comm.group());
+            auto const& times = comm.group().tuned.table().links.all;
+            std::vector<link_time> mine(times.begin(), times.end()), all(mine.size() * 8);
+            all_gather(comm, mine, all);
+            for (std::size_t i = 0; i < all.size(); ++i)
+              expect(all[i] == mine[i % mine.size()], "ranks have other times");
+            auto const where = topology_of(comm);
+            for (auto const& l : where.levels())
+              expect(l.link.source == "measured at start", "a level is not measured");
+          }) == "");
+  }
+  ::unsetenv("TUTTI_TOPOLOGY");
 }
 
 TEST_CASE("any algorithm can be named inside and across; what does not serve a part is left to tutti") {

@@ -95,6 +95,119 @@ TEST_CASE("where no rule fits, the model decides") {
   CHECK(chosen(collective::scan, 1 << 20, 16) == algorithm_id::recursive_doubling);
 }
 
+TEST_CASE("over nodes, rules for nodes decide") {
+  auto const on_nodes = [](int nodes, node_order order) {
+    return problem{.what = collective::all_reduce,
+                   .bytes = 4096,
+                   .ranks = 8,
+                   .messages = true,
+                   .native = true,
+                   .nodes = order,
+                   .node_count = nodes};
+  };
+  auto const with = [](reach memory, algorithm_id id) {
+    return rule{.what = collective::all_reduce, .memory = memory, .algorithm = id};
+  };
+  tuning tuned(
+      {"a machine",
+       "2026-01-02",
+       "by hand",
+       some_costs,
+       some_costs,
+       {with(reach::any, algorithm_id::one_shot), with(reach::messages, algorithm_id::ring),
+        with(reach::nodes, algorithm_id::two_level), with(reach::scattered, algorithm_id::recursive_doubling)}},
+      "the table of this test");
+  CHECK(tuned.select(on_nodes(1, node_order::unknown)).algorithm == algorithm_id::ring);
+  CHECK(tuned.select(on_nodes(2, node_order::consecutive)).algorithm == algorithm_id::two_level);
+  CHECK(tuned.select(on_nodes(2, node_order::scattered)).algorithm == algorithm_id::recursive_doubling);
+}
+
+TEST_CASE("one level or two, by the links between ranks") {
+  problem const small{.what = collective::all_reduce,
+                      .bytes = 64,
+                      .ranks = 32,
+                      .messages = true,
+                      .native = true,
+                      .nodes = node_order::consecutive,
+                      .node_count = 4};
+  auto const table_with = [](link_time node, link_time messages, link_time across) {
+    owned_table out{"a machine", "2026-01-02", "by hand", some_costs, some_costs, {}};
+    out.links[distance::node] = node;
+    out.links[distance::messages] = messages;
+    out.links[distance::across] = across;
+    return tuning(out, "the table of this test");
+  };
+  // From this size on, two levels.
+  auto const crossover = [&](tuning tuned, problem p) {
+    for (p.bytes = 8; p.bytes < std::size_t{1} << 30; p.bytes *= 2)
+      if (tuned.select(p).algorithm == algorithm_id::two_level) break;
+    return p.bytes;
+  };
+  link_time const memory{200'000, 30'000}, messages{500'000, 100'000};
+
+  SUBCASE("a slow link between nodes speaks for two levels, a slow node for one") {
+    CHECK(table_with(memory, messages, {30'000'000, 8'000'000}).select(small).algorithm == algorithm_id::two_level);
+    CHECK(table_with({60'000'000, 30'000}, messages, {1'000'000, 100'000}).select(small).algorithm ==
+          algorithm_id::native);
+  }
+  SUBCASE("the slower the bytes between nodes, the smaller the messages that go in two levels") {
+    // Where ranks are side by side, recursive_halving sends no more from node to node than two levels do.
+    problem scattered = small;
+    scattered.nodes = node_order::scattered;
+    std::size_t last = std::size_t{1} << 30;
+    for (std::uint64_t const byte : {50'000u, 500'000u, 5'000'000u}) {
+      std::size_t const here = crossover(table_with({60'000'000, 30'000}, messages, {1'000'000, byte}), scattered);
+      CHECK(here < last);
+      last = here;
+    }
+  }
+  SUBCASE("ranks that share cores take turns at the network") {
+    problem crowded = small;
+    crowded.crowded = true;
+    tuning const tuned = table_with({}, messages, {10'000'000, 1'000'000});
+    CHECK(crossover(tuned, crowded) < crossover(tuned, small));
+  }
+  SUBCASE("where two levels cannot be, one") {
+    problem of_maps = small;
+    of_maps.nodes = node_order::scattered;
+    of_maps.commutative = false;
+    tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});
+    CHECK(tuned.select(of_maps).algorithm == algorithm_id::native);
+    of_maps.wide = true;
+    CHECK(is_scheduled(tuned.select(of_maps).algorithm));
+    problem alone = small;
+    alone.node_count = 1;
+    CHECK(tuned.select(alone).algorithm == algorithm_id::native);
+  }
+  SUBCASE("every collective on any nodes has a choice") {
+    tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});
+    for (collective const c : every_collective)
+      for (int const ranks : {2, 3, 7, 64, 24'756})
+        for (int const nodes : {1, 2, 3, 1000})
+          for (node_order const order : {node_order::consecutive, node_order::scattered})
+            for (bool const wide : {false, true}) {
+              if (nodes > ranks) continue;
+              problem const p{.what = c,
+                              .bytes = 100'000,
+                              .ranks = ranks,
+                              .messages = true,
+                              .native = true,
+                              .wide = wide,
+                              .nodes = order,
+                              .node_count = nodes,
+                              .even_nodes = ranks % nodes == 0};
+              INFO(name(c), ", ", ranks, " ranks on ", nodes, " nodes");
+              CHECK(objection(tuned.select(p).algorithm, p).empty());
+            }
+  }
+  SUBCASE("and the reason says both times") {
+    tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});
+    std::string const reason = tuned.reason(tuned.select(small), "a machine");
+    CHECK(reason.find("estimated: ") == 0);
+    CHECK(reason.find(" us, next native with ") != std::string::npos);
+  }
+}
+
 TEST_CASE("the reason has the time, the table and the machine") {
   tuning tuned = with_rules();
   auto const reason = [&](problem const& p, std::string_view machine) {

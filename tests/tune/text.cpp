@@ -38,6 +38,16 @@ TEST_CASE("what is written is read") {
   CHECK(to_text(read.view()) == text);
 }
 
+TEST_CASE("times of links are written where they were measured, and read") {
+  owned_table table = parse_table(to_text(shipped), "file");
+  CHECK(to_text(table.view()).find("\nlink ") == std::string::npos);
+  table.links[distance::across] = {31'000'000, 8'500'000};
+  table.links[distance::cache] = {150'000, 25'000};
+  std::string const text = to_text(table.view());
+  CHECK(text.find("\nlink cache 150000 25000\nlink across 31000000 8500000\n") != std::string::npos);
+  CHECK(parse_table(text, "file").links == table.links);
+}
+
 TEST_CASE("comments, blank lines, tabs and the ends of lines of other systems are fine") {
   owned_table const read = parse_table(
       "tutti-tuning 1\r\n\n  # a comment\nmachine  a b \n rule\tbarrier 2 any any any one_shot automatic 0 0", "file");
@@ -69,8 +79,19 @@ TEST_CASE("a wrong line is named") {
   says("rule all_reduce 2 any any 4 ring automatic 1 1 more", "\"more\" is left over");
   says("rule all_reduce 2 any any 4 bruck automatic 1 1", "bruck does not serve all_reduce");
   says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1", "pull is not for all_reduce by recursive_doubling");
+  says("link far 1 2", "\"far\" is not what lies between ranks; there are cache, node, messages, across");
+  says("link node 1", "\"\" is not a number of femtoseconds");
   says("apart 1 2 3", "\"\" is not a number of picoseconds");
   says("crowded 1 2 3 99999999999999999999999", "is not a number of picoseconds");
+}
+
+TEST_CASE("a rule may name two_level, for ranks on nodes") {
+  owned_table const read =
+      parse_table("tutti-tuning 1\nrule all_reduce 4 any nodes 4096 two_level automatic 0 0\n", "file");
+  CHECK(read.rules.at(0).algorithm == algorithm_id::two_level);
+  CHECK(read.rules.at(0).memory == reach::nodes);
+  CHECK(complaint("rule scan 4 any nodes 4096 two_level automatic 0 0\n").find("two_level does not serve scan") !=
+        std::string::npos);
 }
 
 TEST_CASE("another version is refused") {

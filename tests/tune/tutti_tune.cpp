@@ -35,6 +35,7 @@ TEST_CASE("a table, a header and the times") {
   CHECK(table.machine == this_machine());
   CHECK(table.command.starts_with("tutti-tune --ranks 2,3 --max 4096 --seconds 0.2"));
   CHECK(table.apart.hop + table.apart.message > 0);
+  CHECK((table.links[distance::cache].known() || table.links[distance::node].known()));
   for (int const ranks : {2, 3, 4})
     for (bool const crowded : {false, true})
       for (std::size_t const bytes : {std::size_t{0}, std::size_t{1} << 40}) {

@@ -122,13 +122,19 @@ class referee {
 
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
-    tutti::problem const p{t.what, t.bytes, t.ranks};
+    tutti::problem p{t.what, t.bytes, t.ranks};
     if (tutti::has_library<Transport>) out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
     for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::objection(id, p).empty()) continue;
       out.push_back({id, tutti::protocol::automatic});
       if (pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
+    }
+    if constexpr (tutti::has_levels<Transport>) {
+      p.nodes = comm_.group().transport().nodes().consecutive() ? tutti::node_order::consecutive
+                                                                : tutti::node_order::scattered;
+      if (tutti::objection(tutti::algorithm_id::two_level, p).empty())
+        out.push_back({tutti::algorithm_id::two_level, tutti::protocol::automatic});
     }
     return out;
   }

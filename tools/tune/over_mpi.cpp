@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti-tune-<mpi>, under the launcher of that MPI: which algorithm is fastest over it, its own collectives included. The
-// rules come into the table that is there already, or else into a copy of what tutti ships.
+// tutti-tune-<mpi>, under the launcher of that MPI: which algorithm is fastest over it, its own collectives included, and over
+// several nodes two_level; and what a message takes between ranks. The rules come into the table that is there already, or
+// else into a copy of what tutti ships.
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +36,8 @@ class mpi_field {
   }
 };
 
-std::vector<result> measure(settings const& s, tutti::communicator<tutti::mpi>& comm) {
+template <class Transport>
+std::vector<result> measure(settings const& s, tutti::communicator<Transport>& comm) {
   std::vector<contest> const all = contests(s);
   std::int64_t const began = now();
   std::size_t floats = 1;
@@ -58,11 +62,16 @@ tutti::owned_table table_at(std::string const& path) {
           .command = std::string(t.command),
           .apart = t.apart,
           .crowded = t.crowded,
-          .rules = {t.rules.begin(), t.rules.end()}};
+          .rules = {t.rules.begin(), t.rules.end()},
+          .links = t.links};
 }
 
-// Before the table's rules, of which the first that fits decides; those that can decide nothing any more go.
-void put_before(std::vector<tutti::rule>& rules, std::vector<tutti::rule> const& measured) {
+// Rules for ranks with this reach, before the table's, of which the first that fits decides; those that can decide nothing any
+// more go.
+void put_before(std::vector<tutti::rule>& rules, std::vector<result> const& results, tutti::reach memory) {
+  std::vector<tutti::rule> measured = rules_of(results);
+  for (tutti::rule& r : measured) r.memory = memory;
+  print(measured);
   std::erase_if(rules, [&](tutti::rule const& old) {
     return std::ranges::any_of(measured, [&](tutti::rule const& r) {
       return old.memory == r.memory && old.what == r.what && r.least_ranks <= old.least_ranks &&
@@ -78,28 +87,42 @@ int main(int argc, char** argv) {
   settings s;
   CLI::App app{
       "Measures tutti over this MPI, and adds rules to the table by which tutti chooses its algorithms. Start it "
-      "under the launcher of the MPI, with as many ranks as the rules are for."};
+      "under the launcher of the MPI, with as many ranks as the rules are for; on several nodes it measures the "
+      "algorithm two_level too, and always the latency and bandwidth between ranks."};
   add_options(app, s);
   CLI11_PARSE(app, argc, argv);
-  ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms
   ::unsetenv("TUTTI_ALGORITHM");
+  ::setenv("TUTTI_TOPOLOGY", "measure", 1);
   try {
-    auto comm = tutti::from_mpi();
+    // Contests name their algorithms. In two levels the parts are left to the table that the rules come to.
+    ::setenv("TUTTI_TUNING", tutti::read_file(s.output) ? s.output.c_str() : "", 1);
+    auto comm = tutti::from_mpi<tutti::hierarchical>();
     s.ranks = {comm.size()};
-    bool const writes = comm.rank() == 0;
+    bool const writes = comm.is_main();
     std::optional<draft> table_file, times;
     tutti::owned_table table;
     if (writes) {
       table = table_at(s.output);
       table_file.emplace(s.output);
       if (!s.results.empty()) times.emplace(s.results);
+      fmt::print("{}\n", topology_of(comm).text());
     }
-    std::vector<result> const results = measure(s, comm);
+    tutti::node_map const& nodes = comm.group().transport().nodes();
+    std::vector<result> results;
+    if (nodes.count() > 1) {
+      results = measure(s, comm);
+    } else {
+      auto flat = tutti::from_mpi();  // which shares no memory
+      results = measure(s, flat);
+    }
     if (!writes) return 0;
-    std::vector<tutti::rule> rules = rules_of(results);
-    for (tutti::rule& r : rules) r.memory = tutti::reach::messages;
-    print(rules);
-    put_before(table.rules, rules);
+    table.links = comm.group().tuned.table().links;
+    std::vector<result> one_level;
+    std::ranges::copy_if(results, std::back_inserter(one_level),
+                         [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
+    put_before(table.rules, one_level, tutti::reach::messages);
+    if (nodes.count() > 1)
+      put_before(table.rules, results, nodes.consecutive() ? tutti::reach::nodes : tutti::reach::scattered);
     table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
     if (times) times->commit(csv(results));
     table_file->commit(to_text(table.view()));

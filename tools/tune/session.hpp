@@ -96,9 +96,11 @@ inline void print(std::vector<tutti::rule> const& rules) {
                        rules[i - 1].memory != r.memory;
     if (first)
       fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.least_ranks, r.most_ranks,
-                 r.memory == tutti::reach::closed     ? ", memory closed to peers"
-                 : r.memory == tutti::reach::messages ? ", by messages"
-                                                      : "");
+                 r.memory == tutti::reach::closed      ? ", memory closed to peers"
+                 : r.memory == tutti::reach::messages  ? ", by messages"
+                 : r.memory == tutti::reach::nodes     ? ", over nodes"
+                 : r.memory == tutti::reach::scattered ? ", scattered over nodes"
+                                                       : "");
     fmt::print("{}{}", name(r.algorithm), r.how == tutti::protocol::pull ? " (pull)" : "");
     if (r.up_to != tutti::rule::no_limit) fmt::print(" to {}, ", r.up_to);
     else fmt::print("\n");

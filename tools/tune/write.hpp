@@ -67,6 +67,13 @@ inline std::string initialiser(tutti::costs const& c) {
   return fmt::format("{{.hop = {}, .message = {}, .sent = {}, .combined = {}}}", c.hop, c.message, c.sent, c.combined);
 }
 
+inline std::string initialiser(tutti::link_times const& links) {
+  std::string out;
+  for (tutti::link_time const& l : links.all)
+    out += fmt::format("{}{{{}, {}}}", out.empty() ? "" : ", ", l.latency, l.byte);
+  return out;
+}
+
 // A header that defines tutti::tables::<name>.
 inline std::string to_header(tutti::tuning_table const& t, std::string const& name) {
   std::string out = fmt::format(
@@ -84,8 +91,10 @@ inline std::string to_header(tutti::tuning_table const& t, std::string const& na
   out += fmt::format(
       "}};\n// clang-format on\n\n"
       "inline constexpr tuning_table {} = {{\n    .machine = {},\n    .date = {},\n    .command = {},\n"
-      "    .apart = {},\n    .crowded = {},\n    .rules = {}_rules,\n}};\n\n}}  // namespace tutti::tables\n",
-      name, quoted(t.machine), quoted(t.date), quoted(t.command), initialiser(t.apart), initialiser(t.crowded), name);
+      "    .apart = {},\n    .crowded = {},\n    .rules = {}_rules,\n    .links = {{{{{{{}}}}}}},\n}};\n\n"
+      "}}  // namespace tutti::tables\n",
+      name, quoted(t.machine), quoted(t.date), quoted(t.command), initialiser(t.apart), initialiser(t.crowded), name,
+      initialiser(t.links));
   return out;
 }
 

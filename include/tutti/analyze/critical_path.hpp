@@ -11,13 +11,23 @@
 
 namespace tutti::analyze {
 
-// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks.
+// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks. What goes from node
+// to node is far, and counted apart; of messages, near and far ones together.
 struct effort {
-  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0;
+  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
 };
 // In a row, where nothing else takes time, and what the busiest rank does at least.
 struct efforts {
   effort longest, busiest;
+};
+
+// Ranks on nodes that have as many each, side by side or dealt out in turn. All that a node sends far goes through one port,
+// and all that it receives through another: `longest` is no less than what these carry.
+struct even_nodes {
+  int count = 1;
+  bool consecutive = true;
+
+  constexpr int node_of(int rank, int ranks) const { return consecutive ? rank / (ranks / count) : rank % count; }
 };
 
 // What simulate.hpp says of one slice or two, without its events, observers and symmetries, which would add a second to the
@@ -25,9 +35,10 @@ struct efforts {
 // own: where they meet, `longest` is too little.
 class critical_path {
  public:
-  critical_path(dynamic_schedule const& schedule, shape s, int slices)
+  critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes = {})
       : schedule_(schedule),
         shape_(s),
+        nodes_(nodes),
         slices_(slices),
         lanes_(schedule.lanes(s)),
         phases_(schedule.phases(s)),
@@ -37,18 +48,23 @@ class critical_path {
     efforts out;
     auto const find = [&](std::uint64_t effort::* member, prices const& p) {
       out.longest.*member = run(p);
+      for (std::uint64_t const c : carried_) out.longest.*member = std::max(out.longest.*member, c);
       for (std::uint64_t const b : busy_) out.busiest.*member = std::max(out.busiest.*member, b);
+      for (std::uint64_t const c : carried_) out.busiest.*member = std::max(out.busiest.*member, c);
     };
     find(&effort::hops, {.hop = 1});
     find(&effort::messages, {.message = 1});
     find(&effort::sent, {.byte = 1});
     find(&effort::combined, {.combined = 1});
+    if (nodes_.count == 1) return out;
+    find(&effort::far_hops, {.far_hop = 1});
+    find(&effort::far_sent, {.far_byte = 1});
     return out;
   }
 
  private:
   struct prices {
-    std::uint64_t hop = 0, message = 0, byte = 0, combined = 0;
+    std::uint64_t hop = 0, message = 0, byte = 0, combined = 0, far_hop = 0, far_byte = 0;
   };
   struct channel {
     std::vector<std::uint64_t> heads{};  // when a message's first byte arrives
@@ -56,6 +72,10 @@ class critical_path {
   };
   struct port {
     std::uint64_t out = 0, in = 0;  // when it is free again
+  };
+  struct head {
+    std::uint64_t time;
+    bool far;
   };
   struct runner {
     position me{};
@@ -76,6 +96,7 @@ class critical_path {
     auto const ranks = static_cast<std::size_t>(shape_.ranks);
     channels_.assign(ranks * ranks * static_cast<std::size_t>(tracks_), {});
     ports_.assign(ranks * static_cast<std::size_t>(lanes_), {});
+    carried_.assign(2 * static_cast<std::size_t>(nodes_.count), 0);
     busy_.assign(ranks, 0);
     for (bool moved = true; moved;) {
       moved = false;
@@ -118,11 +139,16 @@ class critical_path {
     for (int k = 0; k < now.to.count; ++k) {
       int const peer = now.to.at(k, shape_.ranks);
       if (peer == r.me.rank) continue;
+      bool const far = is_far(r.me.rank, peer);
       std::uint64_t const start = std::max(time, mine.out);
-      std::uint64_t const busy = prices_.message + chunks(give) * prices_.byte;
+      std::uint64_t const busy = prices_.message + chunks(give) * (far ? prices_.far_byte : prices_.byte);
       mine.out = start + busy;
       busy_[static_cast<std::size_t>(r.me.rank)] += busy;
-      between(r.me.rank, peer, r.me).heads.push_back(start + prices_.hop);
+      if (far) {
+        carried_[node_of(r.me.rank) * 2] += chunks(give) * prices_.far_byte;
+        carried_[node_of(peer) * 2 + 1] += chunks(give) * prices_.far_byte;
+      }
+      between(r.me.rank, peer, r.me).heads.push_back(start + (far ? prices_.far_hop : prices_.hop));
     }
     return std::max(time, mine.out);
   }
@@ -142,21 +168,26 @@ class critical_path {
       int const peer = now.from.at(k, shape_.ranks);
       if (peer == r.me.rank) continue;
       channel& c = between(peer, r.me.rank, r.me);
-      std::uint64_t const head = c.heads[c.taken++];
+      head const next{c.heads[c.taken++], is_far(peer, r.me.rank)};
       auto at = heads_.end();
-      while (at != heads_.begin() && *(at - 1) > head) --at;
-      heads_.insert(at, head);
+      while (at != heads_.begin() && (at - 1)->time > next.time) --at;
+      heads_.insert(at, next);
     }
     port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
     std::uint64_t done = r.time;
-    std::uint64_t const busy = chunks(now.keep) * prices_.byte;
-    for (std::uint64_t const head : heads_) mine.in = done = std::max(mine.in, head) + busy;
+    for (head const& h : heads_) {
+      std::uint64_t const busy = chunks(now.keep) * (h.far ? prices_.far_byte : prices_.byte);
+      mine.in = done = std::max(mine.in, h.time) + busy;
+    }
     done = std::max(done, r.time);
     if (!now.reduces()) return done;
     std::uint64_t const work = static_cast<std::uint64_t>(now.from.count - 1) * chunks(now.keep) * prices_.combined;
     busy_[static_cast<std::size_t>(r.me.rank)] += work;
     return done + work;
   }
+
+  std::size_t node_of(int rank) const { return static_cast<std::size_t>(nodes_.node_of(rank, shape_.ranks)); }
+  bool is_far(int a, int b) const { return node_of(a) != node_of(b); }
 
   static std::uint64_t chunks(region const& r) { return r.split ? 1 : static_cast<std::uint64_t>(r.what.count); }
   channel& between(int from, int to, position me) {
@@ -165,13 +196,15 @@ class critical_path {
 
   dynamic_schedule schedule_;
   shape shape_;
+  even_nodes nodes_;
   int slices_, lanes_, phases_, tracks_;
   prices prices_{};
   std::vector<runner> runners_{};
   std::vector<channel> channels_{};
   std::vector<port> ports_{};
-  std::vector<std::uint64_t> busy_{};  // of each rank, what it sends and combines
-  std::vector<std::uint64_t> heads_{};
+  std::vector<std::uint64_t> busy_{};     // of each rank, what it sends and combines
+  std::vector<std::uint64_t> carried_{};  // of each node, what it sends far, and what it receives
+  std::vector<head> heads_{};
 };
 
 }  // namespace tutti::analyze

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tutti/collective/engine.hpp"
+#include "tutti/collective/topology.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
 
@@ -25,7 +26,7 @@ std::string levels_of(Transport const& transport) {
 struct explanation {
   algorithm_id algorithm;
   tutti::protocol protocol;
-  std::string text;  // one sentence
+  std::string text;  // a sentence; and a line for each level, where the topology is known
 };
 
 // What a call of `what` with `count` elements T (of one block, where every rank has a block) and Op would do on this
@@ -64,6 +65,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   auto& tuned = comm.group().tuned;
   choice const tabled = tuned.select(detail::problem_of(comm.group(), r));
   text += " (" + (p.why == tabled.why ? tuned.reason(tabled, this_machine()) : std::string(p.why)) + ")";
+  if constexpr (knows_locations<Transport>) text += "\n" + topology_of(comm).text();
   return {p.algorithm, p.how, text};
 }
 

@@ -83,6 +83,7 @@ class levels {
   levels(levels const&) = delete;
   levels& operator=(levels const&) = delete;
 
+  inner& inside() noexcept { return inside_; }
   // The communicator of all ranks where they are on one node, else null.
   inner* only_node() noexcept { return nodes_.count() == 1 ? &inside_ : nullptr; }
 

@@ -32,8 +32,13 @@ problem problem_of(group<Transport>& g, request const& r) {
   else out.messages = true;
   out.native = has_library<Transport> && !r.started;
   out.wide = r.wide;
-  if constexpr (has_levels<Transport>)
-    if (!r.started) out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
+  if constexpr (has_levels<Transport>) {
+    if (r.started) return out;
+    out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
+    out.node_count = t.nodes().count();
+    out.even_nodes = t.nodes().even();
+    out.inside = share_caches(t.locations(), t.nodes()) ? distance::cache : distance::node;
+  }
   return out;
 }
 

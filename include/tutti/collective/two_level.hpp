@@ -21,6 +21,7 @@
 #include "tutti/collective/reduce.hpp"
 #include "tutti/collective/reduce_scatter.hpp"
 #include "tutti/collective/scatter.hpp"
+#include "tutti/tune/parts.hpp"
 
 namespace tutti {
 
@@ -50,9 +51,6 @@ struct levels<Transport>::parts {
   }
 
  private:
-  // From this size on, ranks of a node reduce a part each, where nodes are even.
-  static constexpr std::size_t split_from = 32 * 1024;
-
   static constexpr bool commutative = [] {
     if constexpr (Body::reduces) return is_commutative<std::remove_cvref_t<decltype(std::declval<Body>().op)>>;
     else return true;
@@ -151,7 +149,7 @@ struct levels<Transport>::parts {
       across(
           [&](auto& comm) { tutti::all_reduce<between<collective::all_reduce>>(comm, data, op, how, call.where()); });
     };
-    if (of.nodes_.even() && size() > 1 && in.size_bytes() >= split_from) {
+    if (of.nodes_.even() && size() > 1 && in.size_bytes() >= least_split_bytes) {
       constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
       std::vector<std::size_t> counts;
       for (int q = 0; q < size(); ++q) counts.push_back(tutti::part(in.size(), size(), q, grain).count);

@@ -19,7 +19,8 @@ namespace tutti {
 // them have called it; without a launcher it returns a communicator of one rank. May be called again, by all ranks, for
 // a further communicator of the same ranks.
 // Algorithms are chosen by the tuning table of rank 0: the file TUTTI_TUNING, else `table` where the program names one, else
-// ~/.config/tutti/tuning, which tutti-tune writes, else what tutti ships.
+// ~/.config/tutti/tuning, which tutti-tune writes, else what tutti ships. Where it has TUTTI_TOPOLOGY=measure, what messages
+// take is measured first; see collective/topology.hpp.
 // Throws error: timeout with the ranks that did not come (TUTTI_TIMEOUT), bad_argument for an environment that makes no
 // sense or ranks on several machines, system.
 //

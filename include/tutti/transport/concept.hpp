@@ -14,6 +14,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
+#include "tutti/transport/caches.hpp"
 #include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
@@ -129,6 +130,12 @@ concept has_levels = transport<T> && requires(T t, T const c) {
   { t.take_inside() } -> std::same_as<std::unique_ptr<typename T::inside>>;
   { t.take_across() } -> std::same_as<std::unique_ptr<typename T::across>>;  // null at ranks that stand for none
   { c.nodes() } -> std::same_as<node_map const&>;
+};
+
+// It knows on which node each of its ranks is, and by which cache; the same at all ranks.
+template <class T>
+concept knows_locations = transport<T> && requires(T const c) {
+  { c.locations() } -> std::convertible_to<std::vector<location>>;
 };
 
 // Only some threads may call it; throws where this is another.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whether the ranks of a segment have a core each, which decides how they wait.
+// The cores of the ranks of a segment: whether each has one, which decides how they wait, and by which caches they are.
 #pragma once
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <sched.h>
+#include <vector>
 
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/caches.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti {
@@ -29,6 +32,16 @@ inline patience patience_for(segment const& s, int ranks) {
     cores += std::popcount(any);
   }
   return cores >= ranks ? patience_with_cores : patience_sharing_cores;
+}
+
+[[gnu::cold]] inline std::vector<location> locations_in(segment const& s, int ranks) {
+  std::vector<location> out;
+  for (int r = 0; r < ranks; ++r) {
+    cpu_set_t set;
+    std::memcpy(&set, s.rank(r).cores, sizeof set);
+    out.push_back({0, last_level_cache(set)});
+  }
+  return out;
 }
 
 }  // namespace tutti

@@ -40,6 +40,7 @@ class hierarchical : public mpi {
       : hierarchical(ranks, tracks, limit, node, [&](deadline until) { return meet_inside(until); }) {}
 
   node_map const& nodes() const noexcept { return nodes_; }
+  std::vector<location> const& locations() const noexcept { return locations_; }
   // The ranks of this node, by their local ranks.
   std::unique_ptr<shm> take_inside() noexcept { return std::move(inside_); }
   // The ranks with this local rank, by their nodes; where nodes are uneven, for those with local rank 0 alone.
@@ -66,7 +67,11 @@ class hierarchical : public mpi {
  private:
   template <class Meet>
   [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
-      : mpi(ranks, tracks, limit), tracks_(tracks), limit_(limit), nodes_(find_nodes(communicator(), node)) {
+      : mpi(ranks, tracks, limit),
+        tracks_(tracks),
+        limit_(limit),
+        locations_(locate(communicator(), node)),
+        nodes_(nodes_of(locations_)) {
     make_together([&](deadline until) { inside_ = meet(until); });
     shared_ = inside_.get();
     make_together([&](deadline) { across_ = connect(); });
@@ -118,7 +123,7 @@ class hierarchical : public mpi {
                  .way_out = "all ranks of a node must be able to share memory"});
   }
 
-  [[gnu::cold]] static node_map find_nodes(MPI_Comm ranks, int node) {
+  [[gnu::cold]] static std::vector<location> locate(MPI_Comm ranks, int node) {
     int rank = 0, size = 0;
     MPI_Comm_rank(ranks, &rank);
     MPI_Comm_size(ranks, &size);
@@ -131,8 +136,19 @@ class hierarchical : public mpi {
       MPI_Comm_free(&machine);
       expect_success(code, "MPI_Bcast");
     }
-    std::vector<int> keys(static_cast<std::size_t>(size));
-    expect_success(MPI_Allgather(&node, 1, MPI_INT, keys.data(), 1, MPI_INT, ranks), "MPI_Allgather");
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    ::sched_getaffinity(0, sizeof cores, &cores);
+    location const mine{node, last_level_cache(cores)};
+    std::vector<location> out(static_cast<std::size_t>(size));
+    static_assert(sizeof mine == 2 * sizeof(int));
+    expect_success(MPI_Allgather(&mine, 2, MPI_INT, out.data(), 2, MPI_INT, ranks), "MPI_Allgather");
+    return out;
+  }
+
+  [[gnu::cold]] static node_map nodes_of(std::vector<location> const& all) {
+    std::vector<int> keys;
+    for (location const& l : all) keys.push_back(l.node);
     return node_map(keys);
   }
 
@@ -167,12 +183,13 @@ class hierarchical : public mpi {
 
   int tracks_;
   std::chrono::nanoseconds limit_;
+  std::vector<location> locations_;
   node_map nodes_;
   std::unique_ptr<shm> inside_;
   std::unique_ptr<mpi> across_;
   shm* shared_ = nullptr;  // inside_, wherever it is
 };
 
-static_assert(divisible<hierarchical> && has_levels<hierarchical>);
+static_assert(divisible<hierarchical> && has_levels<hierarchical> && knows_locations<hierarchical>);
 
 }  // namespace tutti

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tutti/core/text.hpp"
+#include "tutti/transport/caches.hpp"
 
 namespace tutti {
 
@@ -43,10 +45,10 @@ class node_map {
   // The ranks of every node follow each other.
   bool consecutive() const noexcept { return consecutive_; }
 
-  // "2 nodes of 4 ranks", "3 nodes of 1 to 4 ranks"
-  [[gnu::cold]] std::string text() const {
+  // "2 nodes of 4 ranks", "3 nodes of 1 to 4 ranks"; or of what else ranks have in common.
+  [[gnu::cold]] std::string text(std::string_view noun = "node") const {
     auto const [least, most] = std::ranges::minmax(members_, {}, [](auto const& m) { return m.size(); });
-    std::string out = join({count(), count() == 1 ? " node of " : " nodes of ", least.size()});
+    std::string out = join({count(), " ", noun, count() == 1 ? " of " : "s of ", least.size()});
     if (!even_) out += join({" to ", most.size()});
     return out + (most.size() == 1 ? " rank" : " ranks");
   }
@@ -60,5 +62,15 @@ class node_map {
   bool even_ = true;
   bool consecutive_ = true;
 };
+
+// Whether the ranks of each node share a last-level cache.
+[[gnu::cold]] inline bool share_caches(std::vector<location> const& places, node_map const& nodes) {
+  for (int node = 0; node < nodes.count(); ++node)
+    for (int const m : nodes.members(node)) {
+      int const cache = places[static_cast<std::size_t>(m)].cache;
+      if (cache == no_cache || cache != places[static_cast<std::size_t>(nodes.members(node)[0])].cache) return false;
+    }
+  return true;
+}
 
 }  // namespace tutti

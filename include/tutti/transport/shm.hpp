@@ -75,6 +75,11 @@ class shm : public mailbox {
     if (is_the_rank()) mailbox::leave();
   }
 
+  // Of all ranks; reads what the system says of caches.
+  std::vector<location> locations() const {
+    return ranks() == 1 ? std::vector<location>(1) : locations_in(memory(), ranks());
+  }
+
   // Copies from the private memory of a peer: one copy where slots take two, for half a microsecond a call. Returns 0, or
   // the system's reason: ESRCH where the peer has ended, EFAULT where there is nothing to read.
   int fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
@@ -257,6 +262,6 @@ class shm : public mailbox {
   std::vector<process_watch> watches_;
 };
 
-static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm>);
+static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm>);
 
 }  // namespace tutti

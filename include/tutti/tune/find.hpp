@@ -5,32 +5,16 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 
 namespace tutti {
-
-// The text of a file; none, and errno, where it can't be read.
-[[gnu::cold]] inline std::optional<std::string> read_file(std::string const& path) {
-  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  std::string out;
-  char part[4096];
-  ssize_t n = 0;
-  while ((n = ::read(file, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
-    if (n > 0) out.append(part, static_cast<std::size_t>(n));
-  int const why = errno;
-  ::close(file);
-  errno = why;
-  if (n < 0) return {};
-  return out;
-}
 
 // "AMD EPYC, 2 cores": what a table says of where it was measured.
 [[gnu::cold]] inline std::string this_machine() {

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/tune/links.hpp"
 
 namespace tutti {
 
@@ -23,6 +24,9 @@ struct problem {
   bool native = false;    // the transport has collectives of its own
   bool wide = false;      // values are combined in a type that is wider than theirs
   node_order nodes = node_order::unknown;
+  int node_count = 1;
+  bool even_nodes = true;            // all have as many ranks
+  distance inside = distance::node;  // the longest between ranks of a node
 };
 
 }  // namespace tutti

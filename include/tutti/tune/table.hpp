@@ -10,6 +10,7 @@
 
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/execute/plan.hpp"
+#include "tutti/tune/links.hpp"
 #include "tutti/tune/problem.hpp"
 
 namespace tutti {
@@ -46,9 +47,9 @@ constexpr bool may_pull(algorithm_id id, collective c) {
 }
 
 // Whether a rule is for ranks that have a core each, and for ranks that can read each other's private memory or share no
-// memory at all; `any`: those that share some.
+// memory at all (`any`: those that share some), or are on several nodes that are known: side by side, or scattered.
 enum class occupancy : std::uint8_t { any, apart, crowded };
-enum class reach : std::uint8_t { any, pulls, closed, messages };
+enum class reach : std::uint8_t { any, pulls, closed, messages, nodes, scattered };
 
 constexpr std::string_view name(occupancy o) {
   return o == occupancy::apart ? "apart" : o == occupancy::crowded ? "crowded" : "any";
@@ -59,8 +60,16 @@ constexpr std::string_view name(reach r) {
     case reach::pulls: return "pulls";
     case reach::closed: return "closed";
     case reach::messages: return "messages";
+    case reach::nodes: return "nodes";
+    case reach::scattered: return "scattered";
   }
   return "?";
+}
+
+constexpr reach reach_of(problem const& p) {
+  if (!p.messages) return p.pulls ? reach::pulls : reach::closed;
+  if (p.node_count == 1) return reach::messages;
+  return p.nodes == node_order::consecutive ? reach::nodes : reach::scattered;
 }
 
 // The first rule that fits a problem decides.
@@ -82,10 +91,8 @@ struct rule {
   constexpr bool fits(problem const& p) const {
     return what == p.what && least_ranks <= p.ranks && p.ranks <= most_ranks && p.bytes <= up_to &&
            (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
-           (memory == reach::messages) == p.messages &&
-           (p.messages || memory == reach::any || (memory == reach::pulls) == p.pulls) &&
-           (how != protocol::pull || p.pulls) && (algorithm != algorithm_id::native || may_leave_to_library(p)) &&
-           objection(algorithm, p).empty();
+           (memory == reach_of(p) || (memory == reach::any && !p.messages)) && (how != protocol::pull || p.pulls) &&
+           (algorithm != algorithm_id::native || may_leave_to_library(p)) && objection(algorithm, p).empty();
   }
 };
 
@@ -104,6 +111,7 @@ struct tuning_table {
   std::string_view machine, date, command;  // where it comes from
   costs apart, crowded;                     // for what no rule covers
   std::span<rule const> rules;
+  link_times links{};  // those that were measured
 
   constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }
   constexpr rule const* find(problem const& p) const {

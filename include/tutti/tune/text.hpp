@@ -22,8 +22,9 @@ struct owned_table {
   std::string machine, date, command;
   costs apart, crowded;
   std::vector<rule> rules;
+  link_times links{};
 
-  tuning_table view() const { return {machine, date, command, apart, crowded, rules}; }
+  tuning_table view() const { return {machine, date, command, apart, crowded, rules, links}; }
 };
 
 [[gnu::cold]] inline std::string to_text(rule const& r) {
@@ -39,7 +40,11 @@ struct owned_table {
 [[gnu::cold]] inline std::string to_text(tuning_table const& t) {
   std::string out = join({tuning_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
   out += join({"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
-               to_text(t.crowded), "\n# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
+               to_text(t.crowded), "\n"});
+  out += "# ps a message, fs a byte\n";
+  for (distance const d : every_distance)
+    if (t.links[d].known()) out += join({"link ", name(d), " ", t.links[d].latency, " ", t.links[d].byte, "\n"});
+  out += join({"# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
   for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
   return out;
 }
@@ -63,8 +68,9 @@ class table_parser {
       else if (key == "command") out.command = line_;
       else if (key == "apart") out.apart = read_costs();
       else if (key == "crowded") out.crowded = read_costs();
+      else if (key == "link") read_link(out.links);
       else if (key == "rule") out.rules.push_back(read_rule());
-      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, rule"}));
+      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, link, rule"}));
     }
     return out;
   }
@@ -115,6 +121,12 @@ class table_parser {
     expect_end();
     return out;
   }
+  void read_link(link_times& out) {
+    link_time& time = out[named(every_distance, "what lies between ranks")];
+    time.latency = number<std::uint64_t>(word(), "a number of picoseconds");
+    time.byte = number<std::uint64_t>(word(), "a number of femtoseconds");
+    expect_end();
+  }
   rule read_rule() {
     rule r;
     r.what = named(every_collective, "a collective");
@@ -126,7 +138,9 @@ class table_parser {
     if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
       refuse(join({"\"", ranks, "\" is not a range of 2 ranks or more"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
-    r.memory = named(std::array{reach::any, reach::pulls, reach::closed, reach::messages}, "what ranks can read");
+    r.memory =
+        named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
+              "what ranks can read");
     std::string_view const up_to = word();
     if (up_to != "any") r.up_to = number<std::size_t>(up_to, "a number of bytes, or any");
     std::string_view const algorithm = word();
