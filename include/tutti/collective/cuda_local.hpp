@@ -289,7 +289,8 @@ void all_reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {},
   auto const to = detail::addresses<device_element<Out>*>("output", out, ranks.size(), n, where);
   if constexpr (std::is_same_v<T, device_element<Out>>)
     detail::expect_apart<collective::all_reduce, T>(from, to, n, n, n, where);
-  cuda_combine(ranks.on(), stream, std::span(from), std::span(to), n, detail::in_stages<T>(op, ranks.size()));
+  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<device_element<Out>* const>(to), n,
+               detail::in_stages<T>(op, ranks.size()));
 }
 
 // `out` is the buffer of the root, and may be that of its input.
@@ -299,7 +300,8 @@ void reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, str
   using T = device_element<In>;
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), out.size(), where);
   device_value<Out>* const to[] = {device_data(out)};
-  cuda_combine(ranks.on(), stream, std::span(from), std::span(to), out.size(), detail::in_stages<T>(op, ranks.size()));
+  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<device_value<Out>* const>(to), out.size(),
+               detail::in_stages<T>(op, ranks.size()));
 }
 
 // `in` is the buffer of the root.
@@ -311,8 +313,8 @@ void broadcast(cuda_local<D> const& ranks, In& in, Out& out, stream_of<D> stream
   using word = detail::word_of<T>;
   word const* const from[] = {reinterpret_cast<word const*>(device_data(in))};
   auto const to = detail::addresses<word*>("output", out, ranks.size(), in.size(), where);
-  cuda_combine(ranks.on(), stream, std::span(from), std::span(to), in.size() * (sizeof(T) / sizeof(word)),
-               detail::moved);
+  cuda_combine(ranks.on(), stream, std::span<word const* const>(from), std::span<word* const>(to),
+               in.size() * (sizeof(T) / sizeof(word)), detail::moved);
 }
 
 // In place where out[r] is block r of in[r].

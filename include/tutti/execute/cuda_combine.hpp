@@ -41,13 +41,13 @@ struct [[gnu::may_alias]] alignas(8) two_words {
   std::uint32_t a, b;
 };
 template <std::size_t Bytes>
-using access = std::conditional_t<Bytes == 16, four_words, two_words>;
+using word_pack = std::conditional_t<Bytes == 16, four_words, two_words>;
 
 // N elements from `at` on: a pack in one access, others one by one.
 template <std::size_t N, class Source, class T>
 TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
   if constexpr (N > 1 && sizeof to >= 8 && std::is_pointer_v<Source>) {
-    auto const pack = *reinterpret_cast<access<sizeof to> const*>(source + at);
+    auto const pack = *reinterpret_cast<word_pack<sizeof to> const*>(source + at);
     std::memcpy(static_cast<void*>(to), &pack, sizeof to);
   } else {
     TUTTI_UNROLL
@@ -75,7 +75,7 @@ TUTTI_HOST_DEVICE inline void store_words(void* to, two_words const& x) {
 template <std::size_t N, class T>
 TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
   if constexpr (N > 1 && sizeof from >= 8) {
-    access<sizeof from> pack;
+    word_pack<sizeof from> pack;
     std::memcpy(&pack, from, sizeof from);
     store_words(to, pack);
   } else {
