@@ -28,9 +28,11 @@ struct affine {
 struct compose {
   static constexpr std::string_view name = "compose";
 
-  constexpr affine operator()(affine const& f, affine const& g) const { return {g.a * f.a, g.a * f.b + g.b}; }
+  TUTTI_HOST_DEVICE constexpr affine operator()(affine const& f, affine const& g) const {
+    return {g.a * f.a, g.a * f.b + g.b};
+  }
   template <std::same_as<affine> T>
-  static constexpr T identity() {
+  TUTTI_HOST_DEVICE static constexpr T identity() {
     return {};
   }
 };
@@ -46,11 +48,11 @@ struct summary {
 struct summarise {
   static constexpr bool commutative = true;
 
-  constexpr summary operator()(summary const& a, summary const& b) const {
+  TUTTI_HOST_DEVICE constexpr summary operator()(summary const& a, summary const& b) const {
     return {a.count + b.count, a.greatest < b.greatest ? b.greatest : a.greatest, a.digest ^ b.digest};
   }
   template <std::same_as<summary> T>
-  static constexpr T identity() {
+  TUTTI_HOST_DEVICE static constexpr T identity() {
     return {};
   }
 };

@@ -164,6 +164,7 @@ struct local_work {
   local_jobs<C> plan;
   std::size_t n;
   Fused how;
+  static constexpr int fan_in = reduces(C) ? 0 : 1;
 
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
@@ -179,7 +180,6 @@ struct local_work {
         return out[p.rank] + static_cast<std::size_t>(p.block) * n;
       };
       if (plan.sources(job) == 0) continue;
-      constexpr int fan_in = reduces(C) ? 0 : 1;
       combining<fan_in, decltype(from), decltype(to), Fused>{
           from, plan.sources(job), to, plan.destinations(), n, how}(mine);
     }

@@ -285,7 +285,7 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
 //
 // Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
 template <device D, std::random_access_iterator Source, element Out, class How>
-  requires std::is_trivially_copyable_v<Source> && std::is_trivially_copyable_v<How>
+  requires std::is_trivially_copy_constructible_v<Source> && std::is_trivially_copy_constructible_v<How>
 void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
                   std::size_t n, How const& how) {
   if constexpr (!is_fused<How>) {
