@@ -19,18 +19,19 @@ TUTTI_HOST_DEVICE inline A widened(T const& x) {
     float out;
     asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
     return out;
+  } else if constexpr (std::same_as<A, float> && std::same_as<T, float8_e5m2>) {
+    return widened<float>(half::from_bits(static_cast<std::uint16_t>(x.bits << 8)));
   }
 #if __CUDA_ARCH__ >= 890
-  if constexpr (std::same_as<A, float> && (std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>)) {
-    std::uint32_t halves;
-    if constexpr (std::same_as<T, float8_e4m3>)
-      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(std::uint16_t{x.bits}));
-    else asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(std::uint16_t{x.bits}));
-    return widened<float>(half::from_bits(static_cast<std::uint16_t>(halves)));
+  else if constexpr (std::same_as<A, float> && std::same_as<T, float8_e4m3>) {
+    std::uint32_t two_halves;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two_halves) : "h"(std::uint16_t{x.bits}));
+    return widened<float>(half::from_bits(static_cast<std::uint16_t>(two_halves)));
   }
 #endif
+  else
 #endif
-  return static_cast<A>(x);
+    return static_cast<A>(x);
 }
 
 template <class T, class A>
@@ -42,21 +43,23 @@ TUTTI_HOST_DEVICE inline T narrowed(A const& x) {
     return half::from_bits(bits);
   }
 #if __CUDA_ARCH__ >= 800
-  if constexpr (std::same_as<A, float> && std::same_as<T, bfloat16>) {
+  else if constexpr (std::same_as<A, float> && std::same_as<T, bfloat16>) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bfloat16::from_bits(bits);
   }
 #endif
 #if __CUDA_ARCH__ >= 890
-  if constexpr (std::same_as<A, float> && (std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>)) {
-    if constexpr (std::same_as<T, float8_e4m3>)
-      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
-    else asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
+  else if constexpr (std::same_as<A, float> && std::same_as<T, float8_e4m3>) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
+    return T::from_bits(static_cast<std::uint8_t>(bits));
+  } else if constexpr (std::same_as<A, float> && std::same_as<T, float8_e5m2>) {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(0.0f), "f"(x));
     return T::from_bits(static_cast<std::uint8_t>(bits));
   }
 #endif
+  else
 #endif
-  return static_cast<T>(x);
+    return static_cast<T>(x);
 }
 
 // The value itself, which a device's compiler shall not fuse with the sum that follows: a multiplication by one with a
