@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Everything of tutti.hpp, and what runs on GPUs. For nvcc.
+// What runs on GPUs, for nvcc. Include tutti.hpp beside it for collectives on host memory.
 #pragma once
 
 #include "tutti/collective/cuda_local.hpp"
 #include "tutti/transport/cuda_runtime.cuh"
-#include "tutti/tutti.hpp"

@@ -3,6 +3,7 @@
 // elements are wrong.
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
