@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,53 +35,48 @@ inline constexpr std::size_t device_pack =
     ((access_bytes % sizeof(T) == 0) && ...) ? access_bytes / std::max({sizeof(T)...}) : 1;
 
 // What one instruction loads or stores. It may lie over elements of any type.
-struct [[gnu::may_alias]] alignas(16) four_words {
-  std::uint32_t a, b, c, d;
-};
-struct [[gnu::may_alias]] alignas(8) two_words {
-  std::uint32_t a, b;
+template <class Word, int Words>
+struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
+  Word of[Words];
 };
 template <std::size_t Bytes>
-using word_pack = std::conditional_t<Bytes == 16, four_words, two_words>;
+using words_of = std::conditional_t<Bytes % 4 == 0, words<std::uint32_t, Bytes / 4>, words<std::uint16_t, 1>>;
 
-// N elements from `at` on: a pack in one access, others one by one.
+// nvcc breaks a store of a struct into words, so the wide ones are written down.
+template <class Word, int Words>
+TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (Words == 4) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]),
+                 "r"(x.of[1]), "r"(x.of[2]), "r"(x.of[3])
+                 : "memory");
+  } else if constexpr (Words == 2) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]), "r"(x.of[1])
+                 : "memory");
+  } else
+#endif
+    *static_cast<words<Word, Words>*>(to) = x;
+}
+
+// N elements from `at` on: a pack in one access; what is no pack, one by one.
 template <std::size_t N, class Source, class T>
 TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
-  if constexpr (N > 1 && sizeof to >= 8 && std::is_pointer_v<Source>) {
-    auto const pack = *reinterpret_cast<word_pack<sizeof to> const*>(source + at);
+  if constexpr (N > 1 && std::is_pointer_v<Source>) {
+    auto const pack = *reinterpret_cast<words_of<sizeof to> const*>(source + at);
     std::memcpy(static_cast<void*>(to), &pack, sizeof to);
   } else {
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N; ++i) to[i] = source[static_cast<std::ptrdiff_t>(at + i)];
   }
 }
-
-// nvcc breaks a store of a struct into words, so it is written down.
-TUTTI_HOST_DEVICE inline void store_words(void* to, four_words const& x) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x.a), "r"(x.b),
-               "r"(x.c), "r"(x.d)
-               : "memory");
-#else
-  *static_cast<four_words*>(to) = x;
-#endif
-}
-TUTTI_HOST_DEVICE inline void store_words(void* to, two_words const& x) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(x.a), "r"(x.b) : "memory");
-#else
-  *static_cast<two_words*>(to) = x;
-#endif
-}
 template <std::size_t N, class T>
 TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
-  if constexpr (N > 1 && sizeof from >= 8) {
-    word_pack<sizeof from> pack;
+  if constexpr (N > 1) {
+    words_of<sizeof from> pack;
     std::memcpy(&pack, from, sizeof from);
     store_words(to, pack);
   } else {
-    TUTTI_UNROLL
-    for (std::size_t i = 0; i < N; ++i) to[i] = from[i];
+    *to = from[0];
   }
 }
 
@@ -107,7 +103,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   fused<Op, Before, After> const& how;
 
   using source = std::remove_cvref_t<decltype(std::declval<From const&>()(0))>;
-  using in = typename std::iterator_traits<source>::value_type;
+  using in = std::iter_value_t<source>;
   using out = std::remove_pointer_t<std::remove_cvref_t<decltype(std::declval<To const&>()(0))>>;
   using array = typename array_type<After>::type;
   using A = accumulator_for<Op, in>;
@@ -259,7 +255,7 @@ void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sourc
                                                .how = how};
   std::ranges::copy(sources, pass.sources);
   std::ranges::copy(destinations, pass.destinations);
-  using in = typename std::iterator_traits<Source>::value_type;
+  using in = std::iter_value_t<Source>;
   on.launch(stream, n / device_pack<in, Out> + 1, pass);
 }
 
@@ -272,20 +268,29 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
 
 }  // namespace detail
 
+// Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
+// iterators of Thrust.
+template <class S>
+concept device_source = std::is_trivially_copy_constructible_v<S> && element<std::iter_value_t<S>> &&
+                        requires(S const& source, std::ptrdiff_t i) {
+                          { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
+                        };
+static_assert(device_source<float const*>);
+
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
 //
 //   how        an operation, or fused{operation, prologue, epilogue}
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) of what the prologue makes of each, in the
 //              accumulator type of the sources; then the epilogue; then rounded to the type of the destinations once
-//   sources    1 to 256 pointers to memory that the device reads, or iterators; `combine` has the same rules on aliases
+//   sources    1 to 256 pointers to memory that the device reads, or other sources; `combine` has the same rules on aliases
 //   destinations  0 to 64; 0 where an epilogue keeps arrays up to date and nothing else is wanted
 //   bits       those of the host's `combine`, but of NaNs, and of operations that multiply and add, which a device's compiler
 //              fuses unless told not to (nvcc: -fmad=false)
 //   throws     error: bad_argument, system. Errors of the device itself are seen by `wait` or a later call
 //
 // Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
-template <device D, std::random_access_iterator Source, element Out, class How>
-  requires std::is_trivially_copy_constructible_v<Source> && std::is_trivially_copy_constructible_v<How>
+template <device D, device_source Source, element Out, class How>
+  requires std::is_trivially_copy_constructible_v<How>
 void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
                   std::size_t n, How const& how) {
   if constexpr (!is_fused<How>) {
