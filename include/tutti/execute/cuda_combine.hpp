@@ -289,8 +289,7 @@ static_assert(device_source<float const*>);
 //   throws     error: bad_argument, system. Errors of the device itself are seen by `wait` or a later call
 //
 // Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
-template <device D, device_source Source, element Out, class How>
-  requires std::is_trivially_copy_constructible_v<How>
+template <device D, device_source Source, element Out, std::copy_constructible How>
 void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
                   std::size_t n, How const& how) {
   if constexpr (!is_fused<How>) {
