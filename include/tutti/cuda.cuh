@@ -3,4 +3,5 @@
 #pragma once
 
 #include "tutti/collective/cuda_local.hpp"
+#include "tutti/reduce/cuda_types.cuh"
 #include "tutti/transport/cuda_runtime.cuh"

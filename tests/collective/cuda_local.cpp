@@ -190,5 +190,8 @@ TEST_CASE("wrong calls are refused before anything is launched") {
   auto early = late;
   for (std::size_t r = 0; r < 2; ++r) early[r] = std::span(two[r].data(), 5);
   CHECK(refused([&] { all_reduce(ranks, early, late); }) == "input and output of all_reduce overlap, rank 0");
+  std::vector<std::span<half>> halves;
+  for (auto const& x : two) halves.emplace_back(reinterpret_cast<half*>(x.data()), 6);
+  CHECK(refused([&] { all_reduce(ranks, two, halves); }) == "input and output of all_reduce overlap, rank 0");
   CHECK(launches == 0);
 }

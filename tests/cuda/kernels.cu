@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that kernels.cpp looks at, and one that must not pass.
-#include "tutti/collective/cuda_local.hpp"
-#include "tutti/transport/cuda_runtime.cuh"
+#include "tutti/cuda.cuh"
 
 namespace {
 
@@ -42,6 +41,8 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<pass<2, tutti::bfloat16>>),
     reinterpret_cast<void const*>(kernel<pass<8, tutti::bfloat16>>),
     reinterpret_cast<void const*>(kernel<pass<8, tutti::half>>),
+    reinterpret_cast<void const*>(kernel<pass<4, __half>>),
+    reinterpret_cast<void const*>(kernel<pass<4, __nv_fp8_e4m3>>),
     reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3>>),
     reinterpret_cast<void const*>(kernel<pass<8, float8_e5m2>>),
     reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3, float>>),

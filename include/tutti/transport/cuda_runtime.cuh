@@ -136,8 +136,8 @@ class cuda_device {
     std::size_t free = 0, total = 0;
     if (code != cudaErrorMemoryAllocation || cudaMemGetInfo(&free, &total) != cudaSuccess)
       detail::throw_cuda(code, "cudaMalloc");
-    detail::throw_cuda(code, join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total,
-                                   " are free,"}));
+    detail::throw_cuda(
+        code, join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total, " are free,"}));
   }
   void release(void* memory) const noexcept { static_cast<void>(cudaFree(memory)); }
 
@@ -146,12 +146,12 @@ class cuda_device {
     detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
   }
 
-  // Every thread that a multiprocessor has is used, and none that would find nothing to do.
+  // As many threads as run at once, and none that would find nothing to do.
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
     detail::current_device const here(index_);
     constexpr std::size_t threads = detail::block_threads;
-    std::size_t const most = static_cast<std::size_t>(processors_) * (2048 / threads);
+    std::size_t const most = static_cast<std::size_t>(processors_) * detail::least_blocks;
     std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
     void* arguments[] = {const_cast<Work*>(&work)};
     detail::expect_cuda(

@@ -32,7 +32,7 @@ concept device = requires(D const d, typename D::stream_type stream, void* to, v
 template <device D>
 using stream_of = typename D::stream_type;
 
-// Memory of a device, released with its owner.
+// Memory of a device, which must outlive it.
 template <device D, class T>
 class device_array {
  public:
