@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -150,6 +151,23 @@ void check_fused(cuda_device const& gpu) {
   gpu.copy({}, v.data(), velocity.data(), n * sizeof(float));
   gpu.wait({}, soon());
   report("a step of SGD in the pass", w == std::vector<float>(n, 0.375f) && v == std::vector<float>(n, 2.5f));
+
+  int flag = 0;
+  device_array<cuda_device, int> found(gpu, 1);
+  auto const unscaled = [&] {
+    float const* const sources[] = {velocity.data()};
+    float* const to[] = {weight.data()};
+    gpu.copy({}, found.data(), &flag, sizeof flag);
+    cuda_combine(gpu, {}, std::span<float const* const>(sources), std::span<float* const>(to), n,
+                 fused{sum{}, unchanged{}, unscale{0.5f, found.data()}});
+    gpu.copy({}, &flag, found.data(), sizeof flag);
+    gpu.wait({}, soon());
+    return flag;
+  };
+  bool const clean = unscaled() == 0;
+  float const infinity = std::numeric_limits<float>::infinity();
+  gpu.copy({}, velocity.data() + n / 2, &infinity, sizeof infinity);
+  report("unscale finds what is not finite", clean && unscaled() == 1);
 }
 
 void check_streams_and_graphs(cuda_device const& gpu) {

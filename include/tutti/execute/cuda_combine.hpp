@@ -112,7 +112,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   // Eight packs are on their way to a thread at once, as far as the accumulators of all fit its registers.
   static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
 
-  // The next Sources sources, of which all are loaded before the first is combined. `first`: nothing was combined yet.
+  // The next Sources sources, of which all are loaded before the first is combined. First: nothing was combined yet.
   template <int Sources, bool First, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
     in loaded[Turns][Sources][N];

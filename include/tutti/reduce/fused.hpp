@@ -5,8 +5,7 @@
 
 #include <cmath>
 #include <concepts>
-#include <cstddef>
-#include <type_traits>
+#include <limits>
 
 #include "tutti/core/config.hpp"
 #include "tutti/reduce/operation.hpp"
@@ -94,7 +93,8 @@ struct unscale {
   int* found;
 
   TUTTI_HOST_DEVICE float operator()(float x) const {
-    if (!(std::fabs(x) <= 3.402823466e38f)) *found = 1;
+    constexpr float greatest = std::numeric_limits<float>::max();
+    if (!(std::fabs(x) <= greatest)) *found = 1;
     return x * factor;
   }
 };
