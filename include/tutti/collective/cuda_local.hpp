@@ -104,7 +104,9 @@ using word_of =
     std::conditional_t<alignof(T) % 8 == 0, std::uint64_t,
                        std::conditional_t<alignof(T) % 4 == 0, std::uint32_t,
                                           std::conditional_t<alignof(T) % 2 == 0, std::uint16_t, std::uint8_t>>>;
-inline constexpr fused<bit_or> moved{};
+template <class T>
+inline constexpr std::size_t words_in = sizeof(T) / sizeof(word_of<T>);
+inline constexpr fused<bit_or> moved{};  // of one source, so nothing is combined
 
 // A block of the buffer of a rank.
 struct place {
@@ -246,7 +248,7 @@ void move_blocks(cuda_local<D> const& ranks, In& in, int ins, std::size_t in_siz
                  std::size_t out_size, std::size_t n, stream_of<D> stream, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
   using word = word_of<T>;
-  constexpr std::size_t words = sizeof(T) / sizeof(word);
+  constexpr std::size_t words = words_in<T>;
   auto const from = addresses<word const*>("input", in, ins, in_size, where);
   auto const to = addresses<word*>("output", out, outs, out_size, where);
   expect_apart<C>(from, to, in_size * words, out_size * words, n * words, where);
@@ -257,6 +259,10 @@ template <collective C, class T, device D, class In, class Out, class Op>
 void reduce_jobs(cuda_local<D> const& ranks, In& in, std::size_t in_size, Out& out, std::size_t n, Op const& op,
                  stream_of<D> stream, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
+  static_assert(
+      C == collective::reduce_scatter || !has_finish<Op, accumulator_for<Op, T>>,
+      "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
+      "and divide");
   auto const from = addresses<T const*>("input", in, ranks.size(), in_size, where);
   auto const to = addresses<T*>("output", out, ranks.size(), n, where);
   expect_apart<C>(from, to, in_size, n, n, where);
@@ -314,7 +320,7 @@ void broadcast(cuda_local<D> const& ranks, In& in, Out& out, stream_of<D> stream
   word const* const from[] = {reinterpret_cast<word const*>(device_data(in))};
   auto const to = detail::addresses<word*>("output", out, ranks.size(), in.size(), where);
   cuda_combine(ranks.on(), stream, std::span<word const* const>(from), std::span<word* const>(to),
-               in.size() * (sizeof(T) / sizeof(word)), detail::moved);
+               in.size() * detail::words_in<T>, detail::moved);
 }
 
 // In place where out[r] is block r of in[r].
