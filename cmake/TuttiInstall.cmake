@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
-install(TARGETS tutti EXPORT tuttiTargets FILE_SET HEADERS)
+install(TARGETS tutti tutti_cuda EXPORT tuttiTargets FILE_SET HEADERS)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 install(TARGETS tutti_mpi EXPORT tuttiMpiTargets FILE_SET HEADERS)
 install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${package_dir})

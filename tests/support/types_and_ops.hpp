@@ -28,9 +28,11 @@ struct affine {
 struct compose {
   static constexpr std::string_view name = "compose";
 
-  constexpr affine operator()(affine const& f, affine const& g) const { return {g.a * f.a, g.a * f.b + g.b}; }
+  TUTTI_HOST_DEVICE constexpr affine operator()(affine const& f, affine const& g) const {
+    return {g.a * f.a, g.a * f.b + g.b};
+  }
   template <std::same_as<affine> T>
-  static constexpr T identity() {
+  TUTTI_HOST_DEVICE static constexpr T identity() {
     return {};
   }
 };
@@ -46,11 +48,11 @@ struct summary {
 struct summarise {
   static constexpr bool commutative = true;
 
-  constexpr summary operator()(summary const& a, summary const& b) const {
+  TUTTI_HOST_DEVICE constexpr summary operator()(summary const& a, summary const& b) const {
     return {a.count + b.count, a.greatest < b.greatest ? b.greatest : a.greatest, a.digest ^ b.digest};
   }
   template <std::same_as<summary> T>
-  static constexpr T identity() {
+  TUTTI_HOST_DEVICE static constexpr T identity() {
     return {};
   }
 };
@@ -60,7 +62,7 @@ struct type_list {};
 
 using integer_types = type_list<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
                                 std::int64_t, std::uint64_t>;
-using floating_types = type_list<float, double, long double, half, bfloat16>;
+using floating_types = type_list<float, double, long double, half, bfloat16, float8_e4m3, float8_e5m2>;
 using other_types =
     type_list<std::complex<float>, std::complex<double>, bool, located<float>, located<std::int32_t>, affine, summary>;
 
@@ -69,6 +71,11 @@ constexpr type_list<A..., B...> operator+(type_list<A...>, type_list<B...>) {
   return {};
 }
 using element_types = decltype(integer_types{} + floating_types{} + other_types{});
+
+template <class T>
+concept float8 = std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>;
+template <class T>
+concept narrow_float = std::same_as<T, half> || std::same_as<T, bfloat16> || float8<T>;
 
 // Calls f.operator()<T>() for each type of the list.
 template <class... T, class F>
@@ -85,7 +92,7 @@ constexpr auto operations_on() {
   } else if constexpr (std::integral<T>) {
     return std::tuple{sum{},    product{}, min{},         max{},        mean{},        bit_and{},
                       bit_or{}, bit_xor{}, logical_and{}, logical_or{}, logical_xor{}, premultiplied_sum{3}};
-  } else if constexpr (std::floating_point<T> || std::same_as<T, half> || std::same_as<T, bfloat16>) {
+  } else if constexpr (std::floating_point<T> || narrow_float<T>) {
     return std::tuple{
         sum{}, product{}, min{}, max{}, mean{}, logical_and{}, logical_or{}, logical_xor{}, premultiplied_sum{0.5f}};
   } else if constexpr (std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>) {
@@ -115,7 +122,7 @@ constexpr std::uint64_t scramble(std::uint64_t rank, std::uint64_t index) {
 
 // What `rank` contributes as element `index`. Integers take all values, since they wrap. Floating-point values are
 // small powers of two of either sign, so that sums and products over 33 ranks fit the mantissa and the exponent of T
-// and every order of combination gives the same bits.
+// and every order of combination gives the same bits; in 8 bits, most of them are 0.
 template <class T>
 constexpr T make_value(int rank, std::size_t index) {
   std::uint64_t const x = scramble(static_cast<std::uint64_t>(rank), index);
@@ -125,6 +132,7 @@ constexpr T make_value(int rank, std::size_t index) {
   else if constexpr (std::same_as<T, half>)
     return half(static_cast<float>(sign) * (two_bits != 0 ? 1.0f : rank % 2 != 0 ? 0.5f : 2.0f));
   else if constexpr (std::same_as<T, bfloat16>) return bfloat16(static_cast<float>(sign * (1 << (two_bits % 3))));
+  else if constexpr (float8<T>) return T(rank % 5 == static_cast<int>(index % 5) ? static_cast<float>(sign) : 0.0f);
   else if constexpr (std::floating_point<T>) return static_cast<T>(sign * (1 << two_bits));
   else if constexpr (std::same_as<T, affine>)
     return {static_cast<std::uint32_t>(x) | 1, static_cast<std::uint32_t>(x >> 32)};

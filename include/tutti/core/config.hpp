@@ -18,3 +18,10 @@
 #else
 #define TUTTI_UNROLL _Pragma("GCC unroll 8")
 #endif
+
+// Before a loop of a number of turns that only a call knows.
+#if defined(__CUDACC__)
+#define TUTTI_NO_UNROLL _Pragma("unroll 1")
+#else
+#define TUTTI_NO_UNROLL
+#endif

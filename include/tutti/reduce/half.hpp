@@ -114,11 +114,11 @@ struct binary_limits {
                        min_exponent10 = -(MaxExponent - 2) * 30103 / 100000;
 
   // The mantissa has Digits - 1 bits, the exponent stands above it.
-  static constexpr T of(int bits) noexcept { return T::from_bits(static_cast<std::uint16_t>(bits)); }
-  static constexpr int exponents = 2 * MaxExponent - 1;
+  static constexpr T of(int bits) noexcept { return T::from_bits(static_cast<decltype(T::bits)>(bits)); }
+  static constexpr int exponents = 2 * MaxExponent - 1, sign = 1 << (8 * sizeof(T) - 1);
   static constexpr T min() noexcept { return of(1 << (Digits - 1)); }
   static constexpr T max() noexcept { return of((exponents << (Digits - 1)) - 1); }
-  static constexpr T lowest() noexcept { return of(0x8000 | ((exponents << (Digits - 1)) - 1)); }
+  static constexpr T lowest() noexcept { return of(sign | ((exponents << (Digits - 1)) - 1)); }
   static constexpr T epsilon() noexcept { return of((MaxExponent - Digits) << (Digits - 1)); }
   static constexpr T round_error() noexcept { return of((MaxExponent - 2) << (Digits - 1)); }
   static constexpr T infinity() noexcept { return of(exponents << (Digits - 1)); }

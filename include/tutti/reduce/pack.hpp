@@ -38,12 +38,18 @@ template <class A, class... T>
 inline constexpr bool converts_packs =
     std::same_as<A, float> && ((std::same_as<T, half> || std::same_as<T, bfloat16>) || ...);
 
+#if !defined(__CUDACC__)
 using eight_halves = short __attribute__((vector_size(16)));
 using eight_floats = float __attribute__((vector_size(32)));
+#endif
 
 // A loop over elements is a memcpy to GCC 12, and that `rep movs`, which takes longer than all else here.
 template <std::size_t N>
 [[gnu::always_inline]] TUTTI_HOST_DEVICE inline void copy_floats(float const* in, float* out) {
+#if defined(__CUDACC__)  // which knows no such vectors
+  TUTTI_UNROLL
+  for (std::size_t i = 0; i < N; ++i) out[i] = in[i];
+#else
   constexpr std::size_t step = N < 8 ? N : 8;
   TUTTI_UNROLL
   for (std::size_t i = 0; i < N; i += step) {
@@ -51,6 +57,7 @@ template <std::size_t N>
     std::memcpy(&part, in + i, step * sizeof(float));
     std::memcpy(out + i, &part, step * sizeof(float));
   }
+#endif
 }
 
 #if defined(__x86_64__) && !defined(__CUDACC__)

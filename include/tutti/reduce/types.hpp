@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tutti/reduce/float8.hpp"
 #include "tutti/reduce/half.hpp"
 
 namespace tutti {
@@ -29,6 +30,14 @@ struct element_traits<half> {
 };
 template <>
 struct element_traits<bfloat16> {
+  using accumulator = float;
+};
+template <>
+struct element_traits<float8_e4m3> {
+  using accumulator = float;
+};
+template <>
+struct element_traits<float8_e5m2> {
   using accumulator = float;
 };
 

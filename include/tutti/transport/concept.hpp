@@ -40,6 +40,9 @@ concept notice_board = requires(T t, T const c, int rank, std::uint64_t sequence
   { c.find_fault() } -> std::same_as<std::optional<fault>>;
 };
 
+// A type, for nvcc finds no lambda in a requirement.
+using bool_function = bool (*)();
+
 // Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in order, and it
 // holds two or more that were not received. Nothing here blocks or throws but allocate.
 template <class T>
@@ -60,9 +63,7 @@ concept transport =
       { t.allocate(bytes) } -> std::same_as<std::byte*>;
       { t.deallocate(memory, bytes) } noexcept;
       // waiting, and peers that are gone
-      {
-        t.nap([] { return true; })
-      } noexcept;
+      { t.nap(bool_function{}) } noexcept;
       { t.ring_all() } noexcept;
       { t.lost(peer) } noexcept -> std::same_as<bool>;
       { t.left(peer) } noexcept -> std::same_as<bool>;

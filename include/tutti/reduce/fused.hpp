@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What may be done in the pass that combines: a prologue on each contribution, an epilogue on each result, and arrays
+// that the epilogue keeps up to date.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+
+#include "tutti/core/config.hpp"
+#include "tutti/reduce/operation.hpp"
+
+namespace tutti {
+
+struct unchanged {
+  template <class A>
+  TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
+    return x;
+  }
+};
+
+// An operation with a prologue and an epilogue, both called on accumulators. Types are cast on the way: sources, their
+// accumulator and destinations may all differ.
+//
+//   fused{sum{}, unchanged{}, scale{0.25f}}                       the average of four
+//   fused{sum{}, scale{0.5f}}                                     a pre-multiplied sum
+//   fused{sum{}, unchanged{}, [=](float x) { return x + bias; }}
+template <class Op, class Before = unchanged, class After = unchanged>
+struct fused {
+  Op op;
+  Before before{};
+  After after{};
+};
+template <class Op>
+fused(Op) -> fused<Op>;
+template <class Op, class Before>
+fused(Op, Before) -> fused<Op, Before>;
+template <class Op, class Before, class After>
+fused(Op, Before, After) -> fused<Op, Before, After>;
+
+template <class>
+inline constexpr bool is_fused = false;
+template <class Op, class Before, class After>
+inline constexpr bool is_fused<fused<Op, Before, After>> = true;
+
+// An epilogue that reads and writes element i of some arrays besides: step(result, S (&values)[Arrays]) returns what is
+// stored to the destinations. The arrays are read and written in the same pass.
+//
+//   fused{sum{}, scale{1.0f / 8}, with_arrays(adam_step{.rate = 1e-3f}, weights, mean, variance)}
+template <class Step, class S, int Arrays>
+struct arrays_step {
+  Step step;
+  S* arrays[Arrays];
+};
+template <class Step, element S, std::same_as<S>... Rest>
+constexpr arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> with_arrays(Step step, S* first, Rest*... rest) {
+  return {step, {first, rest...}};
+}
+
+template <class>
+inline constexpr int arrays_of = 0;
+template <class Step, class S, int Arrays>
+inline constexpr int arrays_of<arrays_step<Step, S, Arrays>> = Arrays;
+
+template <class F>
+struct scale {
+  F factor;
+
+  template <class A>
+  TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
+    return static_cast<A>(x * factor);
+  }
+};
+template <class F>
+scale(F) -> scale<F>;
+
+// NaN stays NaN.
+template <class F>
+struct clip {
+  F least, greatest;
+
+  template <class A>
+  TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
+    return x < least ? static_cast<A>(least) : greatest < x ? static_cast<A>(greatest) : x;
+  }
+};
+template <class F>
+clip(F, F) -> clip<F>;
+
+// Undoes the scale of a loss. Where a result is not finite, *found becomes 1.
+struct unscale {
+  float factor;
+  int* found;
+
+  TUTTI_HOST_DEVICE float operator()(float x) const {
+    if (x - x != 0) *found = 1;  // infinity less itself is NaN
+    return x * factor;
+  }
+};
+
+// weight -= rate * velocity, with velocity = momentum * velocity + gradient. Arrays: weight, velocity.
+struct sgd_step {
+  float rate, momentum = 0;
+
+  TUTTI_HOST_DEVICE constexpr float operator()(float gradient, float (&values)[2]) const {
+    values[1] = momentum * values[1] + gradient;
+    return values[0] -= rate * values[1];
+  }
+};
+
+// Adam (Kingma and Ba 2014) with decoupled decay of weights (Loshchilov and Hutter 2017). The corrections are
+// 1 - beta^t for step t. Arrays: weight, mean and variance of gradients.
+struct adam_step {
+  float rate, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0, correction1 = 1, correction2 = 1;
+
+  TUTTI_HOST_DEVICE float operator()(float gradient, float (&values)[3]) const {
+    values[1] = beta1 * values[1] + (1 - beta1) * gradient;
+    values[2] = beta2 * values[2] + (1 - beta2) * gradient * gradient;
+    float const step = values[1] / correction1 / (std::sqrt(values[2] / correction2) + epsilon);
+    return values[0] -= rate * (step + decay * values[0]);
+  }
+};
+
+}  // namespace tutti

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A device as collectives see it: memory, and work that is ordered on streams. What follows is free of CUDA.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "tutti/core/config.hpp"
+#include "tutti/core/wait.hpp"
+
+namespace tutti {
+
+// The work of a launch is a trivially copyable function object. It is called by every member of a group that shares the
+// work (a cooperating_group), with that member as the argument; members never wait for each other.
+struct no_work {
+  template <class Group>
+  TUTTI_HOST_DEVICE void operator()(Group) const {}
+};
+
+// Nothing but `wait` blocks; all throw error, `system` where the device refuses something.
+template <class D>
+concept device = requires(D const d, typename D::stream_type stream, void* to, void const* from, std::size_t bytes,
+                          no_work work, deadline until) {
+  { d.allocate(bytes) } -> std::same_as<void*>;
+  { d.release(to) } noexcept;
+  { d.copy(stream, to, from, bytes) };  // between any two of host and device memory
+  { d.launch(stream, bytes, work) };    // for as many elements of work, which may be any number
+  { d.wait(stream, until) };            // until all that was given to the stream is done
+};
+template <device D>
+using stream_of = typename D::stream_type;
+
+// Memory of a device, which must outlive it.
+template <device D, class T>
+class device_array {
+ public:
+  device_array(D const& owner, std::size_t size)
+      : owner_{&owner}, data_{static_cast<T*>(owner.allocate(size * sizeof(T)))}, size_{size} {}
+  device_array(device_array&& other) noexcept
+      : owner_{other.owner_}, data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  device_array& operator=(device_array other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~device_array() {
+    if (data_ != nullptr) owner_->release(data_);
+  }
+
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  D const* owner_;
+  T* data_;
+  std::size_t size_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernels as machine code: compiled without a warning, in registers alone, by 128-bit loads and stores.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+
+namespace {
+
+struct kernel {
+  int registers = 0, local_bytes = 0;             // as the assembler says
+  int loads = 0, stores = 0, local_accesses = 0;  // of 128 bits; as the disassembler says
+};
+using kernels = std::map<std::string, kernel>;
+
+struct output {
+  std::string text;
+  int status = -1;
+};
+output run(std::string const& command) {
+  output out;
+  std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) out.text += buffer;
+  out.status = pclose(pipe);
+  return out;
+}
+
+// "combine_pass<2, float const*, float, fused<sum, unchanged, unchanged> >"
+std::string short_name(std::string const& mangled) {
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> const full{abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status),
+                                                    std::free};
+  std::string name = full ? full.get() : mangled;
+  name = name.substr(0, name.rfind(">("));
+  name = std::regex_replace(
+      name, std::regex{"^void tutti::detail::run_work<|tutti::|detail::|\\(anonymous namespace\\)::"}, "");
+  return name;
+}
+
+template <class F>
+void for_each_line(std::string const& text, F const& f) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t const end = std::min(text.find('\n', begin), text.size());
+    f(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+kernels compiled_for(std::string const& architecture) {
+  output const nvcc =
+      run(NVCC " -Xptxas -v -arch=" + architecture + " -cubin -o kernels." + architecture + ".cubin " KERNELS);
+  if (nvcc.status != 0) FAIL(nvcc.text);
+  std::regex const head{".*Compiling entry function '(\\w+)'.*"}, frame{" *(\\d+) bytes stack frame.*"},
+      used{".*Used (\\d+) registers.*"};
+  kernels out;
+  std::string name;
+  for_each_line(nvcc.text, [&](std::string const& line) {
+    std::smatch match;
+    if (std::regex_match(line, match, head)) name = short_name(match[1]);
+    else if (std::regex_match(line, match, frame)) out[name].local_bytes = std::stoi(match[1]);
+    else if (std::regex_match(line, match, used)) out[name].registers = std::stoi(match[1]);
+  });
+  return out;
+}
+
+void disassemble(std::string const& architecture, kernels& all) {
+  output const sass = run(NVDISASM " -c kernels." + architecture + ".cubin");
+  if (sass.status != 0) FAIL(sass.text);
+  std::regex const head{"\\.text\\.(\\w+):"}, instruction{".*\\*/ +(?:@!?U?P\\w+ )? *([A-Z0-9_.]+).*"};
+  kernel* now = nullptr;
+  for_each_line(sass.text, [&](std::string const& line) {
+    std::smatch match;
+    if (std::regex_match(line, match, head)) now = &all[short_name(match[1])];
+    if (now == nullptr || !std::regex_match(line, match, instruction)) return;
+    std::string const what = match[1];
+    bool const wide = what.find(".128") != std::string::npos;
+    now->loads += what.starts_with("LDG") && wide;
+    now->stores += what.starts_with("STG") && wide;
+    now->local_accesses += what.starts_with("LDL") || what.starts_with("STL");
+  });
+}
+
+bool is_bad_example(std::string_view name) { return name == "spilling"; }
+
+void print(std::string const& architecture, kernels const& all) {
+  std::printf("| %s | registers | local bytes | 128-bit loads | stores |\n|---|---:|---:|---:|---:|\n",
+              architecture.c_str());
+  for (auto const& [name, k] : all)
+    std::printf("| `%s` | %d | %d | %d | %d |\n", name.c_str(), k.registers, k.local_bytes, k.loads, k.stores);
+}
+
+// The sources that a pass of this name reads at once: its first template argument; 1 where that is 0.
+int fan_in(std::string const& name) {
+  std::smatch match;
+  if (!std::regex_search(name, match, std::regex{"^combine_pass<(\\d+),"})) return 1;
+  return std::max(std::stoi(match[1]), 1);
+}
+
+}  // namespace
+
+TEST_CASE("kernels compile without a warning and stay in registers") {
+  for (std::string const architecture : {"sm_75", "sm_80", "sm_90a"}) {
+    CAPTURE(architecture);
+    kernels const all = compiled_for(architecture);
+    print(architecture, all);
+    CHECK(all.size() == 20);
+    for (auto const& [name, k] : all) {
+      CAPTURE(name);
+      CHECK(k.registers > 0);
+      CHECK(k.registers <= 64);
+      CHECK((k.local_bytes > 0) == is_bad_example(name));
+    }
+  }
+}
+
+TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
+  for (std::string const architecture : {"sm_80", "sm_90a"}) {
+    CAPTURE(architecture);
+    kernels all = compiled_for(architecture);
+    disassemble(architecture, all);
+    print(architecture, all);
+    for (auto const& [name, k] : all) {
+      CAPTURE(name);
+      CHECK((k.local_accesses > 0) == is_bad_example(name));
+      if (is_bad_example(name)) continue;
+      CHECK(k.stores > 0);
+      // Where types differ, the widest alone has such packs.
+      bool const narrow_sources = std::regex_search(name, std::regex{"float(16|8_e4m3) const\\*, float,"}) ||
+                                  name.find("adam") != std::string::npos;
+      CHECK(k.loads >= (narrow_sources ? 0 : fan_in(name)));
+    }
+  }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernels that kernels.cpp looks at, and one that must not pass.
+#include "tutti/cuda.cuh"
+
+namespace {
+
+using namespace tutti;
+
+template <int FanIn, class In, class Out = In, class Fused = fused<sum>>
+using pass = detail::combine_pass<FanIn, In const*, Out, Fused>;
+template <collective C, class T, class Fused = fused<sum>>
+using jobs = detail::local_work<C, T, Fused>;
+
+template <class Work>
+constexpr auto kernel = &detail::run_work<Work>;
+
+// Which element it reads is known to the launch alone, so its array has no place in registers.
+struct spilling {
+  int which[8];
+  float* out;
+
+  template <class Group>
+  __device__ void operator()(Group group) const {
+    float values[64];
+    for (int i = 0; i < 64; ++i) values[i] = out[i + group.rank()];
+    for (int const k : which) values[k] += values[k ^ 1];
+    for (int const k : which) out[k] = values[(k * 7) & 63];
+  }
+};
+
+}  // namespace
+
+// What the host refers to is compiled for the device.
+extern void const* const kernels[];
+void const* const kernels[] = {
+    reinterpret_cast<void const*>(kernel<pass<1, float>>),
+    reinterpret_cast<void const*>(kernel<pass<2, float>>),
+    reinterpret_cast<void const*>(kernel<pass<4, float>>),
+    reinterpret_cast<void const*>(kernel<pass<8, float>>),
+    reinterpret_cast<void const*>(kernel<pass<0, float>>),
+    reinterpret_cast<void const*>(kernel<pass<2, tutti::bfloat16>>),
+    reinterpret_cast<void const*>(kernel<pass<8, tutti::bfloat16>>),
+    reinterpret_cast<void const*>(kernel<pass<8, tutti::half>>),
+    reinterpret_cast<void const*>(kernel<pass<4, __half>>),
+    reinterpret_cast<void const*>(kernel<pass<4, __nv_fp8_e4m3>>),
+    reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3>>),
+    reinterpret_cast<void const*>(kernel<pass<8, float8_e5m2>>),
+    reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3, float>>),
+    reinterpret_cast<void const*>(kernel<pass<8, tutti::bfloat16, float, fused<sum, unchanged, scale<float>>>>),
+    reinterpret_cast<void const*>(
+        kernel<pass<4, tutti::bfloat16, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::reduce_scatter, float>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::scan, float>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::all_gather, std::uint32_t, fused<bit_or>>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::all_to_all, std::uint32_t, fused<bit_or>>>),
+    reinterpret_cast<void const*>(kernel<spilling>),
+};

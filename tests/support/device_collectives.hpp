@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The collectives of cuda_local against those of the host by one_shot, bit by bit, for whatever device.
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "support/types_and_ops.hpp"
+#include "tutti/collective/cuda_local.hpp"
+
+namespace tutti::testing {
+
+// What ranks contribute: sums of these depend on the order of combination.
+template <class T>
+std::vector<T> uneven_values(int rank, std::size_t count) {
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (std::is_floating_point_v<T> || narrow_float<T>) {
+      std::uint64_t const x = scramble(static_cast<std::uint64_t>(rank), i);
+      float const mantissa = 1.0f + static_cast<float>(x >> 40) / static_cast<float>(1 << 24);
+      out[i] = static_cast<T>(std::ldexp(mantissa, static_cast<int>(x % 9) - 4));
+    } else {
+      out[i] = make_value<T>(rank, i);
+    }
+  }
+  return out;
+}
+
+// Arrays of all ranks, on the host.
+template <class T>
+using ranks_values = std::vector<std::vector<T>>;
+template <class T>
+ranks_values<T> all_values(int ranks, std::size_t count) {
+  ranks_values<T> out;
+  for (int r = 0; r < ranks; ++r) out.push_back(uneven_values<T>(r, count));
+  return out;
+}
+
+template <device D, class T>
+std::vector<device_array<D, T>> to_device(D const& on, ranks_values<T> const& values) {
+  std::vector<device_array<D, T>> out;
+  for (auto const& x : values) {
+    out.emplace_back(on, x.size());
+    on.copy({}, out.back().data(), x.data(), x.size() * sizeof(T));
+  }
+  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  return out;
+}
+template <device D, class T>
+ranks_values<T> to_host(D const& on, std::vector<device_array<D, T>> const& arrays) {
+  ranks_values<T> out;
+  for (auto const& x : arrays) {
+    out.emplace_back(x.size());
+    on.copy({}, out.back().data(), x.data(), x.size() * sizeof(T));
+  }
+  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  return out;
+}
+
+template <class T>
+int different(ranks_values<T> const& a, ranks_values<T> const& b) {
+  int out = a.size() != b.size();
+  for (std::size_t r = 0; r < a.size() && r < b.size(); ++r) {
+    out += a[r].size() != b[r].size();
+    for (std::size_t i = 0; i < a[r].size() && i < b[r].size(); ++i) out += !same_bits<T>(a[r][i], b[r][i]);
+  }
+  return out;
+}
+
+// What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
+// rank 99: on the device by `call(ranks, in, out)`.
+template <class T, device D, class Call>
+ranks_values<T> on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
+                          Call const& call) {
+  auto in = to_device(on, all_values<T>(ins, in_count));
+  auto out = to_device(on, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
+  call(cuda_local(on, ranks), in, out);
+  return to_host(on, out);
+}
+
+}  // namespace tutti::testing
