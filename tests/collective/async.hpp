@@ -168,6 +168,19 @@ void check_several_communicators(Comm& comm) {
     barrier(comm);
     third.wait();
     expect(c[4999] == 3 * comm.size(), "a sum is wrong beside a barrier");
+
+    work fourth = barrier(async(comm)), fifth = barrier(async(other));
+    if (odd) std::swap(fourth, fifth);
+    while (!fourth.test()) {
+    }
+    while (!fifth.test()) {
+    }
+    // Some are in the making of a group while others wait.
+    work sixth = all_reduce(async(other), a);
+    if (odd) sixth.wait();
+    Comm made = of_all(comm);
+    sixth.wait();
+    barrier(made);
   }
 }
 
@@ -233,10 +246,13 @@ template <class Comm>
 void check_progress_thread(Comm& comm) {
   progress_thread const moves_calls;
   for (int round = 0; round < 10; ++round) {
-    std::vector<int> a(50000, 1), b(3, 1);
+    std::vector<int> a(50000 * (static_cast<std::size_t>(round) + 1), 1), b(3, 1);
     work const first = all_reduce(async(comm), a), second = all_reduce(async(comm), b);
     auto const until = deadline::after(std::chrono::seconds(20));
-    while (!second.done() && !until.passed()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    while (!second.done() && !until.passed()) {
+      auto const memory = comm.template allocate<int>(1000);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     expect(first.done() && second.done() && !second.exception(), "the thread has not moved a call");
     expect(a[49999] == comm.size() && b[2] == comm.size(), "a sum is wrong");
     barrier(comm);
@@ -247,12 +263,30 @@ void check_progress_thread(Comm& comm) {
 template <class Comm>
 void check_closing(Comm& comm) {
   std::vector<int> a(30000, 1);
+  int const ranks = comm.size();
   work left;
   {
     Comm closed = std::move(comm);
     left = all_reduce(async(closed), a);
   }
-  expect(left.done() && left.test() && a[29999] == static_cast<int>(a[0]), "a call was cut off");
+  expect(left.done() && left.test() && a[29999] == ranks, "a call was cut off");
+}
+
+// An exception takes the memory of a call before its communicator.
+template <class Comm>
+void check_unwinding(Comm& comm) {
+  bool const thrower = comm.rank() == 0;
+  try {
+    Comm closed = of_all(comm);
+    std::vector<int> data(2000000, 1);
+    work const left = all_reduce(async(closed), data);
+    if (thrower) throw std::runtime_error("enough");
+    work(left).wait();
+  } catch (error const& e) {
+    expect_error(e, error_code::rank_left, "rank 0 gave up");
+  } catch (std::runtime_error const&) {
+    expect(thrower, "another rank has thrown");
+  }
 }
 
 }  // namespace tutti::testing

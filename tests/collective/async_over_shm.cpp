@@ -35,12 +35,14 @@ TEST_CASE("started calls end with an error over shm") {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_started_mismatch(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_started_timeout(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unwinding(comm); }));
   }
 }
 
 TEST_CASE("a rank that is killed ends the calls that were started, whoever looks") {
   for (bool const thread : {false, true}) {
-    auto const run = [&](auto& comm) {
+    auto const run = [&](auto& all) {
+      auto comm = of_all(all);
       if (comm.rank() == 1) ::raise(SIGKILL);
       std::vector<int> data(100, 1);
       work sum_of_all = all_reduce(async(comm), data);

@@ -101,10 +101,18 @@ void wait_for_messages() {
   expect(from_left, (world_rank + ranks - 1) % ranks, "a message in a list with a barrier");
 }
 
-// Ranks wait in opposite orders for calls on two communicators, and close one whose call goes on.
+// Ranks wait in opposite orders for calls on two communicators, and close one whose call goes on; and one ends with MPI.
 void two_communicators() {
   MPI_Comm other = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  // The first collective on a communicator must not wait either.
+  int token = 0;
+  MPI_Request first_use;
+  if (world_rank == 1) MPI_Recv(&token, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Ibarrier(other, &first_use);
+  if (world_rank == 0) MPI_Send(&token, 1, MPI_INT, 1, 9, MPI_COMM_WORLD);
+  MPI_Wait(&first_use, MPI_STATUS_IGNORE);
+  MPI_Barrier(other);
   int const ranks = size_of(MPI_COMM_WORLD);
   for (int round = 0; round < 50; ++round) {
     std::vector<int> a(3000, 1), b(2, 2);

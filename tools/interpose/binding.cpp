@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <sys/random.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -28,8 +27,7 @@ namespace {
 struct process {
   MPI_Comm self = MPI_COMM_NULL;  // where progress is asked for
   int keyval = MPI_KEYVAL_INVALID;
-  bool threads = false;  // may call the MPI at once
-  std::thread::id thread = std::this_thread::get_id();
+  bool threads = false;                 // may call the MPI at once
   std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
   std::vector<int> places;              // and its rank on that machine
   std::optional<communicator> machine;  // all ranks of this machine; none where shared memory could not be made
@@ -42,7 +40,7 @@ process* running = nullptr;
 
 // The MPI moves messages only while it is called, and a program may count on it that a collective does that.
 void let_the_mpi_work() noexcept {
-  if (!running->threads && std::this_thread::get_id() != running->thread) return;
+  if (tutti::detail::in_progress_thread) return;  // which calls no MPI
   int found = 0;
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &found, MPI_STATUS_IGNORE);
 }
@@ -146,8 +144,9 @@ void bind(MPI_Comm comm, binding& made) {
 
 extern "C" int forget(MPI_Comm, int, void* value, void*) {
   if (running == nullptr) return MPI_SUCCESS;
+  decltype(running->bindings)::node_type gone;  // not under the lock: its calls may still have to end
   std::lock_guard const lock(running->bindings_change);
-  running->bindings.erase(static_cast<binding*>(value));
+  gone = running->bindings.extract(static_cast<binding*>(value));
   ++running->generation;
   return MPI_SUCCESS;
 }
@@ -197,16 +196,16 @@ void start() {
 }
 
 void stop() {
-  std::unique_ptr<process> const ended(std::exchange(running, nullptr));
-  if (ended == nullptr) return;
+  if (running == nullptr) return;
   end_requests();
-  ended->bindings.clear();
-  ended->machine.reset();
+  running->bindings.clear();
+  running->machine.reset();
+  std::unique_ptr<process> const ended(std::exchange(running, nullptr));
   PMPI_Comm_free_keyval(&ended->keyval);
   PMPI_Comm_free(&ended->self);
 }
 
-binding* find_binding(MPI_Comm comm) {
+binding* find_binding(MPI_Comm comm, bool may_wait) {
   if (running == nullptr || comm == MPI_COMM_NULL) return nullptr;
   struct memory {
     MPI_Comm comm;
@@ -219,6 +218,11 @@ binding* find_binding(MPI_Comm comm) {
   void* value = nullptr;
   int found = 0;
   if (PMPI_Comm_get_attr(comm, running->keyval, &value, &found) != MPI_SUCCESS) return nullptr;
+  if (found == 0 && !may_wait && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF) {
+    static binding unused;
+    unused.why = reason::first_use;
+    return &unused;
+  }
   last = {comm, found != 0 ? static_cast<binding*>(value) : make_binding(comm), now};
   return last.found;
 }

@@ -24,9 +24,9 @@ void start();
 // Right before it is finalized.
 void stop();
 
-// The binding of a communicator; null outside of start and stop, and for MPI_COMM_NULL. The first call for an MPI
-// communicator is made by all its ranks, in their first collective.
-binding* find_binding(MPI_Comm comm);
+// The binding of a communicator; null outside of start and stop, and for MPI_COMM_NULL. It is made in the first blocking
+// collective of all its ranks, where they may wait for each other; until then a call that must not wait gets one that says so.
+binding* find_binding(MPI_Comm comm, bool may_wait);
 
 bool threads_call_at_once();
 

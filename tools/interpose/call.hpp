@@ -21,10 +21,10 @@ namespace interpose {
 
 class call {
  public:
-  call(function what, MPI_Comm comm)
+  call(function what, MPI_Comm comm, bool may_wait)
       : what_(what),
         comm_(comm),
-        bound_(find_binding(comm)),
+        bound_(find_binding(comm, may_wait)),
         why_(bound_ != nullptr ? bound_->why : reason::not_started) {}
 
   // An argument that makes no sense, which the MPI tells the program in its own way.
@@ -73,7 +73,7 @@ class blocking : public call {
  public:
   static constexpr bool returns_early = false;
 
-  blocking(function what, MPI_Comm comm, Function* mpi) : call(what, comm), mpi_(mpi) {}
+  blocking(function what, MPI_Comm comm, Function* mpi) : call(what, comm, true), mpi_(mpi) {}
 
   template <class... Arguments>
   int pass(Arguments... arguments) const {
@@ -102,7 +102,7 @@ class starting : public call {
   static constexpr bool returns_early = true;
 
   starting(function what, MPI_Comm comm, Function* mpi, MPI_Request* request)
-      : call(what, comm), mpi_(mpi), request_(request) {}
+      : call(what, comm, false), mpi_(mpi), request_(request) {}
 
   template <class... Arguments>
   int pass(Arguments... arguments) const {

@@ -60,8 +60,8 @@ bool work_off() {
 // Calls test(&flag) of the MPI until it has set the flag, or nothing of tutti's is pending: then `wait`, which is the MPI's.
 template <class Test, class Wait>
 int until(Test&& test, Wait&& wait) {
-  tutti::detail::progress_list::attendance const here;
   for (tutti::detail::idler rest; list_size > 0; rest.pause()) {
+    tutti::detail::progress_list::attendance const here;
     if (work_off()) rest.moved();
     int flag = 0;
     int const code = test(&flag);

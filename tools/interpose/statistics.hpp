@@ -31,13 +31,13 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
 
 // Why a call goes to the MPI.
 enum class reason {
-  none, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument, not_started,
-  failed,
+  none, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
+  not_started, failed,
 };
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
-  "", "non-blocking by an operation of the program's", "not served", "intercommunicator", "ranks on several machines",
-  "operation or type", "type with gaps", "an argument that the MPI is to refuse",
-  "outside of MPI_Init and MPI_Finalize", "shared memory could not be made",
+  "", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
+  "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
+  "an argument that the MPI is to refuse", "outside of MPI_Init and MPI_Finalize", "shared memory could not be made",
 });
 
 class statistics {

@@ -111,7 +111,11 @@ work call_on(asynchronous<Transport>& comm, options const& o, std::source_locati
 template <class Transport>
 running_call<Transport> open(communicator<Transport>& comm, request const& r, options const& o, std::string_view type,
                              std::string_view op, std::source_location where) {
-  if (auto const& started = comm.group().started) started->wait(nullptr, {});
+  auto& g = comm.group();
+  if (g.started) g.started->finish();
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = g.levels->only_node(); node != nullptr && node->group().started)
+      node->group().started->finish();
   return running_call<Transport>(comm.group(), r, o, type, op, where);
 }
 template <class Transport>

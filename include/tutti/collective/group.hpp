@@ -108,6 +108,7 @@ class group {
   ~group() {
     if (ranks() == 1) return;
     started.reset();
+    if constexpr (has_levels<Transport>) levels->end_started();
     if constexpr (has_levels<Transport>) {
       if (auto const f = heed()) levels->take_over(*f);
     }

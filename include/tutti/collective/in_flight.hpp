@@ -57,6 +57,7 @@ class queued_call : public pending_call {
       group_.finish(where_);
       end(nullptr);
     });
+    if (ended()) task_.reset();
     return ended() ? progress::done : reached;
   }
   // Ends it where waiting longer makes no sense.
@@ -123,7 +124,7 @@ class beginning_call : public opened_call<Transport> {
   template <class Make>
   void run(Make&& make) {
     queued_.keep(this->timeout(), this->where(), make);
-    this->completed_ = true;
+    this->settled_ = true;
   }
   template <class Memory, class Make>
   void run(Memory& memory, Make&& make) {
@@ -147,20 +148,22 @@ class in_flight final : public pending_calls {
  public:
   explicit in_flight(group<Transport>& g) : group_(g) {
     if constexpr (bound_to_thread<Transport>) any_thread_ = g.transport().threads_at_once();
+    else any_thread_ = !g.fault_outside;  // which asks a transport that may be bound
     progress_list::of_process().add(*this);
   }
   in_flight(in_flight const&) = delete;
   in_flight& operator=(in_flight const&) = delete;
-  // Memory of the program's is still being read and written.
+  // Memory of the program's is still being read and written. Where an exception has taken that away, nothing is.
   ~in_flight() override {
-    if (std::uncaught_exceptions() > 0 && count() > 0) group_.give_up();
-    wait(nullptr, {});
+    if (std::uncaught_exceptions() > 0) give_up();
+    finish();
     progress_list::of_process().remove(*this);
   }
 
   void add(std::shared_ptr<queued_call<Transport>> call) {
     std::lock_guard const lock(busy_);
     calls_.push_back(std::move(call));
+    count_.store(calls_.size(), std::memory_order_release);
     progress_list::of_process().count_started();
     move();
   }
@@ -183,8 +186,8 @@ class in_flight final : public pending_calls {
     auto& transport = group_.transport();
     progress_list::attendance const here;
     return wait_until_done(look, transport.waits(), until, [&](auto const& ready) {
-      if (progress_list::help() == progress::moved) return true;
-      if (progress_list::pending() > count()) std::this_thread::sleep_for(idler::rest);
+      // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
+      if (asks_peers<Transport> || progress_list::pending() > count()) std::this_thread::sleep_for(idler::rest);
       else transport.nap(ready);
       return true;
     });
@@ -192,6 +195,7 @@ class in_flight final : public pending_calls {
 
  private:
   progress move() noexcept {
+    progress_list::moving const now;
     bool moved = false;
     while (!calls_.empty()) {
       progress reached = calls_.front()->advance();
@@ -201,15 +205,22 @@ class in_flight final : public pending_calls {
       }
       moved |= reached != progress::stuck;
       if (reached != progress::done) break;
-      calls_.pop_front();
-      progress_list::of_process().count_ended();
+      drop_first();
     }
     return moved ? progress::moved : progress::stuck;
   }
+  void drop_first() noexcept {
+    calls_.pop_front();
+    count_.store(calls_.size(), std::memory_order_release);
+    progress_list::of_process().count_ended();
+  }
 
-  std::size_t count() const {
+  // Ends all without a look at what they would move next.
+  void give_up() noexcept {
     std::lock_guard const lock(busy_);
-    return calls_.size();
+    progress_list::moving const now;
+    if (!calls_.empty()) group_.give_up();
+    for (; !calls_.empty(); drop_first()) calls_.front()->examine();
   }
 
   // Once in a nap's time, while looks find nothing; and the clock is not read each time.
@@ -222,7 +233,7 @@ class in_flight final : public pending_calls {
   group<Transport>& group_;
   std::thread::id const thread_ = std::this_thread::get_id();
   bool any_thread_ = true;
-  mutable std::mutex busy_;
+  std::mutex busy_;
   std::deque<std::shared_ptr<queued_call<Transport>>> calls_;
   unsigned looks_ = 0;
   deadline next_look_ = deadline::after(nap_length);

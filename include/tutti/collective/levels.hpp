@@ -87,6 +87,12 @@ class levels {
   // The communicator of all ranks where they are on one node, else null.
   inner* only_node() noexcept { return nodes_.count() == 1 ? &inside_ : nullptr; }
 
+  // The calls that were started on the parts end.
+  void end_started() noexcept {
+    inside_.group().started.reset();
+    if (across_) across_->group().started.reset();
+  }
+
   // The whole has a fault: no rank waits for another in a part.
   void take_over(fault const& f) noexcept {
     inside_.group().take_over(f);

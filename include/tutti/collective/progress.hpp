@@ -11,8 +11,10 @@
 #include <sched.h>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tutti/core/background.hpp"
 #include "tutti/core/wait.hpp"
 
 namespace tutti {
@@ -30,6 +32,15 @@ class pending_calls {
   virtual progress help() noexcept = 0;
   // Until `one`, or all where it is null, has ended: true. False once `until` has passed.
   virtual bool wait(pending_call const* one, deadline until) = 0;
+
+  // How many there are. Who sees none sees all that they have done.
+  std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  void finish() {
+    if (count() > 0) wait(nullptr, {});
+  }
+
+ protected:
+  std::atomic<std::size_t> count_{0};
 };
 
 // Between looks that found nothing: yields at first, and sleeps later.
@@ -58,6 +69,7 @@ class progress_list {
   void add(pending_calls& calls) {
     std::lock_guard const lock(changes_);
     list_.push_back(&calls);
+    background_work.store([]() noexcept { help(); }, std::memory_order_release);
   }
   void remove(pending_calls& calls) noexcept {
     std::lock_guard const lock(changes_);
@@ -85,7 +97,18 @@ class progress_list {
   };
   static bool attended() noexcept { return attended_.load(std::memory_order_relaxed) > 0; }
 
-  static progress help() noexcept { return pending() == 0 ? progress::stuck : of_process().help_all(); }
+  // On a thread that moves calls just now: what it waits for meanwhile moves no others.
+  class moving {
+   public:
+    moving() noexcept : before_(std::exchange(moves_, true)) {}
+    moving(moving const&) = delete;
+    moving& operator=(moving const&) = delete;
+    ~moving() { moves_ = before_; }
+
+   private:
+    bool before_;
+  };
+  static progress help() noexcept { return pending() == 0 || moves_ ? progress::stuck : of_process().help_all(); }
   // Until there is something to do, or stopped.
   void wait_for_calls(std::stop_token const& stop) {
     std::unique_lock lock(changes_);
@@ -96,7 +119,8 @@ class progress_list {
   progress_list() = default;
 
   progress help_all() noexcept {
-    std::lock_guard const lock(changes_);
+    std::unique_lock const lock(changes_, std::try_to_lock);
+    if (!lock) return progress::stuck;
     bool moved = false;
     for (pending_calls* const calls : list_) moved |= calls->help() == progress::moved;
     return moved ? progress::moved : progress::stuck;
@@ -104,20 +128,24 @@ class progress_list {
 
   static inline std::atomic<std::size_t> pending_{0};
   static inline std::atomic<int> attended_{0};
+  static inline thread_local bool moves_ = false;
   std::mutex changes_;
   std::condition_variable_any started_;
   std::vector<pending_calls*> list_;
 };
 
+inline thread_local bool in_progress_thread = false;
+
 }  // namespace detail
 
 // While one lives, a thread moves this process's calls that were started, so that they go on while the program computes.
-// It takes a core while there are any, and sleeps while there are none. It leaves alone what only one thread may call: MPI,
-// unless it was initialised with MPI_THREAD_MULTIPLE.
+// It takes a core while they move, looks every 50 us while they do not, and sleeps while there are none. It leaves alone what
+// only one thread may call: MPI, unless it was initialised with MPI_THREAD_MULTIPLE, and the nodes of tutti::hierarchical.
 class progress_thread {
  public:
   progress_thread()
       : thread_([](std::stop_token const& stop) {
+          detail::in_progress_thread = true;
           detail::idler rest;
           while (!stop.stop_requested()) {
             detail::progress_list::of_process().wait_for_calls(stop);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <source_location>
 #include <string_view>
+#include <thread>
 
 #include "tutti/collective/arguments.hpp"
 
@@ -104,7 +105,7 @@ template <class Transport>
   return out;
 }
 
-// A call that the other ranks know of: the caller marks it completed when it has ended well.
+// A call that the other ranks know of, until it has ended well or somebody else sees to its end.
 template <class Transport>
 class opened_call {
  public:
@@ -126,7 +127,7 @@ class opened_call {
   opened_call(opened_call const&) = delete;
   opened_call& operator=(opened_call const&) = delete;
   ~opened_call() {
-    if (!completed_) group_.give_up();
+    if (!settled_) group_.give_up();
   }
 
   tutti::plan const& plan() const { return plan_; }
@@ -139,7 +140,7 @@ class opened_call {
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
   tutti::plan const& plan_;
-  bool completed_ = false;
+  bool settled_ = false;
 };
 
 // A call that goes through a schedule or packets, and ends before it returns to the program.
@@ -163,7 +164,7 @@ class running_call : public opened_call<Transport> {
   }
   void complete() {
     group_.finish(where_);
-    this->completed_ = true;
+    this->settled_ = true;
   }
 
   // The same for a part of the call.
@@ -172,8 +173,9 @@ class running_call : public opened_call<Transport> {
     auto& transport = group_.transport();
     bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(this->timeout()),
                                       [&](auto const& ready) {
-                                        // Peers may wait for calls that were started on other communicators.
-                                        if (progress_list::help() == progress::stuck) transport.nap(ready);
+                                        if (maps_memory<Transport> && progress_list::pending() > 0)
+                                          std::this_thread::sleep_for(idler::rest);  // no bell rings for those
+                                        else transport.nap(ready);
                                         group_.examine(where_);
                                         return true;
                                       });

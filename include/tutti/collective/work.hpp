@@ -59,15 +59,17 @@ class work {
   work() = default;  // of a call that has ended
   explicit work(std::shared_ptr<detail::pending_call> call) : call_(std::move(call)) {}
 
-  // Moves the calls of this communicator, and says whether this one has ended. Throws what it has ended with.
+  // Moves what was started, and says whether this call has ended. Throws what it has ended with.
   bool test() {
     if (!done()) call_->queue().advance();
+    if (!done()) detail::progress_list::help();  // a peer may wait for another
     return done() && finish();
   }
   // Until the call has ended. Throws what it has ended with: what the blocking call would throw. Where its time
-  // (options::timeout, counted while somebody waits) has passed, that is error: timeout.
+  // (options::timeout, counted from the first look of its turn that found it waiting for long) has passed, that is error:
+  // timeout.
   void wait() { wait_until({}); }
-  // The same for `most`. Whether the call has ended; it goes on if not.
+  // The same for `most`, which is looked at while nothing moves. Whether the call has ended; it goes on if not.
   bool wait(std::chrono::nanoseconds most) { return wait_until(deadline::after(most)); }
 
   bool done() const noexcept { return !call_ || call_->ended(); }

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <sched.h>
 
+#include "tutti/core/background.hpp"
+
 namespace tutti {
 
 class deadline {
@@ -89,8 +91,10 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
           ready();
         }
     }
-    while (!ready())
+    while (!ready()) {
+      work_in_background();
       if (until.passed() || !nap(ready)) return false;
+    }
     if (last == progress::done) return true;
   }
 }

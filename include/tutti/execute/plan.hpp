@@ -114,7 +114,8 @@ class plan_cache {
   // The product's high bits depend on all bits of the word. Two requests at one place cost time only.
   static std::size_t place_of(request const& r) {
     std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.counts) << 32 ^
-                               static_cast<std::uint64_t>(r.what) << 24 ^ static_cast<std::uint64_t>(r.root) << 48;
+                               static_cast<std::uint64_t>(r.what) << 24 ^ std::uint64_t{r.started} << 40 ^
+                               static_cast<std::uint64_t>(r.root) << 48;
     return static_cast<std::size_t>((word * 0x9e3779b97f4a7c15u) >> 58);
   }
 

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
@@ -56,7 +57,11 @@ class rendezvous {
   descriptor meet(std::function<descriptor()> const& make) { return rank_ == 0 ? be_host(make) : be_guest(); }
 
  private:
-  static constexpr int look_around = 100;                          // milliseconds between two looks at the deadline
+  static constexpr int look_around = 100;  // milliseconds between two looks at the deadline
+  static int next_look() noexcept {
+    work_in_background();
+    return background_work.load(std::memory_order_relaxed) == nullptr ? look_around : 1;
+  }
   static constexpr std::chrono::microseconds longest_pause{2000};  // between two knocks at a door that is not open yet
 
   // What rank 0 sends: the file, or why there is none.
@@ -110,7 +115,7 @@ class rendezvous {
       std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
       for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
       for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
-      int const events = ::poll(waiting.data(), waiting.size(), look_around);
+      int const events = ::poll(waiting.data(), waiting.size(), next_look());
       if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
       for (int r = 1; r < ranks_; ++r)
         if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
@@ -215,7 +220,7 @@ class rendezvous {
     // Rank 0, which knows who is missing, is told that this rank's time is over, and given half a second to answer.
     std::optional<deadline> last_moment;
     pollfd waiting{host.get(), POLLIN, 0};
-    while (::poll(&waiting, 1, look_around) <= 0) {
+    while (::poll(&waiting, 1, next_look()) <= 0) {
       if (!last_moment && until_.passed()) {
         last_moment = deadline::after(std::chrono::milliseconds(500));
         ::send(host.get(), "", 1, MSG_NOSIGNAL);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What else this process has to do while one of its threads waits for something.
+#pragma once
+
+#include <atomic>
+
+namespace tutti {
+
+// Set once there may be such work. It does not wait, and may be called from any wait, also from one within itself.
+inline std::atomic<void (*)() noexcept> background_work{nullptr};
+
+inline void work_in_background() noexcept {
+  if (auto* const work = background_work.load(std::memory_order_acquire)) work();
+}
+
+}  // namespace tutti
