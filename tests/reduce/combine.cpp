@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The data path against a reference that does one element at a time: all tails, fan-ins, fan-outs, alignments and
 // aliases.
+// labels: optimised
 #include "tutti/reduce/combine.hpp"
 
 #include <doctest/doctest.h>
