@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.hpp"
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/verify.hpp"
 
@@ -15,11 +16,8 @@ using namespace tutti::analyze;
 namespace {
 
 // Up to `small` everything is tried. A sanitizer looks at the verifier, which does with 33 ranks what it does with 64.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int most_ranks = 33, small = 9;
-#else
-constexpr int most_ranks = 64, small = 17;
-#endif
+constexpr int most_ranks = testing::sanitized ? 33 : 64;
+constexpr int small = testing::sanitized ? 9 : 17;
 
 // Two credits are the least that a ring can live with: where every rank forwards, each needs a free place before it can
 // make one. More credits take no execution away. More slices than credits is what long messages meet.

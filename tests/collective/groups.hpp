@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/conformance.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::testing {
 
