@@ -32,7 +32,7 @@ constexpr circumstances two_credits{.slices = 1, .credits = 2};
 
 template <class S>
 std::string complaint(collective c, shape s, circumstances how = two_credits) {
-  verdict const v = verify(S{}, c, s, how);
+  verdict const v = verify(dynamic_schedule::of<S>(), c, s, how);
   CHECK(v.ok == v.why.empty());
   return v.why;
 }

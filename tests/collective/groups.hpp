@@ -16,6 +16,7 @@
 
 #include "support/conformance.hpp"
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::testing {
 

@@ -42,7 +42,7 @@ int touched() {
 }  // namespace
 
 TEST_CASE("groups have the right ranks and serve every collective over shm") {
-  for (int ranks = 1; ranks <= 8; ++ranks) {
+  for (int ranks = 1; ranks <= 8; ranks += sanitized ? 3 : 1) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_splits(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_subgroups(comm); }));

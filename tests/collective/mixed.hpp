@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "support/conformance.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::testing {
 
@@ -91,6 +92,8 @@ class random_sequence {
   conformance<Comm> check_;
   std::mt19937 random_;
 };
+
+inline constexpr int many_calls = sanitized ? 1500 : 5000;
 
 template <class Comm>
 void check_random_sequence(Comm& comm, unsigned seed, int calls) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random sequences of collectives over loopback.
-// labels: threads
+// labels: threads optimised
 // timeout: 200
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@ TEST_CASE("random sequences of collectives do not disturb each other over loopba
   unsigned seed = 1;
   for (int const ranks : {2, 3, 4, 8}) {
     CAPTURE(ranks);
-    CHECK_NOTHROW(
-        tutti::run_threads(ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, 5000); }));
+    CHECK_NOTHROW(tutti::run_threads(
+        ranks, [&](auto& comm) { tutti::testing::check_random_sequence(comm, seed, tutti::testing::many_calls); }));
     ++seed;
   }
 }

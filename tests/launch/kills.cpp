@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,6 +38,7 @@ struct sight {
   error_code code;
   int peer;
   bool saw;
+  bool ready;  // for the kill: an error of the next call is seen
 };
 
 std::int64_t now() { return deadline::clock::now().time_since_epoch().count(); }
@@ -52,6 +55,10 @@ class sights {
   ~sights() { ::munmap(of_, sizeof(sight) * ranks); }
   sight& operator[](int r) const { return of_[r]; }
 
+  bool all_ready() const {
+    return std::all_of(of_, of_ + ranks, [](sight& s) { return std::atomic_ref(s.ready).load(); });
+  }
+
  private:
   sight* of_;
 };
@@ -62,12 +69,16 @@ class sights {
   std::abort();
 }
 
-// Calls work() until it throws; the victim dies `delay` after its first call began.
+// Calls work() until it throws; the victim dies `delay` after all ranks have come here. Before, another rank may still be
+// making its communicator.
 template <class Comm, class Work>
-void go_on_until_error(Comm& comm, int victim, std::chrono::microseconds delay, sight& mine, Work&& work) {
+void go_on_until_error(Comm& comm, int victim, std::chrono::microseconds delay, sights const& seen, Work&& work) {
+  sight& mine = seen[comm.rank()];
+  std::atomic_ref(mine.ready).store(true);
   std::jthread killer;
   if (comm.rank() == victim)
-    killer = std::jthread([&mine, delay] {
+    killer = std::jthread([&seen, &mine, delay](std::stop_token const& given_up) {
+      while (!seen.all_ready() && !given_up.stop_requested()) std::this_thread::sleep_for(100us);
       std::this_thread::sleep_for(delay);
       end_here(mine);
     });
@@ -175,7 +186,7 @@ TEST_CASE("whenever a rank is killed, every other rank throws an error that name
     CAPTURE(victim);
     auto const these = survive(seen, victim, [&](auto& comm) {
       std::mt19937 same_everywhere(run);
-      go_on_until_error(comm, victim, delay, seen[comm.rank()], [&] { any_call(comm, all, same_everywhere); });
+      go_on_until_error(comm, victim, delay, seen, [&] { any_call(comm, all, same_everywhere); });
     });
     seconds.insert(seconds.end(), these.begin(), these.end());
     calls += seen[victim == 0 ? 1 : 0].calls + 1;
@@ -218,7 +229,7 @@ TEST_CASE("a rank killed in the middle of an all_reduce of 64 MiB") {
         all_reduce(comm, data, sum{}, how);
         auto const whole = std::chrono::duration_cast<std::chrono::microseconds>(deadline::clock::now() - began);
         barrier(comm);
-        go_on_until_error(comm, victim, whole / 2, seen[comm.rank()], [&] { all_reduce(comm, data, sum{}, how); });
+        go_on_until_error(comm, victim, whole / 2, seen, [&] { all_reduce(comm, data, sum{}, how); });
       });
       seconds.insert(seconds.end(), these.begin(), these.end());
     }

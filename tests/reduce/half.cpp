@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The 16-bit types, against definitions that share nothing with the conversions under test.
+// labels: optimised
 #include "tutti/reduce/half.hpp"
 
 #include <doctest/doctest.h>

@@ -112,6 +112,31 @@ void for_each_operation(F&& f) {
   std::apply([&](auto const&... op) { (f(op), ...); }, operations_on<T>());
 }
 
+// The place of T in a list.
+template <class T, class... All>
+constexpr std::size_t place_in(type_list<All...>) {
+  std::size_t place = 0;
+  ((!std::same_as<T, All> && ++place > 0) && ...);
+  return place;
+}
+
+// Two of the operations that are legal on T, as a tuple, where all of them would take minutes to compile. Types take turns,
+// so that every operation comes by.
+template <class T>
+constexpr auto two_operations_on() {
+  constexpr auto all = operations_on<T>();
+  constexpr std::size_t count = std::tuple_size_v<decltype(operations_on<T>())>;
+  constexpr std::size_t first = place_in<T>(element_types{}) % count, second = (first + count / 2) % count;
+  if constexpr (first == second) return std::tuple{std::get<first>(all)};
+  else return std::tuple{std::get<first>(all), std::get<second>(all)};
+}
+
+// Calls f(op) for each of them.
+template <class T, class F>
+void for_two_operations(F&& f) {
+  std::apply([&](auto const&... op) { (f(op), ...); }, two_operations_on<T>());
+}
+
 // A number for each pair, without a pattern that a misplaced chunk could keep.
 constexpr std::uint64_t scramble(std::uint64_t rank, std::uint64_t index) {
   std::uint64_t x = (rank + 1) * 0x9e3779b97f4a7c15u + index * 0xbf58476d1ce4e5b9u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // shm: joining, and peers that end before all have joined. What collectives do over it is tested in tests/collective.
-// labels: processes
+// labels: processes optimised
 #include <doctest/doctest.h>
 
 #include <sys/resource.h>

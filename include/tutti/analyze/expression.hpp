@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/text.hpp"
+
 namespace tutti::analyze {
 
 // A contribution: what a rank had in slice `slice` of chunk `chunk` of lane `lane` of its input.
@@ -62,7 +64,7 @@ class expressions {
     node const& n = at(v);
     if (n.left == nothing) return std::to_string(n.leaf.rank);
     if (n.right == nothing) return text(n.left);
-    return "(" + text(n.left) + " " + text(n.right) + ")";
+    return join({"(", text(n.left), " ", text(n.right), ")"});
   }
 
  private:
