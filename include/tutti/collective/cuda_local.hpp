@@ -106,7 +106,7 @@ using word_of =
                                           std::conditional_t<alignof(T) % 2 == 0, std::uint16_t, std::uint8_t>>>;
 template <class T>
 inline constexpr std::size_t words_in = sizeof(T) / sizeof(word_of<T>);
-inline constexpr fused<bit_or> moved{};  // of one source, so nothing is combined
+inline constexpr fused<bit_or> word_moves{};  // of one source, so nothing is combined
 
 // A block of the buffer of a rank.
 struct place {
@@ -252,7 +252,7 @@ void move_blocks(cuda_local<D> const& ranks, In& in, int ins, std::size_t in_siz
   auto const from = addresses<word const*>("input", in, ins, in_size, where);
   auto const to = addresses<word*>("output", out, outs, out_size, where);
   expect_apart<C>(from, to, in_size * words, out_size * words, n * words, where);
-  launch_jobs<C, word>(ranks, from, to, n * words, moved, stream);
+  launch_jobs<C, word>(ranks, from, to, n * words, word_moves, stream);
 }
 
 template <collective C, class T, device D, class In, class Out, class Op>
@@ -320,7 +320,7 @@ void broadcast(cuda_local<D> const& ranks, In& in, Out& out, stream_of<D> stream
   word const* const from[] = {reinterpret_cast<word const*>(device_data(in))};
   auto const to = detail::addresses<word*>("output", out, ranks.size(), in.size(), where);
   cuda_combine(ranks.on(), stream, std::span<word const* const>(from), std::span<word* const>(to),
-               in.size() * detail::words_in<T>, detail::moved);
+               in.size() * detail::words_in<T>, detail::word_moves);
 }
 
 // In place where out[r] is block r of in[r].
