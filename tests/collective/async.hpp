@@ -272,7 +272,7 @@ void check_closing(Comm& comm) {
   expect(left.done() && left.test() && a[29999] == ranks, "a call was cut off");
 }
 
-// An exception takes the memory of a call before its communicator.
+// An exception takes the memory of a call before its communicator. Not for threads: peers may be reading it.
 template <class Comm>
 void check_unwinding(Comm& comm) {
   bool const thrower = comm.rank() == 0;

@@ -252,7 +252,7 @@ int main(int argc, char** argv) {
     check_lambdas(gpu);
     check_fused(gpu);
     check_streams_and_graphs(gpu);
-    check_errors(gpu);
+    if (!quick) check_errors(gpu);  // a sanitizer counts calls that fail
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -101,6 +101,22 @@ void wait_for_messages() {
   expect(from_left, (world_rank + ranks - 1) % ranks, "a message in a list with a barrier");
 }
 
+// A long message needs its sender in the MPI, which waits in a barrier while another collective is pending.
+void wait_beside_a_message(MPI_Comm other) {
+  std::vector<char> message(std::size_t{8} << 20, static_cast<char>(world_rank));
+  int sum = 0;
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int const n = static_cast<int>(message.size());
+  if (world_rank == 0) MPI_Isend(message.data(), n, MPI_CHAR, 1, 10, MPI_COMM_WORLD, &requests[0]);
+  if (world_rank == 1) MPI_Recv(message.data(), n, MPI_CHAR, 0, 10, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Iallreduce(&world_rank, &sum, 1, MPI_INT, MPI_SUM, other, &requests[1]);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  int const ranks = size_of(MPI_COMM_WORLD);
+  expect(sum, ranks * (ranks - 1) / 2, "a sum beside a long message");
+  if (world_rank == 1) expect(message.back(), char{0}, "a long message beside a sum");
+}
+
 // Ranks wait in opposite orders for calls on two communicators, and close one whose call goes on; and one ends with MPI.
 void two_communicators() {
   MPI_Comm other = MPI_COMM_NULL;
@@ -113,6 +129,7 @@ void two_communicators() {
   if (world_rank == 0) MPI_Send(&token, 1, MPI_INT, 1, 9, MPI_COMM_WORLD);
   MPI_Wait(&first_use, MPI_STATUS_IGNORE);
   MPI_Barrier(other);
+  wait_beside_a_message(other);
   int const ranks = size_of(MPI_COMM_WORLD);
   for (int round = 0; round < 50; ++round) {
     std::vector<int> a(3000, 1), b(2, 2);

@@ -219,8 +219,11 @@ binding* find_binding(MPI_Comm comm, bool may_wait) {
   int found = 0;
   if (PMPI_Comm_get_attr(comm, running->keyval, &value, &found) != MPI_SUCCESS) return nullptr;
   if (found == 0 && !may_wait && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF) {
-    static binding unused;
-    unused.why = reason::first_use;
+    static binding& unused = *[] {
+      auto* const made = new binding;
+      made->why = reason::first_use;
+      return made;
+    }();
     return &unused;
   }
   last = {comm, found != 0 ? static_cast<binding*>(value) : make_binding(comm), now};

@@ -97,6 +97,10 @@ int main(int argc, char** argv) {
     // Contests name their algorithms. In two levels the parts are left to the table that the rules come to.
     ::setenv("TUTTI_TUNING", tutti::read_file(s.output) ? s.output.c_str() : "", 1);
     auto comm = tutti::from_mpi<tutti::hierarchical>();
+    if (comm.size() < 2)
+      throw tutti::error({.code = tutti::error_code::bad_argument,
+                          .what = "there is one rank, and nothing between ranks to measure",
+                          .way_out = "start it under the launcher of its own MPI: mpirun -n 4 ..."});
     s.ranks = {comm.size()};
     bool const writes = comm.is_main();
     std::optional<draft> table_file, times;

@@ -2,6 +2,7 @@
 // The calls of a communicator that were started: each begins when those before it have ended.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -161,6 +162,7 @@ class in_flight final : public pending_calls {
   }
 
   void add(std::shared_ptr<queued_call<Transport>> call) {
+    thread_ = std::this_thread::get_id();
     std::lock_guard const lock(busy_);
     calls_.push_back(std::move(call));
     count_.store(calls_.size(), std::memory_order_release);
@@ -169,15 +171,17 @@ class in_flight final : public pending_calls {
   }
 
   progress advance() noexcept override {
+    thread_ = std::this_thread::get_id();
     std::lock_guard const lock(busy_);
     return move();
   }
   progress help() noexcept override {
-    if (!any_thread_ && std::this_thread::get_id() != thread_) return progress::stuck;
+    if (!any_thread_ && std::this_thread::get_id() != thread_.load()) return progress::stuck;
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move() : progress::stuck;
   }
   bool wait(pending_call const* one, deadline until) override {
+    thread_ = std::this_thread::get_id();
     auto const look = [&] {
       std::lock_guard const lock(busy_);
       progress const reached = move();
@@ -187,7 +191,7 @@ class in_flight final : public pending_calls {
     progress_list::attendance const here;
     return wait_until_done(look, transport.waits(), until, [&](auto const& ready) {
       // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
-      if (asks_peers<Transport> || progress_list::pending() > count()) std::this_thread::sleep_for(idler::rest);
+      if constexpr (asks_peers<Transport>) std::this_thread::sleep_for(idler::rest);
       else transport.nap(ready);
       return true;
     });
@@ -231,7 +235,7 @@ class in_flight final : public pending_calls {
   }
 
   group<Transport>& group_;
-  std::thread::id const thread_ = std::this_thread::get_id();
+  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
   bool any_thread_ = true;
   std::mutex busy_;
   std::deque<std::shared_ptr<queued_call<Transport>>> calls_;

@@ -77,15 +77,15 @@ class progress_list {
   }
 
   // How many calls of the process are pending. Most programs never have one, and touch nothing else here.
-  static std::size_t pending() noexcept { return pending_.load(std::memory_order_relaxed); }
+  static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
   void count_started() {
-    if (pending_.fetch_add(1, std::memory_order_relaxed) > 0) return;
+    if (background_jobs.fetch_add(1, std::memory_order_relaxed) > 0) return;
     {
       std::lock_guard const lock(changes_);
     }  // whoever has just looked sleeps by now, or will see it
     started_.notify_all();
   }
-  void count_ended() noexcept { pending_.fetch_sub(1, std::memory_order_relaxed); }
+  void count_ended() noexcept { background_jobs.fetch_sub(1, std::memory_order_relaxed); }
 
   // While one lives, a thread of the program's waits and moves all calls: another would only be in its way.
   class attendance {
@@ -126,7 +126,6 @@ class progress_list {
     return moved ? progress::moved : progress::stuck;
   }
 
-  static inline std::atomic<std::size_t> pending_{0};
   static inline std::atomic<int> attended_{0};
   static inline thread_local bool moves_ = false;
   std::mutex changes_;

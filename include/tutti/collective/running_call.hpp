@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <source_location>
 #include <string_view>
-#include <thread>
 
 #include "tutti/collective/arguments.hpp"
 
@@ -173,9 +172,7 @@ class running_call : public opened_call<Transport> {
     auto& transport = group_.transport();
     bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(this->timeout()),
                                       [&](auto const& ready) {
-                                        if (maps_memory<Transport> && progress_list::pending() > 0)
-                                          std::this_thread::sleep_for(idler::rest);  // no bell rings for those
-                                        else transport.nap(ready);
+                                        transport.nap(ready);
                                         group_.examine(where_);
                                         return true;
                                       });

@@ -31,7 +31,7 @@ constexpr distance distance_between(location const& a, location const& b) {
 // neither. Times are of messages of two ranks that are alone: measured by tutti-tune or at start (TUTTI_TOPOLOGY=measure),
 // fitted to the times of collectives, or assumed (see tune/links.hpp); the same on all ranks.
 //
-// It keeps a level's times and each rank's place, not a matrix: 24,000 ranks take 200 KB.
+// It keeps a level's times and each rank's place, not a matrix: 1,024 ranks take 8 KB.
 class topology {
  public:
   struct level {

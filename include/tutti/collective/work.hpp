@@ -61,7 +61,7 @@ class work {
 
   // Moves what was started, and says whether this call has ended. Throws what it has ended with.
   bool test() {
-    if (!done()) call_->queue().advance();
+    advance();
     if (!done()) detail::progress_list::help();  // a peer may wait for another
     return done() && finish();
   }
@@ -72,6 +72,10 @@ class work {
   // The same for `most`, which is looked at while nothing moves. Whether the call has ended; it goes on if not.
   bool wait(std::chrono::nanoseconds most) { return wait_until(deadline::after(most)); }
 
+  // Moves the calls of this work's communicator, and throws nothing.
+  void advance() {
+    if (!done()) call_->queue().advance();
+  }
   bool done() const noexcept { return !call_ || call_->ended(); }
   // What the call has ended with; null where it went well, or goes on.
   std::exception_ptr exception() const noexcept { return call_ && call_->ended() ? call_->thrown() : nullptr; }
@@ -112,6 +116,7 @@ inline std::optional<std::size_t> wait_for_any(std::span<work> all) {
       all[i].wait();
       return i;
     }
+    for (work& w : all) w.advance();
     if (detail::progress_list::help() == progress::moved) rest.moved();
   }
 }

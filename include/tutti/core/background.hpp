@@ -3,11 +3,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 
 namespace tutti {
 
 // Set once there may be such work. It does not wait, and may be called from any wait, also from one within itself.
 inline std::atomic<void (*)() noexcept> background_work{nullptr};
+
+// How much of it there is. Who waits while there is any looks again soon.
+inline std::atomic<std::size_t> background_jobs{0};
 
 inline void work_in_background() noexcept {
   if (auto* const work = background_work.load(std::memory_order_acquire)) work();

@@ -21,7 +21,7 @@
 
 namespace tutti {
 
-// Of one pass. Addresses are parameters of the kernel, of which all GPUs take 4 KiB.
+// Of one pass. Sources and destinations are parameters of the kernel, of which every CUDA takes 4 KiB.
 inline constexpr int most_sources = 256;
 inline constexpr int most_destinations = 64;
 
@@ -227,10 +227,14 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   }
 };
 
+// Sources that are more than a pointer take more room.
+template <class Source>
+inline constexpr int most_sources_like = std::min<int>(most_sources, 2048 / sizeof(Source));
+
 // What a launch of one pass carries. The constants of FanIn are for the ways that are taken most.
 template <int FanIn, class Source, class Out, class Fused>
 struct combine_pass {
-  Source sources[FanIn > 0 ? FanIn : most_sources];
+  Source sources[FanIn > 0 ? FanIn : most_sources_like<Source>];
   Out* destinations[FanIn > 0 ? 8 : most_destinations];
   int source_count, destination_count;
   std::size_t n;
@@ -271,10 +275,11 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
 // Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
 // iterators of Thrust.
 template <class S>
-concept device_source = std::is_trivially_copy_constructible_v<S> && element<std::iter_value_t<S>> &&
-                        requires(S const& source, std::ptrdiff_t i) {
-                          { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
-                        };
+concept device_source =
+    std::is_trivially_copy_constructible_v<S> && std::default_initializable<S> && std::copyable<S> &&
+    element<std::iter_value_t<S>> && requires(S const& source, std::ptrdiff_t i) {
+      { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
+    };
 static_assert(device_source<float const*>);
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
@@ -282,7 +287,7 @@ static_assert(device_source<float const*>);
 //   how        an operation, or fused{operation, prologue, epilogue}
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) of what the prologue makes of each, in the
 //              accumulator type of the sources; then the epilogue; then rounded to the type of the destinations once
-//   sources    1 to 256 pointers to memory that the device reads, or other sources; `combine` has the same rules on aliases
+//   sources    1 to 256 pointers to memory that the device reads, or other sources, as many as fit 2 KiB; `combine` has the same rules on aliases
 //   destinations  0 to 64; 0 where an epilogue keeps arrays up to date and nothing else is wanted
 //   bits       those of the host's `combine`, but of NaNs, and of operations that multiply and add, which a device's compiler
 //              fuses unless told not to (nvcc: -fmad=false)
@@ -296,7 +301,7 @@ void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sour
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
     constexpr std::size_t least_destinations = arrays_of<decltype(how.after)> > 0 ? 0 : 1;
-    detail::expect_number("sources", sources.size(), 1, most_sources);
+    detail::expect_number("sources", sources.size(), 1, detail::most_sources_like<Source>);
     detail::expect_number("destinations", destinations.size(), least_destinations, most_destinations);
     if (n == 0) return;
     switch (destinations.size() > 8 ? 0 : sources.size()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A GPU by the CUDA runtime: every call is checked, and nothing waits for the device but `wait`. A program that is built
+// A GPU by the CUDA runtime: every call is checked. No launch waits for the device; `wait` does, until a deadline, and CUDA
+// itself where memory is given back or copied to or from pageable memory of the host. A program that is built
 // with it runs where there is no GPU or driver, as long as it makes no cuda_device.
 #pragma once
 
@@ -90,7 +91,7 @@ class current_device {
   current_device(current_device const&) = delete;
   current_device& operator=(current_device const&) = delete;
   ~current_device() {
-    if (changed_) static_cast<void>(cudaSetDevice(before_));
+    if (changed_ && cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
 
  private:
@@ -166,7 +167,9 @@ class cuda_device {
     cudaError_t code = cudaErrorNotReady;
     auto const poll = [&] {
       code = cudaStreamQuery(stream);
-      return code == cudaErrorNotReady ? progress::stuck : progress::done;
+      if (code != cudaErrorNotReady) return progress::done;
+      static_cast<void>(cudaGetLastError());  // or the program's next call would seem to have failed
+      return progress::stuck;
     };
     bool const done = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
       std::this_thread::sleep_for(std::chrono::microseconds{50});

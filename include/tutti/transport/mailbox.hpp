@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/background.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
@@ -142,7 +143,8 @@ class mailbox {
     self.asleep.store(1, std::memory_order_seq_cst);
     std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
     if (!ready()) {
-      auto const length = meanwhile_ == nullptr ? nap_length : short_nap;
+      bool const alone = meanwhile_ == nullptr && background_jobs.load(std::memory_order_relaxed) == 0;
+      auto const length = alone ? nap_length : short_nap;  // no bell rings for what else there is
       std::timespec const time{0, std::chrono::nanoseconds(length).count()};
       ::syscall(SYS_futex, &self.bell, FUTEX_WAIT, heard, &time, nullptr, 0);
     }

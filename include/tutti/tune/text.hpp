@@ -125,6 +125,7 @@ class table_parser {
     link_time& time = out[named(every_distance, "what lies between ranks")];
     time.latency = number<std::uint64_t>(word(), "a number of picoseconds");
     time.byte = number<std::uint64_t>(word(), "a number of femtoseconds");
+    if (time.latency == 0 || time.byte == 0) refuse("a link that takes no time");
     expect_end();
   }
   rule read_rule() {
