@@ -211,26 +211,26 @@ class mpi {
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
   // messages may have no receiver.
   [[gnu::cold]] bool meet_to_close() noexcept {
-    enum { wait_for_sends, wait_for_all, wait_for_farewells } stage = wait_for_sends;
+    enum { sends_end, others_come, farewells_come } awaited = sends_end;
     MPI_Request meeting = MPI_REQUEST_NULL;
     auto untidy = std::make_unique<int>(0);  // at any rank
     auto const look = [&] {
       board_.listen();
       if (board_.faulty()) strays_ = true;
       if (strays_) channels_.discard();
-      if (stage == wait_for_sends && all_sent() && board_.delivered()) {
+      if (awaited == sends_end && all_sent() && board_.delivered()) {
         *untidy = strays_;
         if (channels_.check(MPI_Iallreduce(MPI_IN_PLACE, untidy.get(), 1, MPI_INT, MPI_MAX, comm_.get(), &meeting),
                             "MPI_Iallreduce", rank_))
-          stage = wait_for_all;
+          awaited = others_come;
       }
-      if (stage == wait_for_all && channels_.done(meeting, rank_)) {
+      if (awaited == others_come && channels_.done(meeting, rank_)) {
         if (*untidy == 0) return progress::done;
         strays_ = true;
         channels_.bid_farewell();
-        stage = wait_for_farewells;
+        awaited = farewells_come;
       }
-      return stage == wait_for_farewells && channels_.all_have_said_farewell() ? progress::done : progress::stuck;
+      return awaited == farewells_come && channels_.all_have_said_farewell() ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
     bool const met = wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
