@@ -25,7 +25,8 @@ namespace interpose {
 namespace {
 
 struct process {
-  MPI_Comm self = MPI_COMM_NULL;  // where progress is asked for
+  MPI_Comm self = MPI_COMM_NULL;         // where progress is asked for
+  MPI_Request never = MPI_REQUEST_NULL;  // a receive there of what nobody sends
   int keyval = MPI_KEYVAL_INVALID;
   bool threads = false;                 // may call the MPI at once
   std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
@@ -38,11 +39,16 @@ struct process {
 };
 process* running = nullptr;
 
-// The MPI moves messages only while it is called, and a program may count on it that a collective does that.
+// The MPI moves messages only while it is called, and a program may count on it that a collective does that. A look at a
+// request that has not ended moves all of them, with every MPI; MPICH's MPI_Iprobe does not.
 void let_the_mpi_work() noexcept {
   if (tutti::detail::in_progress_thread) return;  // which calls no MPI
-  int found = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &found, MPI_STATUS_IGNORE);
+  int ended = 0;
+  if (running->threads) {  // of which several may be here at once
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &ended, MPI_STATUS_IGNORE);
+    return;
+  }
+  PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
 }
 
 communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {
@@ -171,6 +177,7 @@ void start() {
   PMPI_Query_thread(&level);
   made->threads = level == MPI_THREAD_MULTIPLE;
   PMPI_Comm_dup(MPI_COMM_SELF, &made->self);
+  PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, made->self, &made->never);
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &forget, &made->keyval, nullptr);
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -202,6 +209,8 @@ void stop() {
   running->machine.reset();
   std::unique_ptr<process> const ended(std::exchange(running, nullptr));
   PMPI_Comm_free_keyval(&ended->keyval);
+  PMPI_Cancel(&ended->never);
+  PMPI_Wait(&ended->never, MPI_STATUS_IGNORE);
   PMPI_Comm_free(&ended->self);
 }
 

@@ -209,36 +209,30 @@ class mpi {
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
-  // messages may have no receiver.
+  // messages may have no receiver: once all are here, and so know of the fault, those who may have sent some say farewell,
+  // and all receive what comes until each farewell was taken.
   [[gnu::cold]] bool meet_to_close() noexcept {
-    enum { sends_end, others_come, farewells_come } awaited = sends_end;
+    enum { sends, all_here, farewells, all_taken } awaited = sends;
     MPI_Request meeting = MPI_REQUEST_NULL;
-    auto untidy = std::make_unique<int>(0);  // at any rank
+    auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
     auto const look = [&] {
       board_.listen();
       if (board_.faulty()) strays_ = true;
-      if (strays_) channels_.discard();
-      if (awaited == sends_end && all_sent() && board_.delivered()) {
-        *untidy = strays_;
-        if (channels_.check(MPI_Iallreduce(MPI_IN_PLACE, untidy.get(), 1, MPI_INT, MPI_MAX, comm_.get(), &meeting),
-                            "MPI_Iallreduce", rank_))
-          awaited = others_come;
+      if (strays_ || awaited > all_here) channels_.discard();
+      if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
+      if (awaited == all_here && channels_.done(meeting, rank_)) {
+        board_.listen();
+        if (strays_ || board_.faulty()) channels_.bid_farewell();
+        awaited = farewells;
       }
-      if (awaited == others_come && channels_.done(meeting, rank_)) {
-        if (*untidy == 0) return progress::done;
-        strays_ = true;
-        channels_.bid_farewell();
-        awaited = farewells_come;
-      }
-      return awaited == farewells_come && channels_.all_have_said_farewell() ? progress::done : progress::stuck;
+      if (awaited == farewells && channels_.farewells_are_taken() && meet()) awaited = all_taken;
+      return awaited == all_taken && channels_.done(meeting, rank_) ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
-    bool const met = wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
+    return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
       nap(ready);
       return !(board_.faulty() && after_fault.passed());
     });
-    if (!met) static_cast<void>(untidy.release());  // to which the MPI may still write
-    return met;
   }
 
   mpi_communicator comm_;

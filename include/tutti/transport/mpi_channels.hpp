@@ -84,7 +84,7 @@ class mpi_channels {
 
   // -- Closing.
 
-  // Receives what no receive was posted for, and counts the farewells among it.
+  // Receives what no receive was posted for, farewells among it.
   void discard() noexcept {
     if (!remains_) remains_.reset(new (std::nothrow) slot);
     while (remains_ && (remains_->request == MPI_REQUEST_NULL || done(remains_->request, rank_))) {
@@ -92,7 +92,6 @@ class mpi_channels {
       MPI_Status found;
       if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
         return;
-      farewells_ += found.MPI_TAG == farewell_tag(tracks_);
       check(MPI_Irecv(&remains_->front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG, comm_,
                       &remains_->request),
             "MPI_Irecv", found.MPI_SOURCE);
@@ -101,14 +100,15 @@ class mpi_channels {
   // Messages of a rank are matched in order: who has its farewell will get nothing else from it, and a communicator that
   // the MPI makes in the place of this one neither.
   void bid_farewell() noexcept {
-    for (int r = 0; r < ranks_; ++r) {
-      MPI_Request sending = MPI_REQUEST_NULL;
-      if (r != rank_ &&
-          check(MPI_Isend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &sending), "MPI_Isend", r))
-        MPI_Request_free(&sending);
-    }
+    for (int r = 0; r < ranks_; ++r)
+      if (r != rank_)
+        check(MPI_Issend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &farewells_.emplace_back()),
+              "MPI_Issend", r);
   }
-  bool all_have_said_farewell() const noexcept { return farewells_ == ranks_ - 1; }
+  bool farewells_are_taken() noexcept {
+    std::erase_if(farewells_, [&](MPI_Request& r) { return r == MPI_REQUEST_NULL || done(r, rank_); });
+    return farewells_.empty();
+  }
   static int farewell_tag(int tracks) noexcept { return tracks + 1; }
 
   // Takes back the receives that are posted. What a sender that is elsewhere has begun to fill stays with the MPI.
@@ -241,7 +241,7 @@ class mpi_channels {
   std::vector<receiver> incoming_;
   std::vector<busy> busy_;  // channels with messages that have not left
   std::unique_ptr<slot> remains_;
-  int farewells_ = 0;
+  std::vector<MPI_Request> farewells_;
 };
 
 }  // namespace tutti
