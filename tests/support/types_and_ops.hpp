@@ -116,7 +116,7 @@ void for_each_operation(F&& f) {
 template <class T, class... All>
 constexpr std::size_t place_in(type_list<All...>) {
   std::size_t place = 0;
-  ((!std::same_as<T, All> && ++place > 0) && ...);
+  static_cast<void>((... && (!std::same_as<T, All> && ++place > 0)));
   return place;
 }
 
