@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/conformance.hpp"
+#include "support/expect.hpp"
 #include "support/system_calls.hpp"
 
 using namespace tutti;
@@ -57,10 +58,6 @@ std::vector<int> run_ranks(int forbidden, F const& f) {
     codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
   return codes;
-}
-
-void expect(bool right, char const* what) {
-  if (!right) throw std::runtime_error(what);
 }
 
 void work_without_pull(communicator<shm>& comm) {

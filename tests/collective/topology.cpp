@@ -12,9 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::testing;
 
 namespace {
 
@@ -23,19 +25,6 @@ tuning with_links() {
   table.links[distance::cache] = {150'000, 25'000};
   table.links[distance::across] = {31'200'000, 8'500'000};
   return {table, "this test"};
-}
-
-void expect(bool truth, std::string const& what) {
-  if (!truth) throw std::runtime_error(what);
-}
-
-std::string failure_of(int ranks) {
-  try {
-    run_local(ranks, [](auto&) {});
-  } catch (error const& e) {
-    return e.what();
-  }
-  return "nothing";
 }
 
 }  // namespace
@@ -107,7 +96,7 @@ TEST_CASE("where a rank goes while links are measured, the others throw") {
 
 TEST_CASE("another wish than to measure is refused by all ranks") {
   ::setenv("TUTTI_TOPOLOGY", "map", 1);
-  std::string const failure = failure_of(2);
+  std::string const failure = start_failure(2);
   INFO(failure);
   CHECK(failure.find("TUTTI_TOPOLOGY=\"map\" is not known; set it to measure, or to nothing") != std::string::npos);
   ::unsetenv("TUTTI_TOPOLOGY");

@@ -20,6 +20,7 @@
 #include "collective/registered.hpp"
 #include "mpi/ranks.hpp"
 #include "support/conformance.hpp"
+#include "support/expect.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -83,10 +84,6 @@ void check_collectives(Comm& comm, Op const& op, std::vector<std::size_t> const&
                                   op);
         }
       }
-}
-
-void expect(bool right, char const* what) {
-  if (!right) throw std::runtime_error(what);
 }
 
 template <class Inside, class Across, class Comm>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/core/error.hpp"
+#include "tutti/launch/local.hpp"
 
 namespace tutti::testing {
 
@@ -27,6 +28,16 @@ error error_of(F&& f) {
 inline void expect_error(error const& e, error_code code, std::string const& words) {
   expect(e.code() == code && std::string(e.what()).find(words) != std::string::npos,
          "expected \"" + words + "\", got \"" + e.what() + "\"");
+}
+
+// What forked ranks that do nothing fail to start with.
+inline std::string start_failure(int ranks) {
+  try {
+    run_local(ranks, [](auto&) {});
+  } catch (error const& e) {
+    return e.what();
+  }
+  return "nothing";
 }
 
 }  // namespace tutti::testing

@@ -11,10 +11,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::testing;
 
 namespace {
 
@@ -34,10 +36,6 @@ class table_file {
   std::string path_;
 };
 
-void expect(bool truth, std::string const& what) {
-  if (!truth) throw std::runtime_error(what);
-}
-
 // Every rank chooses this, and a call that needs all of them to do so works.
 template <class Communicator>
 void expect_choice(Communicator& comm, algorithm_id wanted) {
@@ -46,15 +44,6 @@ void expect_choice(Communicator& comm, algorithm_id wanted) {
   std::vector<float> ones(1000, 1.0f);
   all_reduce(comm, ones);
   expect(ones[999] == static_cast<float>(comm.size()), "a sum is wrong");
-}
-
-std::string failure_of(int ranks) {
-  try {
-    run_local(ranks, [](auto&) {});
-  } catch (error const& e) {
-    return e.what();
-  }
-  return "nothing";
 }
 
 }  // namespace
@@ -130,7 +119,7 @@ TEST_CASE("the usual file is found, and a table that the program has compiled in
 
 TEST_CASE("what rank 0 cannot read, nobody runs without") {
   ::setenv("TUTTI_TUNING", "/no/such/file", 1);
-  std::string const absent = failure_of(3);
+  std::string const absent = start_failure(3);
   INFO(absent);
   for (int const rank : {0, 1, 2})
     CHECK(absent.find("the tuning table /no/such/file cannot be read: No such file or directory; write it with "
@@ -138,6 +127,7 @@ TEST_CASE("what rank 0 cannot read, nobody runs without") {
                       std::to_string(rank) + "]") != std::string::npos);
   table_file const file("rong");
   ::setenv("TUTTI_TUNING", file.path(), 1);
-  CHECK(failure_of(2).find(std::string(file.path()) + ", line 3: \"rong\" is not an algorithm") != std::string::npos);
+  CHECK(start_failure(2).find(std::string(file.path()) + ", line 3: \"rong\" is not an algorithm") !=
+        std::string::npos);
   ::unsetenv("TUTTI_TUNING");
 }

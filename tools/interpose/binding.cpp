@@ -27,6 +27,7 @@ namespace {
 struct process {
   MPI_Comm self = MPI_COMM_NULL;         // where progress is asked for
   MPI_Request never = MPI_REQUEST_NULL;  // a receive there of what nobody sends
+  std::mutex looking;
   int keyval = MPI_KEYVAL_INVALID;
   bool threads = false;                 // may call the MPI at once
   std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
@@ -42,13 +43,10 @@ process* running = nullptr;
 // The MPI moves messages only while it is called, and a program may count on it that a collective does that. A look at a
 // request that has not ended moves all of them, with every MPI; MPICH's MPI_Iprobe does not.
 void let_the_mpi_work() noexcept {
-  if (tutti::detail::in_progress_thread) return;  // which calls no MPI
+  if (tutti::detail::in_progress_thread) return;                     // which calls no MPI
+  std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may ask for a request
   int ended = 0;
-  if (running->threads) {  // of which several may be here at once
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, running->self, &ended, MPI_STATUS_IGNORE);
-    return;
-  }
-  PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
+  if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
 }
 
 communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {

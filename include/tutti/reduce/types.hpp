@@ -24,22 +24,17 @@ template <class T>
 struct element_traits {
   using accumulator = T;
 };
-template <>
-struct element_traits<half> {
+struct combined_in_float {
   using accumulator = float;
 };
 template <>
-struct element_traits<bfloat16> {
-  using accumulator = float;
-};
+struct element_traits<half> : combined_in_float {};
 template <>
-struct element_traits<float8_e4m3> {
-  using accumulator = float;
-};
+struct element_traits<bfloat16> : combined_in_float {};
 template <>
-struct element_traits<float8_e5m2> {
-  using accumulator = float;
-};
+struct element_traits<float8_e4m3> : combined_in_float {};
+template <>
+struct element_traits<float8_e5m2> : combined_in_float {};
 
 // A value and where it was found: the element of max_location and min_location.
 template <class T>

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one launch does for the virtual ranks of a device: the blocks that a collective moves or combines, and who of the
+// grid takes which.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/execute/cuda_combine.hpp"
+#include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/ops.hpp"
+
+namespace tutti::detail {
+
+// What a rank contributes is rounded to T after op.prepare, as on the host.
+template <class T, class Op>
+struct prepared {
+  Op op;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return widened<A>(narrowed<T>(rounded(static_cast<A>(op.prepare(x)))));
+  }
+};
+template <class Op>
+struct finished {
+  Op op;
+  int ranks;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return static_cast<A>(op.finish(x, ranks));
+  }
+};
+template <class T, class Op>
+auto in_stages(Op const& op, int ranks) {
+  using A = accumulator_for<Op, T>;
+  if constexpr (has_prepare<Op, A> && has_finish<Op, A>) return fused{op, prepared<T, Op>{op}, finished<Op>{op, ranks}};
+  else if constexpr (has_prepare<Op, A>) return fused{op, prepared<T, Op>{op}};
+  else if constexpr (has_finish<Op, A>) return fused{op, unchanged{}, finished<Op>{op, ranks}};
+  else return fused{op};
+}
+template <class T, class Op, class Before, class After>
+auto in_stages(fused<Op, Before, After> const& how, int) {
+  return how;
+}
+
+// What is only moved has no arithmetic type: it travels as the widest words that its alignment allows.
+template <class T>
+using word_of =
+    std::conditional_t<alignof(T) % 8 == 0, std::uint64_t,
+                       std::conditional_t<alignof(T) % 4 == 0, std::uint32_t,
+                                          std::conditional_t<alignof(T) % 2 == 0, std::uint16_t, std::uint8_t>>>;
+template <class T>
+inline constexpr std::size_t words_in = sizeof(T) / sizeof(word_of<T>);
+inline constexpr fused<bit_or> word_moves{};  // of one source, so nothing is combined
+
+// A block of the buffer of a rank.
+struct place {
+  int rank, block;
+};
+
+// Each gives the results of schedule<one_shot, C>, bit by bit. Job j combines the blocks from(j, k) in the order of k and
+// stores the result to the blocks to(j, k). Where only a root has a buffer, it is that of rank 0.
+template <collective C>
+struct local_jobs {
+  int ranks;
+
+  TUTTI_HOST_DEVICE constexpr int jobs() const { return C == collective::all_to_all ? ranks * ranks : ranks; }
+  TUTTI_HOST_DEVICE constexpr int sources(int job) const {
+    if (C == collective::reduce_scatter) return ranks;
+    if (C == collective::scan) return job + 1;
+    if (C == collective::exclusive_scan) return job;
+    return 1;
+  }
+  TUTTI_HOST_DEVICE constexpr place from(int job, int k) const {
+    if (C == collective::reduce_scatter) return {k, job};
+    if (C == collective::scan || C == collective::exclusive_scan) return {k, 0};
+    if (C == collective::scatter) return {0, job};
+    if (C == collective::all_to_all) return {job / ranks, job % ranks};
+    return {job, 0};
+  }
+  TUTTI_HOST_DEVICE constexpr int destinations() const { return C == collective::all_gather ? ranks : 1; }
+  TUTTI_HOST_DEVICE constexpr place to(int job, int k) const {
+    if (C == collective::all_gather) return {k, job};
+    if (C == collective::gather) return {0, job};
+    if (C == collective::all_to_all) return {job % ranks, job / ranks};
+    return {job, 0};
+  }
+};
+
+// The members of a group that take every `teams`-th job from the `first` on. A team has whole warps, whose threads touch
+// neighbouring memory.
+struct team {
+  static constexpr std::size_t block_bytes = access_bytes;
+  int rank_, size_, first, teams;
+
+  TUTTI_HOST_DEVICE int rank() const { return rank_; }
+  TUTTI_HOST_DEVICE int size() const { return size_; }
+};
+inline constexpr int warp_threads = 32;
+template <cooperating_group Group>
+TUTTI_HOST_DEVICE team team_of(Group const& group, int jobs) {
+  int const warp = group.size() % warp_threads == 0 ? warp_threads : 1, warps = group.size() / warp;
+  int const teams = jobs < warps ? jobs : warps, number = group.rank() / warp, first = number % teams;
+  return {number / teams * warp + group.rank() % warp, (warps - first + teams - 1) / teams * warp, first, teams};
+}
+
+template <collective C, class T, class Fused>
+struct local_work {
+  T const* in[most_destinations];
+  T* out[most_destinations];
+  local_jobs<C> plan;
+  std::size_t n;
+  Fused how;
+  static constexpr int fan_in = reduces(C) ? 0 : 1;
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    team const mine = team_of(group, plan.jobs());
+    TUTTI_NO_UNROLL
+    for (int job = mine.first; job < plan.jobs(); job += mine.teams) {
+      auto const from = [this, job](int k) {
+        place const p = plan.from(job, k);
+        return in[p.rank] + static_cast<std::size_t>(p.block) * n;
+      };
+      auto const to = [this, job](int k) {
+        place const p = plan.to(job, k);
+        return out[p.rank] + static_cast<std::size_t>(p.block) * n;
+      };
+      if (plan.sources(job) == 0) continue;
+      combining<fan_in, decltype(from), decltype(to), Fused>{
+          from, plan.sources(job), to, plan.destinations(), n, how}(mine);
+    }
+  }
+};
+
+}  // namespace tutti::detail
