@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/collective/device_call.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/cuda_combine.hpp"
@@ -20,20 +21,6 @@
 #include "tutti/transport/device.hpp"
 
 namespace tutti {
-
-// An array that a device can read: device_array, thrust::device_vector, std::span of device memory.
-template <class B>
-concept device_buffer = requires(B& b) {
-  { b.size() } -> std::convertible_to<std::size_t>;
-  *b.data();
-};
-template <device_buffer B>
-auto* device_data(B& b) {
-  if constexpr (std::is_pointer_v<decltype(b.data())>) return b.data();
-  else return b.data().get();
-}
-template <class B>
-using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data(std::declval<B&>()))>>;
 
 // One for each rank, in rank order.
 template <class R>

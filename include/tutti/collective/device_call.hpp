@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What callers of collectives on memory of a device pass, and what of it reaches those that carry them out.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/algorithm/registry.hpp"
+#include "tutti/transport/device.hpp"
+
+namespace tutti {
+
+// An array that a device can read: device_array, thrust::device_vector, std::span of device memory.
+template <class B>
+concept device_buffer = requires(B& b) {
+  { b.size() } -> std::convertible_to<std::size_t>;
+  *b.data();
+};
+template <device_buffer B>
+auto* device_data(B& b) {
+  if constexpr (std::is_pointer_v<decltype(b.data())>) return b.data();
+  else return b.data().get();
+}
+template <class B>
+using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data(std::declval<B&>()))>>;
+
+// What a caller may ask of one call on a device. All calls are ordered on their stream, and return before they have run.
+//
+// algorithm   the same on all ranks; what cannot be had throws bad_argument before anything is launched
+// timeout     of what is waited for on the stream; 0: TUTTI_TIMEOUT
+//
+//   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
+template <device D>
+struct device_options {
+  stream_of<D> stream{};
+  algorithm_id algorithm = algorithm_id::automatic;
+  std::chrono::nanoseconds timeout{0};
+};
+
+namespace detail {
+
+// One rank's part of a collective, checked as far as a rank can alone.
+template <device D, class In, class Out>
+struct device_call {
+  In const* in;                           // null where this rank passes none
+  Out* out;                               // null where this rank gets none
+  std::size_t count;                      // elements of the message, or of one block
+  std::span<std::size_t const> counts{};  // of the blocks by rank, in _v forms
+  int root = 0;
+  device_options<D> how{};
+  std::source_location where{};
+};
+
+}  // namespace detail
+}  // namespace tutti
