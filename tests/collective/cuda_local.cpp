@@ -88,6 +88,7 @@ TEST_CASE("reductions have the bits of the host: bfloat16, prologue and epilogue
   check_reductions<bfloat16>(mean{});
 }
 TEST_CASE("reductions have the bits of the host: 8 bits") { check_reductions<float8_e4m3>(sum{}); }
+TEST_CASE("reductions have the bits of the host: complex") { check_reductions<std::complex<float>>(product{}); }
 TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {

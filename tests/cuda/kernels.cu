@@ -46,6 +46,8 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3>>),
     reinterpret_cast<void const*>(kernel<pass<8, float8_e5m2>>),
     reinterpret_cast<void const*>(kernel<pass<2, float8_e4m3, float>>),
+    reinterpret_cast<void const*>(
+        kernel<pass<4, detail::complex_parts<float>, detail::complex_parts<float>, fused<product>>>),
     reinterpret_cast<void const*>(kernel<pass<8, tutti::bfloat16, float, fused<sum, unchanged, scale<float>>>>),
     reinterpret_cast<void const*>(
         kernel<pass<4, tutti::bfloat16, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),

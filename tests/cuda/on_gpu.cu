@@ -2,6 +2,7 @@
 // The checks of the tests on a real GPU, and what only one can show: streams, graphs, errors, Thrust. Without doctest, which
 // takes nvcc 15 s to read. Exits 77 where there is no GPU. `on_gpu quick` is for sanitizers, under which all is slower.
 #include <chrono>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -238,12 +239,14 @@ int main(int argc, char** argv) {
     check_combine<located<float>>(gpu, max_location{});
     check_combine<summary>(gpu, summarise{});
     check_combine<affine>(gpu, compose{});
+    check_combine<std::complex<float>>(gpu, product{});
     check_conversions<tutti::half>(gpu);
     check_conversions<bfloat16>(gpu);
     check_conversions<float8_e4m3>(gpu);
     check_conversions<float8_e5m2>(gpu);
     check_all_reduce<float>(gpu, sum{});
     check_all_reduce<bfloat16>(gpu, sum{});
+    check_all_reduce<std::complex<double>>(gpu, mean{});
     check_movement<float>(gpu);
     check_movement<std::uint8_t>(gpu);
     check_movement<summary>(gpu);

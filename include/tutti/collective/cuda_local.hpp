@@ -128,10 +128,11 @@ void reduce_jobs(cuda_local<D> const& ranks, In& in, std::size_t in_size, Out& o
       C == collective::reduce_scatter || !has_finish<Op, accumulator_for<Op, T>>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
-  auto const from = addresses<T const*>("input", in, ranks.size(), in_size, where);
-  auto const to = addresses<T*>("output", out, ranks.size(), n, where);
+  using form = device_form<Op, T>;
+  auto const from = addresses<form const*>("input", in, ranks.size(), in_size, where);
+  auto const to = addresses<form*>("output", out, ranks.size(), n, where);
   expect_apart<C>(from, to, in_size, n, n, where);
-  launch_jobs<C, T>(ranks, from, to, n, in_stages<T>(op, ranks.size()), stream);
+  launch_jobs<C, form>(ranks, from, to, n, in_stages<form>(op, ranks.size()), stream);
 }
 
 template <class Buffers>
@@ -155,12 +156,13 @@ std::size_t size_of_first(Buffers const& buffers) {
 template <device D, device_buffers In, device_buffers Out, class Op = sum>
 void all_reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, stream_of<D> stream = {},
                 std::source_location where = std::source_location::current()) {
-  using T = device_element<In>;
+  using T = detail::device_form<Op, device_element<In>>;
+  using U = detail::device_form<Op, device_element<Out>>;
   std::size_t const n = detail::size_of_first(in);
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), n, where);
-  auto const to = detail::addresses<device_element<Out>*>("output", out, ranks.size(), n, where);
+  auto const to = detail::addresses<U*>("output", out, ranks.size(), n, where);
   detail::expect_apart<collective::all_reduce>(from, to, n, n, n, where);
-  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<device_element<Out>* const>(to), n,
+  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<U* const>(to), n,
                detail::in_stages<T>(op, ranks.size()));
 }
 
@@ -168,10 +170,11 @@ void all_reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {},
 template <device D, device_buffers In, device_buffer Out, class Op = sum>
 void reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, stream_of<D> stream = {},
             std::source_location where = std::source_location::current()) {
-  using T = device_element<In>;
+  using T = detail::device_form<Op, device_element<In>>;
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), out.size(), where);
-  device_value<Out>* const to[] = {device_data(out)};
-  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<device_value<Out>* const>(to), out.size(),
+  using U = detail::device_form<Op, device_value<Out>>;
+  U* const to[] = {detail::to_device_form<Op>(device_data(out))};
+  cuda_combine(ranks.on(), stream, std::span<T const* const>(from), std::span<U* const>(to), out.size(),
                detail::in_stages<T>(op, ranks.size()));
 }
 

@@ -12,6 +12,14 @@
 #define TUTTI_HOST_DEVICE
 #endif
 
+// Before a template of both sides that calls what an element's type brings, which may be the host's alone: on a device it
+// fails where it is called there, and not before.
+#if defined(__CUDACC__)
+#define TUTTI_CALLS_ANY _Pragma("nv_exec_check_disable")
+#else
+#define TUTTI_CALLS_ANY
+#endif
+
 // Before a loop of a few turns that is to be unrolled.
 #if defined(__CUDACC__)
 #define TUTTI_UNROLL _Pragma("unroll")

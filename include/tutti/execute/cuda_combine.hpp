@@ -15,6 +15,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/combine.hpp"
+#include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/transport/device.hpp"
@@ -248,19 +249,21 @@ struct combine_pass {
   }
 };
 
-template <int FanIn, device D, class Source, class Out, class Fused>
+template <int FanIn, device D, class Source, class Out, class Op, class Before, class After>
 void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
-                 std::size_t n, Fused const& how) {
-  combine_pass<FanIn, Source, Out, Fused> pass{.sources = {},
-                                               .destinations = {},
-                                               .source_count = static_cast<int>(sources.size()),
-                                               .destination_count = static_cast<int>(destinations.size()),
-                                               .n = n,
-                                               .how = how};
-  std::ranges::copy(sources, pass.sources);
-  std::ranges::copy(destinations, pass.destinations);
-  using in = std::iter_value_t<Source>;
-  on.launch(stream, n / device_pack<in, Out> + 1, pass);
+                 std::size_t n, fused<Op, Before, After> const& how) {
+  using source = decltype(to_device_form<Op>(std::declval<Source>()));
+  using out = std::remove_pointer_t<decltype(to_device_form<Op>(std::declval<Out*>()))>;
+  combine_pass<FanIn, source, out, fused<Op, Before, After>> pass{
+      .sources = {},
+      .destinations = {},
+      .source_count = static_cast<int>(sources.size()),
+      .destination_count = static_cast<int>(destinations.size()),
+      .n = n,
+      .how = how};
+  for (std::size_t k = 0; k < sources.size(); ++k) pass.sources[k] = to_device_form<Op>(sources[k]);
+  for (std::size_t k = 0; k < destinations.size(); ++k) pass.destinations[k] = to_device_form<Op>(destinations[k]);
+  on.launch(stream, n / device_pack<std::iter_value_t<source>, out> + 1, pass);
 }
 
 inline void expect_number(char const* what, std::size_t count, std::size_t least, std::size_t most) {

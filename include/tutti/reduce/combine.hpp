@@ -49,15 +49,15 @@ inline constexpr std::size_t block_elements =
 
 struct keep_accumulator {
   template <class A>
-  TUTTI_HOST_DEVICE constexpr A const& operator()(A const& all) const {
+  constexpr A const& operator()(A const& all) const {
     return all;
   }
 };
 
 // Five sources and more: four at a time into accumulators that stay in the first-level cache.
 template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class Last, class Source>
-[[gnu::noinline]] TUTTI_HOST_DEVICE void fold_many(bool stream, std::size_t count, Op const& op, Last const& last,
-                                                   T* out, Source const& source, int sources) {
+[[gnu::noinline]] void fold_many(bool stream, std::size_t count, Op const& op, Last const& last, T* out,
+                                 Source const& source, int sources) {
   constexpr keep_accumulator keep{};
   alignas(A) alignas(64) std::byte memory[Block * sizeof(A)];
   A* const all = reinterpret_cast<A*>(memory);
@@ -73,15 +73,14 @@ template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class
 // same contributions get the same bits. Out of line, lest a compiler fuse the product of prepare with the sum that
 // follows.
 template <std::size_t Pack, class A, class T, class Op>
-[[gnu::noinline]] TUTTI_HOST_DEVICE void prepare_block(std::size_t count, Op const& op, T* out, T const* in) {
+[[gnu::noinline]] void prepare_block(std::size_t count, Op const& op, T* out, T const* in) {
   fold<Pack, A>(count, op, [&op](A const& x) { return static_cast<A>(op.prepare(x)); }, out, in);
 }
 
 // Whether a result is written past the caches. Not in place: its lines are in the cache anyway, and such stores take 1.4
 // times as long.
 template <class T>
-TUTTI_HOST_DEVICE inline bool streams(T const* const* sources, int source_count, T* const* destinations,
-                                      int destination_count) {
+inline bool streams(T const* const* sources, int source_count, T* const* destinations, int destination_count) {
   if (destination_count != 1) return false;
   for (int k = 0; k < source_count; ++k)
     if (sources[k] == destinations[0]) return false;
@@ -89,9 +88,8 @@ TUTTI_HOST_DEVICE inline bool streams(T const* const* sources, int source_count,
 }
 
 template <class Group, class T, class Op, class Last>
-[[gnu::noinline]] TUTTI_HOST_DEVICE void combine_blocks(Group group, T const* const* sources, int source_count,
-                                                        T* const* destinations, int destination_count, std::size_t n,
-                                                        Op const& op, Last const& last, stage at) {
+[[gnu::noinline]] void combine_blocks(Group group, T const* const* sources, int source_count, T* const* destinations,
+                                      int destination_count, std::size_t n, Op const& op, Last const& last, stage at) {
   using A = accumulator_for<Op, T>;
   constexpr std::size_t pack = pack_elements<Group, T>, block = block_elements<Group, T>;
   constexpr bool prepares = has_prepare<Op, A>;
@@ -126,8 +124,8 @@ template <class Group, class T, class Op, class Last>
 
 // Copies n elements to each of the destinations. A destination may be the source itself, and is then left alone.
 template <cooperating_group Group, element T>
-TUTTI_HOST_DEVICE void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
-                            bool stream = false) noexcept {
+void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
+          bool stream = false) noexcept {
   std::size_t const size = static_cast<std::size_t>(group.size());
   std::size_t const block = size == 1 && destination_count == 1 ? n : detail::block_elements<Group, T>;
   for (std::size_t begin = block * static_cast<std::size_t>(group.rank()); begin < n; begin += block * size) {
@@ -155,8 +153,8 @@ TUTTI_HOST_DEVICE void copy(Group group, T const* source, T* const* destinations
 //   float* const to[] = {mine, outgoing};
 //   tutti::combine(tutti::one_thread{}, from, 2, to, 2, n, tutti::sum{});
 template <cooperating_group Group, element T, operation<T> Op>
-TUTTI_HOST_DEVICE inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
-                                      int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
+inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
+                    int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
   using A = accumulator_for<Op, T>;
   bool const prepares = has_prepare<Op, A> && at.prepare >= 0, finishes = has_finish<Op, A> && at.finish > 0;
   if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&

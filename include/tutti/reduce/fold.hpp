@@ -19,7 +19,7 @@ inline constexpr std::size_t short_packs = 8;
 
 // As many T as `bytes` hold, at least one.
 template <class T>
-TUTTI_HOST_DEVICE constexpr std::size_t elements_in(std::size_t bytes) {
+constexpr std::size_t elements_in(std::size_t bytes) {
   return bytes < sizeof(T) ? 1 : bytes / sizeof(T);
 }
 // One pack. The trip count is a constant and the index starts at 0, which is what makes GCC 12 emit vector instructions at
@@ -28,7 +28,7 @@ TUTTI_HOST_DEVICE constexpr std::size_t elements_in(std::size_t bytes) {
 // elements i alone. GCC takes the pragma's word for that. clang's pragma would warn where a user's operation is not one
 // for vectors; it keeps a local array in registers.
 template <std::size_t Pack, class Out, class Value>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void for_pack(Out* out, Value const& value) {
+[[gnu::always_inline]] inline void for_pack(Out* out, Value const& value) {
 #if defined(__clang__)
   alignas(Out) std::byte memory[Pack * sizeof(Out)];
   Out* const result = reinterpret_cast<Out*>(memory);
@@ -43,8 +43,8 @@ template <std::size_t Pack, class Out, class Value>
 
 // The same where a pack is converted as a whole.
 template <std::size_t Pack, class A, instructions Has, class Out, class Op, class Last, class First, class... Rest>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void convert_pack(Op const& op, Last const& last, Out* out,
-                                                                  First const* first, Rest const*... rest) {
+[[gnu::always_inline]] inline void convert_pack(Op const& op, Last const& last, Out* out, First const* first,
+                                                Rest const*... rest) {
   A all[Pack], next[Pack];
   load_pack<Pack, Has>(first, all);
   [[maybe_unused]] auto const add = [&](auto const* source) __attribute__((always_inline)) {
@@ -61,9 +61,8 @@ template <std::size_t Pack, class A, instructions Has, class Out, class Op, clas
 // Whole packs of elements from `begin`; returns where it stopped.
 template <std::size_t Pack, class A, instructions Has, bool Stream, class Out, class Op, class Last, class First,
           class... Rest>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline std::size_t for_packs(std::size_t begin, std::size_t end, Op const& op,
-                                                                      Last const& last, Out* out, First const* first,
-                                                                      Rest const*... rest) {
+[[gnu::always_inline]] inline std::size_t for_packs(std::size_t begin, std::size_t end, Op const& op, Last const& last,
+                                                    Out* out, First const* first, Rest const*... rest) {
   auto const pack = [&](std::size_t at, Out* to) __attribute__((always_inline)) {
     if constexpr (converts_packs<A, Out, First, Rest...>) {
       convert_pack<Pack, A, Has>(op, last, to, first + at, rest + at...);
@@ -93,7 +92,7 @@ template <std::size_t Pack, class A, instructions Has, bool Stream, class Out, c
 // One pass over `count` elements, in packs, short packs and single ones. Nothing is reassociated, so a result is the
 // same wherever its element stands.
 template <std::size_t Pack, class A, instructions Has, bool Stream, class... Arguments>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void fold_with(std::size_t count, Arguments const&... arguments) {
+[[gnu::always_inline]] inline void fold_with(std::size_t count, Arguments const&... arguments) {
   std::size_t done = 0;
   if constexpr (Pack > 1) done = for_packs<Pack, A, Has, Stream>(done, count, arguments...);
   if constexpr (Pack > short_packs) done = for_packs<Pack / short_packs, A, Has, false>(done, count, arguments...);
@@ -111,8 +110,7 @@ template <std::size_t Pack, class A, class Out, class Op, class Last, class... S
 #endif
 
 template <std::size_t Pack, class A, class Out, class Op, class Last, class... Sources>
-TUTTI_HOST_DEVICE inline void fold(std::size_t count, Op const& op, Last const& last, Out* out,
-                                   Sources const*... sources) {
+inline void fold(std::size_t count, Op const& op, Last const& last, Out* out, Sources const*... sources) {
 #if defined(__x86_64__) && !defined(__CUDACC__)
   if constexpr (converts_packs<A, Out, Sources...>) {
     if (use_widest) return fold_widest<Pack, A>(count, op, last, out, sources...);
@@ -124,8 +122,7 @@ TUTTI_HOST_DEVICE inline void fold(std::size_t count, Op const& op, Last const& 
 // The same, past the caches if `stream` says so, but for what stands before the first whole line and behind the last
 // pack. Not for elements that do not fill lines, nor for 16-bit floats, whose conversion takes as long as the store.
 template <std::size_t Pack, class A, class Out, class Op, class Last, class... Sources>
-TUTTI_HOST_DEVICE inline void store(bool stream, std::size_t count, Op const& op, Last const& last, Out* out,
-                                    Sources const*... sources) {
+inline void store(bool stream, std::size_t count, Op const& op, Last const& last, Out* out, Sources const*... sources) {
   if constexpr (Pack * sizeof(Out) == pack_bytes && Pack > short_packs && !converts_packs<A, Out>) {
     std::size_t const before = bytes_to_line(out);
     if (stream && before % sizeof(Out) == 0) {

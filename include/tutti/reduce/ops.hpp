@@ -29,6 +29,7 @@ inline constexpr T greatest = Limits::has_infinity ? Limits::infinity() : Limits
 template <class T, class Limits = std::numeric_limits<T>>
 inline constexpr T least = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
 
+TUTTI_CALLS_ANY
 template <class T>
 TUTTI_HOST_DEVICE constexpr T add(T const& a, T const& b) {
   if constexpr (std::is_same_v<T, bool>) return a | b;
@@ -36,6 +37,7 @@ TUTTI_HOST_DEVICE constexpr T add(T const& a, T const& b) {
   else return static_cast<T>(a + b);
 }
 
+TUTTI_CALLS_ANY
 template <class T>
 TUTTI_HOST_DEVICE constexpr T multiply(T const& a, T const& b) {
   if constexpr (std::is_same_v<T, bool>) return a & b;
@@ -89,6 +91,7 @@ struct min {
   static constexpr std::string_view name = "min";
   static constexpr bool commutative = true;
 
+  TUTTI_CALLS_ANY
   template <class T>
     requires requires(T const& a) {
       { a < a } -> std::convertible_to<bool>;
@@ -110,6 +113,7 @@ struct max {
   static constexpr std::string_view name = "max";
   static constexpr bool commutative = true;
 
+  TUTTI_CALLS_ANY
   template <class T>
     requires requires(T const& a) {
       { a < a } -> std::convertible_to<bool>;
@@ -138,6 +142,7 @@ struct mean : detail::identity_is_zero {
     return detail::add(a, b);
   }
 
+  TUTTI_CALLS_ANY
   template <class T>
   TUTTI_HOST_DEVICE constexpr T finish(T const& all, int ranks) const {
     if constexpr (std::unsigned_integral<T>) return static_cast<T>(all / static_cast<std::uint64_t>(ranks));
@@ -237,6 +242,7 @@ struct premultiplied_sum {
     return T{};
   }
 
+  TUTTI_CALLS_ANY
   template <class T>
   TUTTI_HOST_DEVICE constexpr T prepare(T const& x) const {
     if constexpr (std::integral<T> && std::integral<Factor>) return detail::multiply(static_cast<T>(factor), x);

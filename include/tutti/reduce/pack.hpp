@@ -45,7 +45,7 @@ using eight_floats = float __attribute__((vector_size(32)));
 
 // A loop over elements is a memcpy to GCC 12, and that `rep movs`, which takes longer than all else here.
 template <std::size_t N>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void copy_floats(float const* in, float* out) {
+[[gnu::always_inline]] inline void copy_floats(float const* in, float* out) {
 #if defined(__CUDACC__)  // which knows no such vectors
   TUTTI_UNROLL
   for (std::size_t i = 0; i < N; ++i) out[i] = in[i];
@@ -98,7 +98,7 @@ template <std::size_t N>
 // elements are a word of 32 bits, one of them its upper half, which is a float but for what stands below, and the other
 // one shift away. So nothing has to move between the parts of a vector register.
 template <std::size_t N, instructions Has, class T, class A>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void load_pack(T const* in, A* out) {
+[[gnu::always_inline]] inline void load_pack(T const* in, A* out) {
   if constexpr (std::same_as<T, bfloat16> && N % 2 == 0) {
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N / 2; ++i) {
@@ -121,7 +121,7 @@ template <std::size_t N, instructions Has, class T, class A>
 }
 
 template <std::size_t N, instructions Has, class A, class T>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void store_pack(A const* in, T* out) {
+[[gnu::always_inline]] inline void store_pack(A const* in, T* out) {
   if constexpr (std::same_as<T, bfloat16> && N % 2 == 0) {
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N / 2; ++i) {

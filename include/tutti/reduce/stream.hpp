@@ -17,14 +17,14 @@ namespace tutti::detail {
 
 inline constexpr std::size_t line_bytes = 64;
 
-TUTTI_HOST_DEVICE inline std::size_t bytes_to_line(void const* address) {
+inline std::size_t bytes_to_line(void const* address) {
   return (0 - reinterpret_cast<std::uintptr_t>(address)) % line_bytes;
 }
 
 // Whole lines to the beginning of one; a plain copy where the machine has no such stores. They are unordered: call
 // stream_fence before telling anybody.
 template <std::size_t Bytes>
-[[gnu::always_inline]] TUTTI_HOST_DEVICE inline void stream_lines(void* to, void const* from) {
+[[gnu::always_inline]] inline void stream_lines(void* to, void const* from) {
   static_assert(Bytes % line_bytes == 0);
 #if defined(__SSE2__) && !defined(__CUDA_ARCH__)
   __m128i parts[Bytes / sizeof(__m128i)];
@@ -36,7 +36,7 @@ template <std::size_t Bytes>
 #endif
 }
 
-TUTTI_HOST_DEVICE inline void stream_copy(void* to, void const* from, std::size_t bytes) {
+inline void stream_copy(void* to, void const* from, std::size_t bytes) {
   auto* const out = static_cast<std::byte*>(to);
   auto const* const in = static_cast<std::byte const*>(from);
   std::size_t const before = bytes_to_line(to);
@@ -46,7 +46,7 @@ TUTTI_HOST_DEVICE inline void stream_copy(void* to, void const* from, std::size_
   std::memcpy(out + done, in + done, bytes - done);
 }
 
-TUTTI_HOST_DEVICE inline void stream_fence() {
+inline void stream_fence() {
 #if defined(__SSE2__) && !defined(__CUDA_ARCH__)
   _mm_sfence();
 #endif
