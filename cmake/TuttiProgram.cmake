@@ -9,6 +9,7 @@ target_compile_options(tutti_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconve
 # One line a package: what its includes look like, its name, the target to link, the Debian package that has it.
 set(TUTTI_PACKAGES
   "CLI/                  CLI11          CLI11::CLI11                   libcli11-dev"
+  "cereal/               cereal         cereal::cereal                 libcereal-dev"
   "Eigen/                Eigen3         Eigen3::Eigen                  libeigen3-dev"
   "doctest/              doctest        doctest::doctest               doctest-dev"
   "fmt/                  fmt            fmt::fmt                       libfmt-dev"

@@ -12,6 +12,7 @@
 #include "tutti/collective/explain.hpp"
 #include "tutti/collective/gather.hpp"
 #include "tutti/collective/mesh.hpp"
+#include "tutti/collective/named.hpp"
 #include "tutti/collective/reduce.hpp"
 #include "tutti/collective/reduce_scatter.hpp"
 #include "tutti/collective/scan.hpp"

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Strings of bytes of any length from rank to rank, each with a head that says what it is: what objects travel as.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/broadcast.hpp"
+#include "tutti/collective/gather.hpp"
+#include "tutti/collective/scatter.hpp"
+
+namespace tutti::detail {
+
+// Sent before the bytes. A rank that has nothing to send, because it could not make it, sends the reason, or its peers
+// would wait.
+struct bytes_head {
+  std::uint64_t bytes = 0;
+  std::uint32_t type = 0;  // type_id
+  std::uint32_t failed = 0;
+};
+struct byte_string {
+  bytes_head head;
+  std::vector<std::byte> bytes;
+};
+
+inline byte_string reason(std::uint32_t type, std::string_view text) {
+  auto const* const begin = reinterpret_cast<std::byte const*>(text.data());
+  return {{text.size(), type, 1}, {begin, begin + text.size()}};
+}
+
+// Bytes of several ranks, one after the other.
+struct byte_strings {
+  std::vector<bytes_head> heads;
+  std::vector<std::size_t> counts, offsets;
+  std::vector<std::byte> all;
+
+  void make_room() {
+    std::size_t end = 0;
+    for (bytes_head const& head : heads) {
+      counts.push_back(static_cast<std::size_t>(head.bytes));
+      offsets.push_back(end);
+      end += counts.back();
+    }
+    all.resize(end);
+  }
+  std::span<std::byte const> of(std::size_t rank) const { return {all.data() + offsets[rank], counts[rank]}; }
+};
+
+template <class Comm>
+void broadcast_bytes(Comm& comm, byte_string& string, int root, std::source_location where) {
+  broadcast(comm, std::span(&string.head, 1), root, {}, where);
+  string.bytes.resize(static_cast<std::size_t>(string.head.bytes));
+  broadcast(comm, string.bytes, root, {}, where);
+}
+
+template <class Comm>
+byte_strings all_gather_bytes(Comm& comm, byte_string const& mine, std::source_location where) {
+  byte_strings out;
+  out.heads.resize(static_cast<std::size_t>(comm.size()));
+  all_gather(comm, std::span(&mine.head, 1), out.heads, {}, where);
+  out.make_room();
+  all_gather_v(comm, mine.bytes, out.all, out.counts, {}, {}, where);
+  return out;
+}
+
+// At other ranks than the root, none.
+template <class Comm>
+byte_strings gather_bytes(Comm& comm, byte_string const& mine, int root, std::source_location where) {
+  byte_strings out;
+  if (comm.rank() == root) out.heads.resize(static_cast<std::size_t>(comm.size()));
+  gather(comm, std::span(&mine.head, 1), out.heads, root, {}, where);
+  out.make_room();
+  gather_v(comm, mine.bytes, out.all, out.counts, {}, root, {}, where);
+  return out;
+}
+
+// `from` matters at the root alone.
+template <class Comm>
+byte_string scatter_bytes(Comm& comm, byte_strings const& from, int root, std::source_location where) {
+  byte_string out;
+  scatter(comm, from.heads, std::span(&out.head, 1), root, {}, where);
+  out.bytes.resize(static_cast<std::size_t>(out.head.bytes));
+  scatter_v(comm, from.all, from.counts, out.bytes, {}, root, {}, where);
+  return out;
+}
+
+}  // namespace tutti::detail

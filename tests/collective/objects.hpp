@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Objects, named arrays and seeds over any transport.
+#pragma once
+
+#include <cereal/types/deque.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/collective/named.hpp"
+#include "tutti/objects.hpp"
+
+namespace tutti::testing {
+
+struct sample {
+  std::string name;
+  std::map<std::string, std::deque<double>> curves;
+  std::optional<int> grade;
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(name, curves, grade);
+  }
+  friend bool operator==(sample const&, sample const&) = default;
+};
+
+// Of a size of its own for each rank; that of rank 0 is empty.
+inline sample sample_of(int rank) {
+  sample out;
+  if (rank == 0) return out;
+  out.name.assign(static_cast<std::size_t>(rank) * 3000, static_cast<char>('a' + rank % 26));
+  for (int i = 0; i < rank; ++i) out.curves[std::to_string(i)] = {0.5 * i, 1.0 * rank};
+  out.grade = rank;
+  return out;
+}
+
+template <class Comm>
+void check_objects(Comm& comm) {
+  int const size = comm.size(), rank = comm.rank();
+  for (int const root : {0, size - 1}) {
+    sample object = sample_of(rank + 1);
+    broadcast_object(comm, object, root);
+    expect(object == sample_of(root + 1), "broadcast_object");
+
+    auto const gathered = gather_object(comm, sample_of(rank), root);
+    expect(gathered.size() == (rank == root ? static_cast<std::size_t>(size) : 0), "gather_object: how many");
+    for (std::size_t r = 0; r < gathered.size(); ++r)
+      expect(gathered[r] == sample_of(static_cast<int>(r)), "gather_object");
+
+    std::vector<sample> all;
+    if (rank == root)
+      for (int r = 0; r < size; ++r) all.push_back(sample_of(2 * r));
+    expect(scatter_object(comm, all, root) == sample_of(2 * rank), "scatter_object");
+
+    // 2 results a rank, of which the last are there to fill the round.
+    std::size_t const wanted = 2 * static_cast<std::size_t>(size) - 1;
+    std::vector<std::string> const local{std::to_string(rank), std::to_string(rank + size)};
+    auto const results = collect_results(comm, local, wanted, root);
+    expect(results.size() == (rank == root ? wanted : 0), "collect_results: how many");
+    for (std::size_t i = 0; i < results.size(); ++i) expect(results[i] == std::to_string(i), "collect_results");
+  }
+  auto const all = all_gather_object(comm, sample_of(rank));
+  for (int r = 0; r < size; ++r) expect(all[static_cast<std::size_t>(r)] == sample_of(r), "all_gather_object");
+}
+
+template <class Comm>
+void check_named(Comm& comm) {
+  int const size = comm.size(), rank = comm.rank();
+  // Ranks fill an unordered map in different orders.
+  std::unordered_map<std::string, std::vector<float>> arrays;
+  for (int i = 0; i < 10; ++i) {
+    int const k = (i + rank) % 10;
+    arrays["array " + std::to_string(k)].assign(static_cast<std::size_t>(k * 100), static_cast<float>(rank + k));
+  }
+  all_reduce_map(comm, arrays);
+  for (int k = 0; k < 10; ++k) {
+    auto const& array = arrays["array " + std::to_string(k)];
+    float const sum_of_ranks = static_cast<float>(size * (size - 1) / 2 + size * k);
+    expect(array == std::vector<float>(static_cast<std::size_t>(k * 100), sum_of_ranks), "all_reduce_map of arrays");
+  }
+  std::map<std::string, double> losses{{"train", rank}, {"test", 2.0 * rank}};
+  all_reduce_map(comm, losses, mean{});
+  expect(losses["train"] == (size - 1) / 2.0 && losses["test"] == size - 1, "all_reduce_map of numbers");
+
+  auto const seed = sync_random_seed(comm);
+  auto const seeds = all_gather_object(comm, seed);
+  expect(seeds == std::vector<std::uint64_t>(static_cast<std::size_t>(size), seed), "sync_random_seed");
+  expect(sync_random_seed(comm, 7 + static_cast<std::uint64_t>(rank)) == 7, "sync_random_seed of a given seed");
+}
+
+// An object that cannot be written at one rank, and one that cannot be read.
+struct unwritable {
+  bool bad = false;
+  template <class Archive>
+  void save(Archive& archive) const {
+    if (bad) throw std::runtime_error("the file is closed");
+    archive(bad);
+  }
+  template <class Archive>
+  void load(Archive& archive) {
+    archive(bad);
+  }
+};
+struct unreadable {
+  int value = 0;
+  template <class Archive>
+  void save(Archive& archive) const {
+    archive(value);
+  }
+  template <class Archive>
+  void load(Archive& archive) {
+    archive(value, value);
+  }
+};
+
+// In ranks of two and more, of which the last is the odd one.
+template <class Comm>
+void check_bad_objects(Comm& comm) {
+  int const last = comm.size() - 1;
+  bool const odd = comm.rank() == last;
+  auto const thrown = [](error_code code, int peer, std::string const& words, auto const& call) {
+    error const e = error_of(call);
+    expect_error(e, code, words);
+    expect(e.peer() == peer && e.where().line() > 0, std::string("peer and place of: ") + e.what());
+  };
+  std::string const last_rank = "rank " + std::to_string(last);
+  thrown(error_code::bad_argument, last, "the object of " + last_rank + " could not be written: the file is closed",
+         [&] { all_gather_object(comm, unwritable{odd}); });
+  unwritable object{odd};
+  thrown(error_code::bad_argument, last, "could not be written", [&] { broadcast_object(comm, object, last); });
+  thrown(error_code::mismatch, 0, "do not make a tutti::testing::unreadable",
+         [&] { all_gather_object(comm, unreadable{}); });
+  thrown(error_code::mismatch, odd ? 0 : last, "is no ", [&] {
+    if (odd) all_gather_object(comm, std::string("text"));
+    else all_gather_object(comm, std::vector<char>{'t'});
+  });
+  std::map<std::string, std::vector<float>> arrays{{"bias", {1, 2}}, {odd ? "weight" : "weights", {1}}};
+  thrown(error_code::mismatch, odd ? 0 : last,
+         odd ? "this rank has 'weight' of 1 where rank 0 has 'weights' of 1"
+             : "this rank has 'weights' of 1 where " + last_rank + " has 'weight' of 1",
+         [&] { all_reduce_map(comm, arrays); });
+  if (comm.rank() == 0)
+    thrown(error_code::bad_argument, -1, "is missing: rank 0 has 0",
+           [&] { collect_results(comm, std::vector<int>{}, 1); });
+  else collect_results(comm, std::vector<int>{}, 1);
+  check_objects(comm);  // it goes on
+}
+
+}  // namespace tutti::testing
