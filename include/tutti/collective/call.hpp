@@ -2,8 +2,11 @@
 // A call as the notice board keeps it, and as a person reads it.
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <source_location>
 #include <string>
+#include <string_view>
 
 #include "tutti/core/text.hpp"
 #include "tutti/execute/plan.hpp"
@@ -19,34 +22,59 @@ inline call_words to_words(request const& r, plan const& p) {
           r.type | static_cast<std::uint64_t>(r.op) << 32,
           static_cast<std::uint32_t>(r.root) | static_cast<std::uint64_t>(r.counts) << 32,
           r.element_bytes,
-          r.unlisted != nullptr ? r.unlisted->id : 0,
-          0};
+          r.unlisted != nullptr ? r.unlisted->id : 0};
 }
 
-inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
+// A place in this program.
+inline std::uint64_t to_word(std::source_location where) { return std::bit_cast<std::uint64_t>(where); }
+inline std::source_location place_of(std::uint64_t word) { return std::bit_cast<std::source_location>(word); }
 
-// "all_reduce of 1000 float with sum (ring, staged)", with the names that `rank` has put on the board.
+inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
+inline collective what_of(call_words const& words) { return static_cast<collective>(words[0] >> 32 & 0xff); }
+
+// What the words say, with the names that `rank` has put on the board.
+struct readable_call {
+  std::string what;       // "all_gather_v"
+  std::string type, op;   // empty where there is none
+  std::string algorithm;  // that was chosen
+  std::string_view protocol;
+  std::uint64_t count;   // 0 where ranks may differ
+  std::uint64_t bytes;   // of these
+  std::uint32_t counts;  // hash of the counts of a _v form
+  std::int32_t root;     // -1 where there is none
+};
 template <notice_board Board>
-[[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
-  auto const what = static_cast<collective>(words[0] >> 32 & 0xff);
+[[gnu::cold]] readable_call read_call(call_words const& words, Board const& notices, int rank) {
+  collective const what = what_of(words);
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);
   auto const how = static_cast<protocol>(words[0] >> 48 & 0xff);
-  bool const ragged = (words[0] >> 56 & 1) != 0;
-  auto const op = static_cast<std::uint32_t>(words[2] >> 32);
-
-  std::string out(name(what));
-  if (ragged) out += "_v";
-  if (what != collective::barrier) {
-    out += " of ";
-    if (!ragged) out += join({words[1], " "});
-    out += notices.name(rank, static_cast<std::uint32_t>(words[2]));
-    if (ragged && words[3] >> 32 != 0) out += join({", counts #", words[3] >> 32});
-  }
-  if (op != 0) out += join({" with ", notices.name(rank, op)});
-  if (rooted(what)) out += join({", root ", static_cast<std::int32_t>(words[3] & 0xffffffff)});
+  auto const type = static_cast<std::uint32_t>(words[2]), op = static_cast<std::uint32_t>(words[2] >> 32);
   auto const own = static_cast<std::uint32_t>(words[5]);
-  out += join({" (", own != 0 ? notices.name(rank, own) : std::string(name(algorithm))});
-  if (how != protocol::automatic) out += join({", ", name(how)});
+  bool const ragged = (words[0] >> 56 & 1) != 0;
+  return {.what = std::string(name(what)) + (ragged ? "_v" : ""),
+          .type = what == collective::barrier ? "" : notices.name(rank, type),
+          .op = op == 0 ? "" : notices.name(rank, op),
+          .algorithm = own != 0 ? notices.name(rank, own) : std::string(name(algorithm)),
+          .protocol = how == protocol::automatic ? std::string_view{} : name(how),
+          .count = ragged ? 0 : words[1],
+          .bytes = what == collective::barrier ? 0 : words[1] * words[4],
+          .counts = static_cast<std::uint32_t>(words[3] >> 32),
+          .root = rooted(what) ? static_cast<std::int32_t>(words[3] & 0xffffffff) : -1};
+}
+
+// "all_reduce of 1000 float with sum (ring, staged)"
+template <notice_board Board>
+[[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
+  readable_call const call = read_call(words, notices, rank);
+  std::string out = call.what;
+  if (!call.type.empty()) {
+    out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});
+    if (call.counts != 0) out += join({", counts #", call.counts});
+  }
+  if (!call.op.empty()) out += join({" with ", call.op});
+  if (call.root >= 0) out += join({", root ", call.root});
+  out += join({" (", call.algorithm});
+  if (!call.protocol.empty()) out += join({", ", call.protocol});
   return out += ")";
 }
 

@@ -169,6 +169,16 @@ class communicator {
     }
   }
 
+  // Writes <prefix>.<rank>.json (of a group: <prefix>.<rank>-<number>.json, where the rank is that of this thread's first
+  // communicator): the last 64 calls of this rank, where in the program they were made and whether they have ended, and what
+  // this rank knows of its peers' last calls. tutti-record reads these files.
+  // Throws error: bad_argument where it cannot be written.
+  void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
+    group_->write_record(prefix, reason);
+  }
+  // This rank's calls of a collective that have ended, where TUTTI_STATISTICS=1 or TUTTI_TRACE was set when this was made.
+  call_statistics statistics(collective what) const { return group_->statistics(what); }
+
   // For the collectives.
   tutti::group<Transport>& group() noexcept { return *group_; }
 

@@ -20,6 +20,7 @@
 
 #include "tutti/collective/call.hpp"
 #include "tutti/collective/progress.hpp"
+#include "tutti/collective/recorder.hpp"
 #include "tutti/collective/settings.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/host.hpp"
@@ -94,7 +95,8 @@ class group {
         scratch(*transport_),
         copy(*transport_),
         fetched(*transport_),
-        inbox_(*transport_) {
+        inbox_(*transport_),
+        recorder_(environment, rank(), ranks(), Transport::name) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
     if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
     if constexpr (maps_memory<Transport>) {
@@ -123,13 +125,16 @@ class group {
   void begin(plan const& p, std::source_location where) {
     if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
-    notices_->begin(++sequence_, p.words, memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    notices_->begin(++sequence_, p.words, to_word(where),
+                    memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    recorder_.begin();
     if (notices_->faulty()) report_fault(where);
   }
   // Who has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
     if (notices_->faulty()) report_fault(where);
     notices_->finish(sequence_);
+    recorder_.end(sequence_, *notices_);
   }
   // An exception has ended the call before it was complete: the others must not wait.
   [[gnu::cold]] void give_up() noexcept {
@@ -153,6 +158,11 @@ class group {
     if (notices_) notices_->introduce(id, name);
   }
 
+  call_statistics statistics(collective what) const { return recorder_.statistics(what); }
+  void write_record(std::string const& prefix, std::string const& reason) const {
+    if (notices_) recorder_.write(prefix, reason, sequence_, *notices_);
+  }
+
   void expect_no_fault(std::source_location where = std::source_location::current()) {
     if (notices_->faulty()) report_fault(where);
   }
@@ -161,6 +171,7 @@ class group {
 
   // Looks whether waiting longer makes sense; throws if not.
   [[gnu::cold]] void examine(std::source_location where) {
+    if (recorder_.requested()) recorder_.write_where_asked(join({"a signal, in ", this_call()}), sequence_, *notices_);
     if (notices_->faulty()) report_fault(where);
     if (fault_outside)
       if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where);
@@ -320,8 +331,9 @@ class group {
       found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
     auto const code = static_cast<error_code>(found->code);
     int const peer = found->peer == rank() ? found->rank : found->peer;
-    throw error(
-        {.code = code, .rank = rank(), .peer = peer, .what = found->text, .way_out = way_out(code), .where = where});
+    error const out({code, rank(), peer, found->text, way_out(code), where});
+    recorder_.note_error(out.what(), sequence_, *notices_);
+    throw out;
   }
 
   // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
@@ -368,6 +380,7 @@ class group {
   std::optional<decltype(std::declval<Transport&>().notices())> notices_;
   std::uint64_t sequence_ = 0;
   std::uint64_t history_ = 0;  // a hash of all calls
+  recorder recorder_;
 };
 
 }  // namespace tutti

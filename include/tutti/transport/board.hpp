@@ -19,13 +19,15 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
-  void begin(std::uint64_t sequence, call_words const& call,
+  // `place` is where in the program the call is made, and means something to this rank alone. `order` is seq_cst where a
+  // rank that finds a fault must know who has begun before it was told.
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place,
              std::memory_order order = std::memory_order_release) noexcept {
     call_record& record = self_->calls[sequence % records];
     record.sequence.store(0, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
+    record.place.store(place, std::memory_order_relaxed);
     record.sequence.store(sequence, std::memory_order_release);
     self_->called.store(sequence, order);
   }
@@ -43,6 +45,11 @@ class board {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
     if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
     return out;
+  }
+
+  // Of a call of this rank that the board still has.
+  std::uint64_t place(std::uint64_t sequence) const noexcept {
+    return self_->calls[sequence % records].place.load(std::memory_order_relaxed);
   }
 
   // Names of types and operations, by hash, so that a peer can print what this rank used.

@@ -24,21 +24,23 @@ namespace tutti {
 
 // Where ranks write down what they call and find what the others do, and the first fault; see transport/board.hpp.
 template <class T>
-concept notice_board = requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call,
-                                std::memory_order order, std::uint32_t id, std::string_view text, fault const& f) {
-  { t.begin(sequence, call, order) } noexcept;
-  { t.finish(sequence) } noexcept;
-  { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
-  { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
-  { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
-  { t.introduce(id, text) } noexcept;
-  { c.name(rank, id) } -> std::same_as<std::string>;
-  { t.raise(f) } noexcept;
-  { c.faulty() } noexcept -> std::same_as<bool>;
-  { t.accept_fault() } noexcept;
-  { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
-  { c.find_fault() } -> std::same_as<std::optional<fault>>;
-};
+concept notice_board =
+    requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
+             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f) {
+      { t.begin(sequence, call, place, order) } noexcept;
+      { t.finish(sequence) } noexcept;
+      { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
+      { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
+      { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
+      { c.place(sequence) } noexcept -> std::same_as<std::uint64_t>;  // of a call of this rank that find knows
+      { t.introduce(id, text) } noexcept;
+      { c.name(rank, id) } -> std::same_as<std::string>;
+      { t.raise(f) } noexcept;
+      { c.faulty() } noexcept -> std::same_as<bool>;
+      { t.accept_fault() } noexcept;
+      { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
+      { c.find_fault() } -> std::same_as<std::optional<fault>>;
+    };
 
 // A type, for nvcc finds no lambda in a requirement.
 using bool_function = bool (*)();

@@ -34,9 +34,10 @@ class mpi_board {
 
   // -- What the collective layer writes and reads.
 
-  void begin(std::uint64_t sequence, call_words const& call, std::memory_order) noexcept {
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place, std::memory_order) noexcept {
     notice& self = news_->self;
-    self.calls[sequence % records] = {sequence, call};
+    self.calls[sequence % told_calls] = {sequence, call};
+    news_->places[sequence % told_calls] = place;
     self.called = sequence;
     news_->waited = {};
     // A fault may have been told while this rank was elsewhere. Not in each call, for a look is a call of the MPI.
@@ -53,6 +54,7 @@ class mpi_board {
     if (rank == news_->rank) return news_->self.finished;
     return std::max(by(rank).finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
   }
+  std::uint64_t place(std::uint64_t sequence) const noexcept { return news_->places[sequence % told_calls]; }
   // A call from which this rank has accepted messages was the same as its own.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     if (auto const told = find(by(rank), sequence)) return told;
@@ -162,6 +164,7 @@ class mpi_board {
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   // Ranks that wait for less say nothing: a message to every peer is much.
   static constexpr std::chrono::milliseconds patient{50};
+  static constexpr std::size_t told_calls = 8;
 
   struct known_call {
     std::uint64_t sequence;
@@ -175,7 +178,7 @@ class mpi_board {
     std::uint64_t called = 0, finished = 0;
     bool left = false, knows_fault = false;
     int fault_code = no_fault, fault_peer = -1;
-    std::array<known_call, records> calls{};
+    std::array<known_call, told_calls> calls{};
     std::array<known_name, 16> names{};
     char fault_text[1008]{};
   };
@@ -250,6 +253,7 @@ class mpi_board {
     MPI_Comm comm;
     int tag;
     int rank;
+    std::array<std::uint64_t, told_calls> places{};  // of this rank's own calls
     notice self{};
     std::vector<peer> peers;
     notice heard{};
@@ -301,7 +305,7 @@ class mpi_board {
   }
 
   static std::optional<call_words> find(notice const& n, std::uint64_t sequence) noexcept {
-    known_call const& call = n.calls[sequence % records];
+    known_call const& call = n.calls[sequence % told_calls];
     if (sequence == 0 || call.sequence != sequence) return {};
     return call.words;
   }

@@ -68,12 +68,14 @@ static_assert(sizeof(packet) == cache_line);
 
 // What a rank is doing, for its peers to read when they have waited long.
 struct alignas(cache_line) call_record {
-  static constexpr std::size_t words = 7;
+  static constexpr std::size_t words = 6;
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> word[words];
+  std::atomic<std::uint64_t> place;
 };
-// More than a rank can be ahead by packets, or it would have forgotten the call in which the others wait.
-inline constexpr std::size_t records = 8;
+// What a flight record has of a rank; more than a rank can be ahead by packets, or it would have forgotten the call in which
+// the others wait.
+inline constexpr std::size_t records = 64;
 static_assert(records > far_sets);
 
 struct name_record {

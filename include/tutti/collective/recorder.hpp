@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The flight recorder of a communicator: what this rank has called, for the day that something goes wrong.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+#include "tutti/collective/observer.hpp"
+
+namespace tutti {
+namespace detail {
+
+// How often the signal of TUTTI_RECORD_SIGNAL has come to this process.
+inline std::atomic<int> record_requests{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+}  // namespace detail
+
+// The last calls are on the notice board anyway, so recording them costs nothing; a call that nobody times costs two
+// questions.
+class recorder {
+ public:
+  recorder(settings const& s, int rank, int ranks, std::string_view transport)
+      : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
+    if (ranks == 1) return;
+    at_ = detail::next_place(rank);
+    if (s.observes())
+      observer_ = std::make_unique<detail::observer>(s, at_, join({"rank ", rank, " of ", ranks, " over ", transport}));
+    if (s.record_signal > 0)
+      std::signal(s.record_signal, [](int) { detail::record_requests.fetch_add(1, std::memory_order_relaxed); });
+    if (s.log >= log_level::info) detail::write_log(at_, join({"is rank ", rank, " of ", ranks, " over ", transport}));
+  }
+
+  void begin() noexcept {
+    if (observer_) [[unlikely]]
+      observer_->begin();
+  }
+  template <class Board>
+  void end(std::uint64_t sequence, Board const& notices) {
+    if (observer_) [[unlikely]]
+      observer_->end(sequence, notices, rank_);
+  }
+  call_statistics statistics(collective what) const { return observer_ ? observer_->of(what) : call_statistics{}; }
+
+  // Asked for by a signal since the last look.
+  bool requested() noexcept {
+    int const now = detail::record_requests.load(std::memory_order_relaxed);
+    return std::exchange(requests_, now) != now;
+  }
+
+  // Only the first error of a communicator tells something.
+  template <class Board>
+  [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices) {
+    if (std::exchange(failed_, true)) return;
+    if (observer_) observer_->flush();
+    if (settings_.log >= log_level::error) detail::write_log(at_, text);
+    write_where_asked(text, sequence, notices);
+  }
+  template <class Board>
+  [[gnu::cold]] void write_where_asked(std::string const& reason, std::uint64_t sequence, Board const& notices) {
+    if (settings_.record.empty()) return;
+    try {
+      write(settings_.record, reason, sequence, notices);
+    } catch (error const& e) {
+      detail::write_log(at_, e.what());
+    }
+  }
+
+  // The last calls of this rank, and what it knows of the others. Throws error: bad_argument.
+  template <class Board>
+  [[gnu::cold]] void write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
+                           Board const& notices) const {
+    std::string out = join({"{\"rank\": ", rank_, ", \"ranks\": ", ranks_, ", \"transport\": ", json_string(transport_),
+                            ", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr),
+                            ",\n \"reason\": ", json_string(reason), ",\n \"calls\": ["});
+    char const* separator = "\n  ";
+    for (std::uint64_t call = sequence < records ? 1 : sequence - records + 1; call <= sequence; ++call)
+      if (auto const words = notices.find(rank_, call))
+        out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
+                     ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false",
+                     ", \"where\": ", json_string(detail::text_of(place_of(notices.place(call)))),
+                     fields_of(*words, notices, rank_), "}"});
+    out += "],\n \"peers\": [";
+    separator = "\n  ";
+    for (int peer = 0; peer < ranks_; ++peer) {
+      if (peer == rank_) continue;
+      std::uint64_t const called = notices.called(peer);
+      out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
+                   ", \"finished\": ", notices.finished(peer)});
+      if (auto const words = notices.find(peer, called)) out += fields_of(*words, notices, peer);
+      out += "}";
+    }
+    std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
+    detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out + "]}\n");
+  }
+
+ private:
+  template <class Board>
+  static std::string fields_of(call_words const& words, Board const& notices, int rank) {
+    readable_call const call = read_call(words, notices, rank);
+    return join({", \"call\": ", json_string(describe(words, notices, rank)),
+                 ", \"fingerprint\": ", fingerprint_of(words), ", \"collective\": ", json_string(call.what),
+                 ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});
+  }
+
+  std::unique_ptr<detail::observer> observer_;
+  settings const& settings_;
+  int rank_, ranks_;
+  std::string_view transport_;
+  detail::recorded_place at_{rank_, 0};
+  int requests_ = detail::record_requests.load(std::memory_order_relaxed);
+  bool failed_ = false;
+};
+
+}  // namespace tutti

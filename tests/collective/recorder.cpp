@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Flight records, traces, statistics and logs: what they say, and when.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "support/expect.hpp"
+#include "support/temporary_folder.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using json = nlohmann::json;
+
+namespace {
+
+json read(std::string const& path, std::string const& closing = "") {
+  std::ifstream file(path);
+  return json::parse(std::string(std::istreambuf_iterator<char>(file), {}) + closing);
+}
+json trace_of(std::string const& path) {
+  std::ifstream file(path);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  return json::parse(text.substr(0, text.rfind("},\n") + 1) + "]");
+}
+
+class environment {
+ public:
+  environment(std::initializer_list<std::pair<char const*, std::string>> values) {
+    for (auto const& [name, value] : values) {
+      ::setenv(name, value.c_str(), 1);
+      names_.push_back(name);
+    }
+  }
+  ~environment() {
+    for (char const* const name : names_) ::unsetenv(name);
+  }
+
+ private:
+  std::vector<char const*> names_;
+};
+
+}  // namespace
+
+TEST_CASE("a record has the last calls, where they were made, and what is known of peers") {
+  temporary_folder const at;
+  std::string const prefix = at.path() / "demand";
+  run_local(3, [&](auto& comm) {
+    std::vector<float> data(1000, 1.0f);
+    for (int i = 0; i < 100; ++i) all_reduce(comm, data);
+    broadcast(comm, data, 1);
+    auto group = comm.subgroup({0, 1, 2});
+    barrier(group);
+    comm.write_record(prefix);
+    group.write_record(prefix, "just so");
+    expect(error_of([&] { comm.write_record("/proc/nowhere/x"); }).code() == error_code::bad_argument, "refused");
+    barrier(comm);
+  });
+  for (int r = 0; r < 3; ++r) {
+    json const record = read(prefix + "." + std::to_string(r) + ".json");
+    CHECK(record["rank"] == r);
+    CHECK(record["ranks"] == 3);
+    CHECK(record["transport"] == "shm");
+    CHECK(record["calls"].size() == 64);
+    json const last = record["calls"].back();
+    CHECK(last["sequence"] == 101);
+    CHECK(last["ended"] == true);
+    CHECK(last["collective"] == "broadcast");
+    CHECK(last["bytes"] == 4000);
+    CHECK(last["where"].get<std::string>().find("recorder.cpp:") != std::string::npos);
+    CHECK(last["call"].get<std::string>().starts_with("broadcast of 1000 float, root 1 ("));
+    CHECK(record["peers"].size() == 2);
+    for (json const& peer : record["peers"]) CHECK(peer["called"] >= 100);
+    json const group = read(prefix + "." + std::to_string(r) + "-1.json");
+    CHECK(group["reason"] == "just so");
+    CHECK(group["calls"].size() == 1);
+  }
+}
+
+TEST_CASE("an error leaves a record at each rank, in which the odd one can be seen") {
+  temporary_folder const at;
+  environment const here{{"TUTTI_RECORD", at.path() / "run"}};
+  CHECK_THROWS(run_local(3, [](auto& comm) {
+    std::vector<double> data(comm.rank() == 1 ? 7 : 9);
+    barrier(comm);
+    all_reduce(comm, data);
+  }));
+  for (int r = 0; r < 3; ++r) {
+    json const record = read(at.path() / ("run." + std::to_string(r) + ".json"));
+    CHECK(record["reason"].get<std::string>().find("ranks disagree in call #2") != std::string::npos);
+    CHECK(record["calls"].back()["ended"] == false);
+    for (json const& peer : record["peers"])
+      CHECK((peer["fingerprint"] == record["calls"].back()["fingerprint"]) == (r != 1 && peer["rank"] != 1));
+  }
+}
+
+TEST_CASE("a signal asks ranks that wait for a record, and they go on") {
+  temporary_folder const at;
+  environment const here{{"TUTTI_RECORD", at.path() / "run"}, {"TUTTI_RECORD_SIGNAL", std::to_string(SIGUSR1)}};
+  std::string const file = at.path() / "run.0.json";
+  run_local(2, [&](auto& comm) {
+    auto const pids = [&] {
+      std::vector<int> out(2);
+      int const mine = ::getpid();
+      all_gather(comm, std::span(&mine, 1), out);
+      return out;
+    }();
+    // Rank 1 comes late, and rank 0 is asked while it waits for it.
+    if (comm.rank() == 1) {
+      for (int i = 0; i < 1000 && !std::filesystem::exists(file); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ::kill(pids[0], SIGUSR1);
+      }
+    }
+    barrier(comm);
+  });
+  json const record = read(file);
+  CHECK(record["reason"].get<std::string>().starts_with("a signal, in call #2, barrier"));
+  CHECK(record["peers"][0]["called"] <= 2);
+}
+
+TEST_CASE("a trace has every call of every communicator, and statistics their sums") {
+  temporary_folder const at;
+  environment const here{{"TUTTI_TRACE", at.path() / "trace"}};
+  run_local(2, [](auto& comm) {
+    std::vector<float> data(500, 1.0f);
+    for (int i = 0; i < 10; ++i) all_reduce(comm, data);
+    auto group = comm.subgroup({1, 0});
+    broadcast(group, data);
+    all_reduce(async(comm), data).wait();
+    call_statistics const sums = comm.statistics(collective::all_reduce);
+    expect(sums.calls == 11 && sums.bytes == 11 * 2000 && sums.total > sums.longest && sums.longest.count() > 0,
+           "sums");
+    expect(comm.statistics(collective::broadcast).calls == 0, "the group has its own");
+  });
+  for (int r = 0; r < 2; ++r) {
+    json const events = trace_of(at.path() / ("trace." + std::to_string(r) + ".json"));
+    auto const count = [&](std::string const& name, int communicator) {
+      return std::ranges::count_if(events, [&](json const& e) {
+        return e["name"] == name && e.value("tid", 0) == communicator && e["pid"] == r;
+      });
+    };
+    CHECK(count("all_reduce", 0) == 11);
+    CHECK(count("broadcast", 1) == 1);
+    CHECK(count("process_name", 0) == 1);
+    CHECK(count("thread_name", 0) == 1);
+    CHECK(count("thread_name", 1) == 1);
+    double before = 0;
+    for (json const& e : events) {
+      if (e["ph"] != "X" || e["tid"] != 0) continue;
+      CHECK(e["ts"].get<double>() >= before);
+      before = e["ts"].get<double>() + e["dur"].get<double>();
+    }
+  }
+}
+
+TEST_CASE("what the environment asks for in a way that cannot be had is refused") {
+  auto const refusal = [](char const* name, std::string const& value) {
+    environment const here{{name, value}};
+    return start_failure(2);
+  };
+  CHECK(refusal("TUTTI_LOG", "loud").find("TUTTI_LOG=\"loud\" is not a level; set it to none, error, info or debug") !=
+        std::string::npos);
+  CHECK(refusal("TUTTI_TRACE", "/proc/nowhere/x").find("TUTTI_TRACE: /proc/nowhere/x.") != std::string::npos);
+  CHECK(refusal("TUTTI_RECORD_SIGNAL", "99").find("\"99\" is not a signal") != std::string::npos);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti-record: who is behind, who disagrees, and one trace of several.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+#include "launch/command.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace tutti::testing;
+
+namespace {
+
+std::string const tool = TUTTI_RECORD_TOOL;
+
+void write(std::string const& path, std::string const& text) { std::ofstream(path) << text; }
+
+// Of two ranks, rank 1 has not come to the second call of rank 0, and its first was another.
+std::string record_of(int rank) {
+  std::string const mine = rank == 0 ? "barrier" : "all_reduce of 4 float", print = rank == 0 ? "1" : "2";
+  std::string const first =
+      R"({"sequence": 1, "ended": true, "where": "a.cpp:1", "call": ")" + mine + R"(", "fingerprint": )" + print + "}";
+  std::string const second =
+      R"(, {"sequence": 2, "ended": false, "where": "a.cpp:2", "call": "scan", "fingerprint": 3})";
+  std::string const peer = rank == 0 ? R"({"rank": 1, "called": 1, "finished": 1})"
+                                     : R"({"rank": 0, "called": 2, "finished": 1, "call": "scan", "fingerprint": 3})";
+  return R"({"rank": )" + std::to_string(rank) + R"(, "ranks": 2, "reason": "so", "calls": [)" + first +
+         (rank == 0 ? second : "") + R"(], "peers": [)" + peer + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("who is behind, and the first call in which ranks disagree") {
+  temporary_folder const at;
+  std::string const zero = at.path() / "r.0.json", one = at.path() / "r.1.json";
+  write(zero, record_of(0));
+  write(one, record_of(1));
+  command both(tool + " show " + zero + " " + one);
+  CHECK(both.wait() == 0);
+  CAPTURE(both.output);
+  CHECK(both.said("rank 0 is in call #2, scan (a.cpp:2)\n"));
+  CHECK(both.said("rank 1 has ended call #1, all_reduce of 4 float (a.cpp:1)\n"));
+  CHECK(both.said("behind: ranks 1 have not come to call #2\n"));
+  CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
+
+  command alone(tool + " show " + one);
+  CHECK(alone.wait() == 0);
+  CHECK(alone.said("rank 0 is in call #2, scan; it has left no record\n"));
+}
+
+TEST_CASE("traces are joined, also one that ends in the middle") {
+  temporary_folder const at;
+  std::string const zero = at.path() / "t.0.json", one = at.path() / "t.1.json", all = at.path() / "all.json";
+  write(zero, "[\n{\"name\": \"a\"},\n{\"name\": \"b\"},\n");
+  write(one, "[\n{\"name\": \"c\"},\n{\"name\": \"d");
+  command c(tool + " join " + zero + " " + one + " -o " + all);
+  CHECK(c.wait() == 0);
+  CHECK(c.said("3 events of 2 ranks in "));
+  std::ifstream file(all);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) ==
+        R"({"displayTimeUnit":"ns","traceEvents":[{"name":"a"},{"name":"b"},{"name":"c"}]})"
+        "\n");
+}
+
+TEST_CASE("what is no record or trace is refused") {
+  temporary_folder const at;
+  std::string const path = at.path() / "x";
+  write(path, "{}");
+  for (std::string const& arguments :
+       {"show " + path, "join " + path + " -o " + path + "2", std::string("show /nowhere")}) {
+    command c(tool + " " + arguments);
+    CHECK(c.wait() == 1);
+    CHECK(c.said("tutti-record: "));
+  }
+}

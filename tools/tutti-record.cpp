@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reads the flight records of ranks and says who is behind, and joins their traces.
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using json = nlohmann::json;
+
+std::string text_of(std::string const& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error(fmt::format("{} cannot be read", path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What is known of a rank: by its own record, or by what its peers saw of it.
+struct state {
+  std::uint64_t called = 0, finished = 0;
+  std::map<std::uint64_t, json> calls;
+  std::optional<json> record;  // its own
+
+  std::string doing() const {
+    if (called == 0) return "has made no call";
+    auto const call = calls.find(called);
+    std::string const what = call == calls.end() ? "" : ", " + call->second.at("call").get<std::string>();
+    std::string const where = call != calls.end() && call->second.contains("where")
+                                  ? fmt::format(" ({})", call->second.at("where").get<std::string>())
+                                  : "";
+    return fmt::format("{} call #{}{}{}", finished >= called ? "has ended" : "is in", called, what, where);
+  }
+};
+
+std::vector<state> states_of(std::vector<std::string> const& paths) {
+  std::vector<state> out;
+  for (std::string const& path : paths) {
+    try {
+      json const record = json::parse(text_of(path));
+      auto const ranks = record.at("ranks").get<std::size_t>();
+      if (out.empty()) out.resize(ranks);
+      if (out.size() != ranks)
+        throw std::runtime_error(
+            fmt::format("it is of a communicator of {} ranks, and those before are of {}", ranks, out.size()));
+      state& own = out.at(record.at("rank").get<std::size_t>());
+      own.record = record;
+      for (json const& call : record.at("calls")) {
+        auto const number = call.at("sequence").get<std::uint64_t>();
+        own.called = std::max(own.called, number);
+        if (call.at("ended").get<bool>()) own.finished = std::max(own.finished, number);
+        own.calls[number] = call;
+      }
+      for (json const& peer : record.at("peers")) {
+        state& other = out.at(peer.at("rank").get<std::size_t>());
+        auto const called = peer.at("called").get<std::uint64_t>();
+        other.called = std::max(other.called, called);
+        other.finished = std::max(other.finished, peer.at("finished").get<std::uint64_t>());
+        if (peer.contains("call")) other.calls.try_emplace(called, peer);
+      }
+    } catch (std::exception const& e) {
+      throw std::runtime_error(fmt::format("{} is no flight record: {}", path, e.what()));
+    }
+  }
+  return out;
+}
+
+// The first call in which ranks did different things, as far as records go.
+void print_disagreement(std::vector<state> const& ranks) {
+  std::map<std::uint64_t, std::map<std::uint32_t, std::vector<std::size_t>>> who;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (auto const& [number, call] : ranks[r].calls)
+      who[number][call.at("fingerprint").get<std::uint32_t>()].push_back(r);
+  for (auto const& [number, parties] : who) {
+    if (parties.size() == 1) continue;
+    fmt::print("ranks disagree in call #{}:\n", number);
+    for (auto const& [fingerprint, members] : parties)
+      fmt::print("  ranks {}: {}\n", fmt::join(members, ", "),
+                 ranks[members.front()].calls.at(number).at("call").get<std::string>());
+    return;
+  }
+}
+
+void show(std::vector<std::string> const& paths) {
+  auto const ranks = states_of(paths);
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    fmt::print("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : "; it has left no record");
+  auto const latest = std::ranges::max_element(ranks, {}, &state::called)->called;
+  std::vector<std::size_t> behind;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks[r].called < latest) behind.push_back(r);
+  if (!behind.empty()) fmt::print("behind: ranks {} have not come to call #{}\n", fmt::join(behind, ", "), latest);
+  else if (std::ranges::all_of(ranks, [&](state const& s) { return s.finished == latest; }))
+    fmt::print("nobody is behind: all have ended call #{}\n", latest);
+  else fmt::print("nobody is behind: all have come to call #{}\n", latest);
+  print_disagreement(ranks);
+  for (state const& s : ranks)
+    if (s.record) {
+      fmt::print("rank {} wrote: {}\n", s.record->at("rank").get<int>(), s.record->at("reason").get<std::string>());
+      break;
+    }
+}
+
+// A trace that was not ended, because its rank was killed, counts up to the last event that is whole.
+json events_of(std::string const& path) {
+  std::string text = text_of(path);
+  std::size_t const last = text.rfind("},\n");
+  if (text.empty() || text.front() != '[' || last == std::string::npos)
+    throw std::runtime_error(fmt::format("{} is no trace of tutti", path));
+  text.resize(last + 1);
+  return json::parse(text + "]");
+}
+
+void join(std::vector<std::string> const& paths, std::string const& to) {
+  json all = json::array();
+  for (std::string const& path : paths)
+    for (json& event : events_of(path)) all.push_back(std::move(event));
+  std::ofstream file(to);
+  file << json{{"traceEvents", all}, {"displayTimeUnit", "ns"}}.dump() << "\n";
+  if (!file.flush()) throw std::runtime_error(fmt::format("{} cannot be written", to));
+  fmt::print("{} events of {} ranks in {}; open it in https://ui.perfetto.dev\n", all.size(), paths.size(), to);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Reads what ranks have written where TUTTI_RECORD or TUTTI_TRACE was set."};
+  app.require_subcommand(1);
+  std::vector<std::string> paths;
+  std::string to;
+  auto* const show_command = app.add_subcommand("show", "who is where, and who is behind");
+  show_command->add_option("files", paths, "flight records of the ranks of one communicator")->required();
+  auto* const join_command = app.add_subcommand("join", "one trace of those of all ranks");
+  join_command->add_option("files", paths, "traces")->required();
+  join_command->add_option("-o,--output", to, "the file to write")->required();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (show_command->parsed()) show(paths);
+    else join(paths, to);
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "tutti-record: {}\n", e.what());
+    return 1;
+  }
+}
