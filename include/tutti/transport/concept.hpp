@@ -31,6 +31,9 @@ concept notice_board = requires(T t, T const c, int rank, std::uint64_t sequence
   { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
   { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
   { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
+  { t.await(call) } noexcept;
+  { t.await_nothing() } noexcept;
+  { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;
   { t.introduce(id, text) } noexcept;
   { c.name(rank, id) } -> std::same_as<std::string>;
   { t.raise(f) } noexcept;
@@ -76,9 +79,12 @@ concept transport =
 template <class T>
 concept maps_memory =
     transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
-                             std::uint64_t count, void const* data, std::byte* memory, std::byte const* theirs) {
+                             std::uint64_t count, std::uint64_t place, void const* data, std::byte* memory,
+                             std::byte const* theirs) {
       { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
       { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
+      { c.place_of(data) } noexcept -> std::same_as<std::uint64_t>;  // the same for all ranks
+      { c.at_place(place) } noexcept -> std::same_as<std::byte const*>;
       { t.refer(peer, track, data, bytes, more, tag) } noexcept;
       { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
       { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
@@ -103,6 +109,15 @@ template <class T>
 concept sends_later = transport<T> && requires(T t) {
   { t.all_sent() } noexcept -> std::same_as<bool>;
 };
+
+// The same for messages that belong to no call, so no call waits for them: whether the first of a channel have left.
+template <class T>
+concept sends_beside_calls =
+    sends_later<T> && requires(T t, int peer, int track, std::size_t bytes, std::uint32_t tag, std::uint64_t count) {
+      { t.publish_beside_calls(peer, track, bytes, tag) } noexcept;
+      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+      { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
+    };
 
 // Messages of at most so many bytes leave at once; longer ones until their receiver was asked, which takes a while.
 template <class T>
