@@ -23,22 +23,19 @@ class batch {
   template <buffer In>
   batch& send(In const& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
     detail::check_message(comm_, "batch::send", to, tag, false, where);
-    return add<value_of<In>>(detail::send_of(in, to, tag));
+    return add(detail::send_of(in, to, tag));
   }
   template <mutable_buffer Out>
   batch& recv(Out&& out, int from, int tag = 0, std::source_location where = std::source_location::current()) {
     detail::check_message(comm_, "batch::recv", from, tag, true, where);
-    return add<value_of<Out>>(detail::receive_of(out, from, tag));
+    return add(detail::receive_of(out, from, tag));
   }
 
   // Returns when all have ended: what the receives have got, in their order.
   std::vector<received> run(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(comm_, "batch::run", o, where);
     std::vector<transfer> all = list_;
-    detail::with_exchange(comm_, where, [&](auto& messages) {
-      for (named const& n : types_) messages.introduce(n.id, n.name);
-      messages.run(all, o.timeout, where);
-    });
+    detail::run_transfers(comm_, all, o, where);
     std::vector<received> out;
     for (transfer const& t : all)
       if (t.what == transfer::receive) out.push_back(receive_work::of(t));
@@ -46,21 +43,13 @@ class batch {
   }
 
  private:
-  struct named {
-    std::uint32_t id;
-    std::string_view name;
-  };
-
-  template <class T>
   batch& add(transfer const& t) {
     list_.push_back(t);
-    if (std::ranges::find(types_, t.type, &named::id) == types_.end()) types_.push_back({t.type, type_name<T>()});
     return *this;
   }
 
   communicator<Transport>& comm_;
   std::vector<transfer> list_;
-  std::vector<named> types_;
 };
 
 }  // namespace tutti

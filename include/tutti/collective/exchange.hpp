@@ -62,11 +62,6 @@ class exchange final : public pending_calls {
     if (listed_) progress_list::of_process().remove(*this);
   }
 
-  // What a transfer refers to by number, for messages.
-  void introduce(std::uint32_t type, std::string_view name) noexcept {
-    if (std::exchange(introduced_, type) != type) group_.introduce(type, name);
-  }
-
   // Starts all, receives first, and returns when they have ended.
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
     expect_sound(where);
@@ -89,6 +84,7 @@ class exchange final : public pending_calls {
     auto const shown = [&] { return first_of(all); };
     if (!wait_until_ended(look, time, shown, examine))
       attempt_locked([&] { raise_timeout(*first_of(all), timeout_of(timeout), where); });
+    await_nothing();
     expect_no_fault(where);
   }
 
@@ -102,7 +98,7 @@ class exchange final : public pending_calls {
     count_.store(started_.size(), std::memory_order_release);
     progress_list::of_process().count_started();
     try {
-      attempt([&] { messenger_.start(out->message); });
+      attempt([&] { start(out->message); });
     } catch (...) {
     }  // the transfer has it
     move();
@@ -134,7 +130,9 @@ class exchange final : public pending_calls {
       return static_cast<transfer*>(nullptr);
     };
     progress_list::attendance const here;
-    return wait_until_ended(look, until, shown, [] {});
+    bool const done = wait_until_ended(look, until, shown, [] {});
+    await_nothing();
+    return done;
   }
 
  private:
@@ -158,19 +156,20 @@ class exchange final : public pending_calls {
   // What this rank waits for is on the board once it has waited long. `shown`: the transfer to be named there, or null.
   template <class Look, class Until, class Shown, class Examine>
   bool wait_until_ended(Look&& look, Until until, Shown&& shown, Examine&& examine) {
-    bool told = false;
-    bool const done = wait_until_done(look, group_.transport().waits(), until, [&](auto const& ready) {
+    return wait_until_done(look, group_.transport().waits(), until, [&](auto const& ready) {
       if (alone()) return false;  // nobody else could send or receive
-      if (transfer const* const t = told ? nullptr : shown()) {
+      if (transfer const* const t = told_ ? nullptr : shown()) {
         group_.notices().await(to_words(*t));
-        told = true;
+        told_ = true;
       }
       group_.transport().nap(ready);
       examine();
       return true;
     });
-    if (told) group_.notices().await_nothing();
-    return done;
+  }
+  // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
+  void await_nothing() noexcept {
+    if (std::exchange(told_, false)) group_.notices().await_nothing();
   }
 
   // -- Under the lock.
@@ -178,7 +177,11 @@ class exchange final : public pending_calls {
   void start(std::span<transfer> all) {
     for (auto const what : {transfer::receive, transfer::send})
       for (transfer& t : all)
-        if (t.what == what && !t.ended) messenger_.start(t);
+        if (t.what == what && !t.ended) start(t);
+  }
+  void start(transfer& t) {
+    if (std::exchange(introduced_, t.type) != t.type) group_.introduce(t.type, t.type_name);
+    messenger_.start(t);
   }
   progress move_messages(std::source_location where) {
     progress const reached = messenger_.poll();
@@ -239,9 +242,10 @@ class exchange final : public pending_calls {
     try {
       attempt_locked([&] {
         if (!started_.empty())
-          raise(error_code::rank_left, group_.rank(),
-                join({"rank ", group_.rank(), " gave up ", text(started_.front()->message), ", because of an exception"}),
-                started_.front()->place);
+          raise(
+              error_code::rank_left, group_.rank(),
+              join({"rank ", group_.rank(), " gave up ", text(started_.front()->message), ", because of an exception"}),
+              started_.front()->place);
       });
     } catch (...) {
     }
@@ -280,12 +284,12 @@ class exchange final : public pending_calls {
     while (!t.ended && move_messages(where) != progress::stuck) {
     }
     if (t.ended) return;
-    raise(code, peer,
-          join({code == error_code::rank_left
-                    ? join({"rank ", peer, " closed its communicator"})
-                    : join({group_.transport().describe(peer), " ended, ", group_.doing(peer)}),
-                ", while rank ", group_.rank(), " is in ", text(t)}),
-          where);
+    raise(
+        code, peer,
+        join({code == error_code::rank_left ? join({"rank ", peer, " closed its communicator"})
+                                            : join({group_.transport().describe(peer), " ended, ", group_.doing(peer)}),
+              ", while rank ", group_.rank(), " is in ", text(t)}),
+        where);
   }
 
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
@@ -313,17 +317,17 @@ class exchange final : public pending_calls {
     return out;
   }
   [[noreturn, gnu::cold]] void raise_unfit(unfit_message const& m, std::source_location where) {
-    auto const type = [&](std::uint32_t id, int rank) {
-      return alone() ? std::string("?") : group_.notices().name(rank, id);
-    };
+    std::string type = messenger_.type_name(m.from, m.type);
+    if (type.empty()) type = alone() ? "another type" : group_.notices().name(m.from, m.type);
     std::string const sender = join({"rank ", m.from, ", tag ", m.tag});
     if (m.refused != 0)
       raise(error_code::system, m.from,
-            join({"rank ", group_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}), where);
+            join({"rank ", group_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}),
+            where);
     transfer const& r = *m.receive;
     raise(error_code::mismatch, m.from,
-          join({"a message of ", m.bytes, " bytes of ", type(m.type, m.from), " from ", sender, " does not fit the ",
-                text(r), " (", r.bytes, " bytes), of rank ", group_.rank()}),
+          join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, " does not fit the ", text(r), " (",
+                r.bytes, " bytes), of rank ", group_.rank()}),
           where);
   }
   [[gnu::cold]] std::string text(transfer const& t) {
@@ -341,6 +345,7 @@ class exchange final : public pending_calls {
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
   bool any_thread_ = false;
   bool listed_ = false;
+  bool told_ = false;  // the board has what this rank waits for
   std::uint32_t introduced_ = 0;
   std::mutex busy_;
   std::vector<std::shared_ptr<started_transfer>> started_;

@@ -64,7 +64,13 @@ void check_options(Comm const& comm, char const* what, options const& o, std::so
 
 template <class T>
 transfer transfer_of(transfer::directions what, int peer, int tag) {
-  return {.what = what, .peer = peer, .tag = tag, .type = type_id<T>(), .element_bytes = sizeof(T), .ended = peer == no_rank};
+  return {.what = what,
+          .peer = peer,
+          .tag = tag,
+          .type = type_id<T>(),
+          .type_name = type_name<T>(),
+          .element_bytes = sizeof(T),
+          .ended = peer == no_rank};
 }
 template <buffer In>
 transfer send_of(In const& in, int to, int tag) {
@@ -81,21 +87,15 @@ transfer receive_of(Out&& out_buffer, int from, int tag) {
   return out;
 }
 
-template <class... Ts, class Transport>
+template <class Transport>
 void run_transfers(communicator<Transport>& comm, std::span<transfer> all, options const& o,
                    std::source_location where) {
-  with_exchange(comm, where, [&](auto& messages) {
-    (messages.introduce(type_id<Ts>(), type_name<Ts>()), ...);
-    messages.run(all, o.timeout, where);
-  });
+  with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
 }
-template <class T, class Transport>
+template <class Transport>
 std::shared_ptr<started_transfer> start_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
                                                  std::source_location where) {
-  return with_exchange(comm, where, [&](auto& messages) {
-    messages.introduce(type_id<T>(), type_name<T>());
-    return messages.add(t, o.timeout, where);
-  });
+  return with_exchange(comm, where, [&](auto& messages) { return messages.add(t, o.timeout, where); });
 }
 
 }  // namespace detail
@@ -122,8 +122,8 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
   if (to == no_rank) return returned_by<Comm>();
   transfer t = detail::send_of(in, to, tag);
   if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>)
-    return work(detail::start_transfer<value_of<In>>(comm.blocking(), t, o, where));
-  else detail::run_transfers<value_of<In>>(comm, {&t, 1}, o, where);
+    return work(detail::start_transfer(comm.blocking(), t, o, where));
+  else detail::run_transfers(comm, {&t, 1}, o, where);
 }
 
 // Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the begin of `out`. The message must
@@ -140,9 +140,9 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
   transfer t = detail::receive_of(out, from, tag);
   if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
     if (from == no_rank) return receive_work();
-    return receive_work(detail::start_transfer<value_of<Out>>(comm.blocking(), t, o, where));
+    return receive_work(detail::start_transfer(comm.blocking(), t, o, where));
   } else {
-    if (from != no_rank) detail::run_transfers<value_of<Out>>(comm, {&t, 1}, o, where);
+    if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
     return receive_work::of(t);
   }
 }
@@ -170,7 +170,7 @@ received send_recv(communicator<Transport>& comm, In const& in, int to, Out&& ou
   detail::check_options(comm, "send_recv", o, where);
   transfer both[] = {detail::receive_of(out, from, tag), detail::send_of(in, to, tag)};
   detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
-  detail::run_transfers<value_of<Out>, value_of<In>>(comm, both, o, where);
+  detail::run_transfers(comm, both, o, where);
   return receive_work::of(both[0]);
 }
 

@@ -8,7 +8,11 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +57,9 @@ class messenger {
     if (t.what == transfer::receive) return receive(t);
     if (t.peer == rank()) return send_to_self(t);
     peer& p = of(t.peer);
+    if constexpr (asks_peers<Transport>)  // they cannot look it up
+      if (p.told_types.insert(t.type).second)
+        answer(t.peer, {kinds::name, 0, 0, t.type, 0, 0, 0, 0}, t.type_name.substr(0, longest_name));
     if (p.idle() && offer(t)) return;
     p.queue.push_back(&t);
   }
@@ -67,6 +74,8 @@ class messenger {
     return moved_ ? progress::moved : progress::stuck;
   }
   unfit_message const& found() const noexcept { return found_; }
+  // Of a type that a peer has used here; empty where that is unknown.
+  std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).type_names[type]; }
 
   // Of no transfer that was started is anything touched from here on.
   void forget() noexcept {
@@ -78,7 +87,7 @@ class messenger {
   }
 
  private:
-  enum class kinds : std::uint32_t { message, offer, shown, request, slice, taken, room };
+  enum class kinds : std::uint32_t { message, offer, shown, request, slice, taken, room, name };
 
   // What every message of a channel begins with, as much of it as its kind needs.
   struct head {
@@ -108,6 +117,7 @@ class messenger {
   static constexpr std::size_t room_for(std::size_t bytes) { return bytes + cache_line; }
   // The system reads less than 2 GiB in a call.
   static constexpr std::size_t most_fetched = std::size_t{1} << 30;
+  static constexpr std::size_t longest_name = 200;
   static constexpr std::uint32_t fingerprint = 0x6d657373;
 
   struct kept_message {
@@ -116,20 +126,27 @@ class messenger {
     std::unique_ptr<std::byte[]> data;
     transfer* own;  // where it waits at this very rank
   };
+  struct answer_to_it {
+    head front;
+    std::string text;
+  };
   struct peer {
     std::deque<transfer*> queue;     // sends of which it was told nothing
     std::vector<transfer*> offered;  // those that it was told of
     std::deque<transfer*> asked;     // and those that go to it in slices
     std::vector<transfer*> leaving;  // all of which is on its way
-    std::deque<head> answers;
-    std::vector<transfer*> answered;  // receives that end with the last answer
-    std::size_t room = kept_room;     // there
-    std::size_t freed = 0;            // here, of which it was not told
-    int awaited = 0;                  // transfers that wait for a message of it
+    std::deque<answer_to_it> answers;
+    std::set<std::uint32_t> told_types;
+    std::map<std::uint32_t, std::string> type_names;  // that it told
+    std::vector<transfer*> answered;                  // receives that end with the last answer
+    std::size_t room = kept_room;                     // there
+    std::size_t freed = 0;                            // here, of which it was not told
+    int awaited = 0;                                  // transfers that wait for a message of it
 
     bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
   };
 
+  static std::byte const* bytes_of(std::string const& text) { return reinterpret_cast<std::byte const*>(text.data()); }
   int rank() const noexcept { return transport_.rank(); }
   peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
   void end(transfer& t) noexcept {
@@ -148,7 +165,7 @@ class messenger {
     std::memcpy(place, &front, head_bytes);
     if (bytes > 0) std::memcpy(place + head_bytes, data, bytes);
     if constexpr (sends_beside_calls<Transport>)
-      transport_.publish_beside_calls(to, message_track, head_bytes + bytes, fingerprint);
+      transport_.publish_beside_calls(to, message_track, head_bytes + bytes, front.kind == kinds::slice, fingerprint);
     else transport_.publish(to, message_track, head_bytes + bytes, false, fingerprint);
     return moved_ = true;
   }
@@ -186,7 +203,9 @@ class messenger {
   void flush(int to) {
     peer& p = of(to);
     for (; !p.answers.empty(); p.answers.pop_front())
-      if (!publish(to, p.answers.front(), sizeof(head))) return;
+      if (answer_to_it const& a = p.answers.front();
+          !publish(to, a.front, sizeof(head), bytes_of(a.text), a.text.size()))
+        return;
     for (transfer* const t : p.answered) end(*t);
     p.answered.clear();
     for (; !p.queue.empty(); p.queue.pop_front())
@@ -194,9 +213,8 @@ class messenger {
     for (; !p.asked.empty(); p.asked.pop_front())
       if (!send_slices(*p.asked.front())) return;
     if constexpr (sends_beside_calls<Transport>)
-      std::erase_if(p.leaving, [&](transfer* t) {
-        return transport_.has_left(to, message_track, t->last) && (end(*t), true);
-      });
+      std::erase_if(p.leaving,
+                    [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
   }
   bool send_slices(transfer& t) {
     std::size_t const most = slice_of(t.bytes) - slice_head;
@@ -279,6 +297,9 @@ class messenger {
         }
         return;
       case kinds::room: return;
+      case kinds::name:
+        p.type_names[front.type].assign(reinterpret_cast<char const*>(a.data + sizeof front), a.bytes - sizeof front);
+        return;
     }
   }
 
@@ -303,8 +324,8 @@ class messenger {
       answer(from, {kinds::room, 0, 0, 0, 0, 0, 0, 0});
     }
   }
-  void answer(int to, head const& front) {
-    of(to).answers.push_back(front);
+  void answer(int to, head const& front, std::string_view text = {}) {
+    of(to).answers.push_back({front, std::string(text)});
     flush(to);
   }
 

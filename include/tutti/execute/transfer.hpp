@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "tutti/algorithm/concept.hpp"
 
@@ -24,6 +25,7 @@ struct transfer {
   int peer = no_rank;
   int tag = 0;
   std::uint32_t type = 0;  // type_id
+  std::string_view type_name{};
   std::size_t element_bytes = 1;
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive

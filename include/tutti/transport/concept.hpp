@@ -77,22 +77,21 @@ concept transport =
 
 // Ranks can read memory of their peers: direct reads, and private memory that the receiver fetches.
 template <class T>
-concept maps_memory =
-    transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
-                             std::uint64_t count, std::uint64_t place, void const* data, std::byte* memory,
-                             std::byte const* theirs) {
-      { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
-      { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
-      { c.place_of(data) } noexcept -> std::same_as<std::uint64_t>;  // the same for all ranks
-      { c.at_place(place) } noexcept -> std::same_as<std::byte const*>;
-      { t.refer(peer, track, data, bytes, more, tag) } noexcept;
-      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
-      { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
-      { c.pulls() } -> std::same_as<bool>;
-      { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
-      { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
-      { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
-    };
+concept maps_memory = transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more,
+                                               std::uint32_t tag, std::uint64_t count, std::uint64_t place,
+                                               void const* data, std::byte* memory, std::byte const* theirs) {
+  { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
+  { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
+  { c.place_of(data) } noexcept -> std::same_as<std::uint64_t>;  // the same for all ranks
+  { c.at_place(place) } noexcept -> std::same_as<std::byte const*>;
+  { t.refer(peer, track, data, bytes, more, tag) } noexcept;
+  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+  { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
+  { c.pulls() } -> std::same_as<bool>;
+  { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
+  { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
+  { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
+};
 
 // Ranks show each other lines of cache; see execute/packet.hpp.
 template <class T>
@@ -112,12 +111,12 @@ concept sends_later = transport<T> && requires(T t) {
 
 // The same for messages that belong to no call, so no call waits for them: whether the first of a channel have left.
 template <class T>
-concept sends_beside_calls =
-    sends_later<T> && requires(T t, int peer, int track, std::size_t bytes, std::uint32_t tag, std::uint64_t count) {
-      { t.publish_beside_calls(peer, track, bytes, tag) } noexcept;
-      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
-      { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
-    };
+concept sends_beside_calls = sends_later<T> && requires(T t, int peer, int track, std::size_t bytes, bool awaited,
+                                                        std::uint32_t tag, std::uint64_t count) {
+  { t.publish_beside_calls(peer, track, bytes, awaited, tag) } noexcept;
+  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+  { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
+};
 
 // Messages of at most so many bytes leave at once; longer ones until their receiver was asked, which takes a while.
 template <class T>

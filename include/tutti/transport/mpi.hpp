@@ -98,9 +98,9 @@ class mpi {
     channels_.publish(to, track, bytes, more, tag);
   }
   bool all_sent() noexcept { return channels_.all_sent(); }
-  void publish_beside_calls(int to, int track, std::size_t bytes, std::uint32_t tag) noexcept {
+  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     strays_ = true;
-    channels_.publish_beside_calls(to, track, bytes, tag);
+    channels_.publish_beside_calls(to, track, bytes, awaited, tag);
   }
   std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
   bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }

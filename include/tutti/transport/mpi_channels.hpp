@@ -54,10 +54,11 @@ class mpi_channels {
     head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
     send(out, to, track, front, bytes, unheard);
   }
-  // The same beside all calls: none waits for the message, and it says nothing of them.
-  void publish_beside_calls(int to, int track, std::size_t bytes, std::uint32_t tag) noexcept {
+  // The same beside all calls: none waits for the message, and it says nothing of them. `awaited`: the receiver waits for
+  // it; of others the sender must bound how many there are.
+  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
-    send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, out.published);
+    send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
   }
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
   // Whether the first `count` messages of a channel have left.
