@@ -9,6 +9,7 @@
 #include "tutti/collective/barrier.hpp"
 #include "tutti/collective/batch.hpp"
 #include "tutti/collective/broadcast.hpp"
+#include "tutti/collective/coalesced.hpp"
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/explain.hpp"
 #include "tutti/collective/gather.hpp"

@@ -87,6 +87,7 @@ class group {
   grown_memory<Transport> scratch;  // space::scratch
   grown_memory<Transport> copy;     // of an input, where an algorithm does not work in place
   grown_memory<Transport> fetched;  // from peers' private memory, to be combined
+  grown_memory<Transport> bucket;   // of small arrays that share a call
   lists_of_sizes numbers;
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
@@ -95,6 +96,7 @@ class group {
         scratch(*transport_),
         copy(*transport_),
         fetched(*transport_),
+        bucket(*transport_),
         inbox_(*transport_) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
     if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
