@@ -65,6 +65,7 @@ class exchange final : public pending_calls {
   // Starts all, receives first, and returns when they have ended.
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
     expect_sound(where);
+    for (transfer& t : all) t.attended = true;
     bool started = false;
     auto const look = [&] {
       std::lock_guard const lock(busy_);

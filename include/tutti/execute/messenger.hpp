@@ -185,7 +185,7 @@ class messenger {
     head front = head_of(t, kinds::offer);
     if constexpr (reads_peers) {
       if (transport_.reaches(t.from, t.bytes)) front.kind = kinds::shown, front.address = transport_.place_of(t.from);
-      else if (transport_.pulls()) front.address = reinterpret_cast<std::uintptr_t>(t.from);
+      else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
     p.offered.push_back(&t);

@@ -30,6 +30,7 @@ struct transfer {
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
   std::size_t bytes = 0;            // of a receive, the room that there is
+  bool attended = false;            // this rank waits for it
 
   // What a receive has got.
   int source = no_rank;
