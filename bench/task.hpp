@@ -16,12 +16,14 @@ namespace bench {
 // `bytes` is the size of the larger array of a rank: the input of reduce_scatter, the output of all_gather.
 struct task {
   tutti::collective what{};
+  bool there_and_back = false;  // rank 0 sends its array to rank 1, and gets it back: what a broadcast leaves
   std::size_t bytes = 0;
   bool in_place = false;
   bool result_first = false;  // reduce_scatter in place leaves its block at the begin of the array, as in MPI and Gloo
   int ranks = 1;
   int rank = 0;
 
+  int partner() const { return 1 - rank; }
   bool root() const { return rank == 0; }
 };
 

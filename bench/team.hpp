@@ -176,6 +176,7 @@ struct cannot {
 template <class Kind, class Peer>
 json take_turn(Peer& peer, start_line& line, task const& t, json const& said) {
   std::size_t const bytes = extent<typename Kind::element>(t).count * sizeof(typename Kind::element);
+  if (t.there_and_back && t.ranks != 2) return {{"no", "messages go between 2 ranks"}};
   if (bytes == 0 && t.what != tutti::collective::barrier) return {{"no", "too small for an element of every rank"}};
   try {
     contender const c = peer.template prepare<Kind>(t, said);
@@ -197,7 +198,10 @@ template <class Peer>
 void serve(Peer& peer, conductor& to, start_line& line, task t) {
   for (json said = to.next(); !said.is_null(); said = to.next()) {
     std::string const wanted = said["collective"];
-    t.what = *std::ranges::find(tutti::every_collective, wanted, [](auto c) { return tutti::name(c); });
+    t.there_and_back = wanted == "point_to_point";
+    t.what = t.there_and_back
+                 ? tutti::collective::broadcast
+                 : *std::ranges::find(tutti::every_collective, wanted, [](auto c) { return tutti::name(c); });
     t.bytes = said["bytes"];
     t.in_place = said["in_place"];
     json answer;

@@ -38,6 +38,7 @@ class team {
 
   template <class Kind>
   contender prepare(task const& t, json const&) {
+    if (t.there_and_back) throw cannot{"no messages between two ranks are measured"};
     // Its reduce_scatter is of the older kind, which works on its input and is bound to one array.
     if (t.what == tutti::collective::reduce_scatter) throw cannot{"no reduce_scatter that keeps its input"};
     if (t.what == tutti::collective::all_to_all && t.in_place) throw cannot{"no all_to_all in place"};

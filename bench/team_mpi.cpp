@@ -58,6 +58,12 @@ class team {
     int const n = static_cast<int>(e.count), block = static_cast<int>(e.block);
     void const* const in = t.in_place ? MPI_IN_PLACE : a.in.data();
     T* const out = a.out.data();
+    if (t.there_and_back) {
+      if (t.root()) MPI_Send(out, n, type, t.partner(), 0, comm);
+      MPI_Recv(out, n, type, t.partner(), 0, comm, MPI_STATUS_IGNORE);
+      if (!t.root()) MPI_Send(out, n, type, t.partner(), 0, comm);
+      return;
+    }
     switch (t.what) {
       case tutti::collective::all_reduce: MPI_Allreduce(in, out, n, type, op, comm); return;
       case tutti::collective::reduce: MPI_Reduce(t.root() ? in : a.in.data(), out, n, type, op, 0, comm); return;

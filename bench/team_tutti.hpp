@@ -27,7 +27,7 @@ class tutti_team {
   contender prepare(task const& t, json const& wanted) {
     using T = typename Kind::element;
     tutti::options const o = options_of(t, wanted);
-    std::string runs = plan_of<Kind>(t, o);
+    std::string runs = t.there_and_back ? "messages" : plan_of<Kind>(t, o);
     auto const call = [this, t, o](arrays<T> const& a) { run<Kind>(t, a, o); };
     contender out;
     if (wanted["buffers"] == "library") {
@@ -48,6 +48,8 @@ class tutti_team {
   static tutti::options options_of(task const& t, json const& wanted) {
     tutti::options o;
     std::string const algorithm = wanted.value("algorithm", "automatic"), how = wanted.value("protocol", "automatic");
+    if (t.there_and_back && (algorithm != "automatic" || how != "automatic"))
+      throw cannot{"messages have no choice of algorithm or protocol"};
     o.algorithm = tutti::find_algorithm(algorithm);
     if (algorithm != "automatic") {
       if (o.algorithm == tutti::algorithm_id::automatic)
@@ -78,6 +80,12 @@ class tutti_team {
 
   template <class Kind, class T = typename Kind::element>
   void run(task const& t, arrays<T> const& a, tutti::options const& o) {
+    if (t.there_and_back) {
+      if (t.root()) tutti::send(comm_, a.in, t.partner());
+      tutti::recv(comm_, a.in, t.partner());
+      if (!t.root()) tutti::send(comm_, a.in, t.partner());
+      return;
+    }
     switch (t.what) {
       case tutti::collective::all_reduce: return tutti::all_reduce(comm_, a.in, a.out, Kind::op, o);
       case tutti::collective::reduce: return tutti::reduce(comm_, a.in, a.out, Kind::op, 0, o);

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "neighbours.hpp"
 #include "on_ranks.hpp"
 
 namespace {
@@ -51,12 +50,11 @@ void program(Communicator& comm) {
   std::vector<body> const own = bodies(tutti::part(n, ranks, me));
   std::vector<body> visitors = own, next;
   std::array energy{0.0};
-  neighbours ring(comm);
   for (int step = 1; step <= ranks; ++step) {
     energy[0] += energy_between(own, visitors) / 2;  // each pair is seen from both sides
     int const home = (me + ranks - step) % ranks;    // of those that come now
     next.resize(tutti::part(n, ranks, home).count);
-    ring.pass(visitors, right, next, left);
+    tutti::send_recv(comm, visitors, right, next, left);
     std::swap(visitors, next);
   }
   if (visitors != own) throw std::runtime_error("the bodies that came home are not those that left");

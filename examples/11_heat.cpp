@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "neighbours.hpp"
 #include "on_ranks.hpp"
 
 namespace {
@@ -77,18 +76,17 @@ template <class Communicator>
 void program(Communicator& comm, std::string const& picture) {
   int const ranks = comm.size(), me = comm.rank();
   if (ranks > static_cast<int>(side)) throw std::runtime_error("more ranks than rows; use at most 128");
-  int const above = me > 0 ? me - 1 : nobody, below = me + 1 < ranks ? me + 1 : nobody;
+  int const above = me > 0 ? me - 1 : tutti::no_rank, below = me + 1 < ranks ? me + 1 : tutti::no_rank;
   auto const [first, rows] = tutti::part(side, ranks, me);
   strip plate{rows};
   for (std::size_t i = 1; i <= rows; ++i)
     for (std::size_t j = 1; j <= side; ++j) plate.row(i)[j] = exact(first + i, j, 0);
 
-  neighbours line(comm);
   std::array change{1.0}, error{0.0};
   int steps = 0;
   for (; change[0] > 1e-3; ++steps) {
-    line.pass(plate.row(1), above, plate.row(rows + 1), below);
-    line.pass(plate.row(rows), below, plate.row(0), above);
+    tutti::send_recv(comm, plate.row(1), above, plate.row(rows + 1), below);
+    tutti::send_recv(comm, plate.row(rows), below, plate.row(0), above);
     change[0] = plate.step();
     tutti::all_reduce(comm, change, tutti::max{});
   }

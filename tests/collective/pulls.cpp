@@ -35,7 +35,7 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
     ::_exit(no_filters);
   try {
     communicator<shm> comm(
-        std::make_unique<shm>(file, rank, ranks, max_tracks, deadline::after(std::chrono::seconds(20))));
+        std::make_unique<shm>(file, rank, ranks, all_tracks, deadline::after(std::chrono::seconds(20))));
     detail::agree_on_tuning(comm.group());
     f(comm);
   } catch (std::exception const& e) {
@@ -48,7 +48,7 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
 // The exit codes of all ranks; `forbidden` is the one that may not read, or -1.
 template <class F>
 std::vector<int> run_ranks(int forbidden, F const& f) {
-  descriptor const file = shm::create(ranks, max_tracks);
+  descriptor const file = shm::create(ranks, all_tracks);
   std::vector<pid_t> processes;
   for (int r = 0; r < ranks; ++r) processes.push_back(start_rank(file, r, r != forbidden, f));
   std::vector<int> codes;

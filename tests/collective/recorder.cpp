@@ -103,7 +103,8 @@ TEST_CASE("an error leaves a record at each rank, in which the odd one can be se
     CHECK(record["reason"].get<std::string>().find("ranks disagree in call #2") != std::string::npos);
     CHECK(record["calls"].back()["ended"] == false);
     for (json const& peer : record["peers"])
-      CHECK((peer["fingerprint"] == record["calls"].back()["fingerprint"]) == (r != 1 && peer["rank"] != 1));
+      if (peer["called"] == 2)
+        CHECK((peer["fingerprint"] == record["calls"].back()["fingerprint"]) == (r != 1 && peer["rank"] != 1));
   }
 }
 

@@ -78,12 +78,12 @@ TEST_CASE("what is measured at start is the same at all ranks, and explain says 
 }
 
 TEST_CASE("where a rank goes while links are measured, the others throw") {
-  descriptor const segment = shm::create(3, max_tracks);
+  descriptor const segment = shm::create(3, all_tracks);
   run_local(3, [&](auto& outer) {
     auto const until = deadline::after(std::chrono::seconds(5));
     std::string said = "nothing";
     try {
-      communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 3, max_tracks, until));
+      communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 3, all_tracks, until));
       if (outer.rank() != 1) detail::measure_links(comm.group());
     } catch (error const& e) {
       said = e.what();

@@ -50,7 +50,7 @@ std::string on_ground(ground const& g, int ranks, F&& f) {
     int rank = 0;
     MPI_Comm_rank(part, &rank);
     return communicator<hierarchical>(
-        std::make_unique<hierarchical>(part, max_tracks, std::chrono::seconds(60), g.node_of(rank)));
+        std::make_unique<hierarchical>(part, all_tracks, std::chrono::seconds(60), g.node_of(rank)));
   };
   return on_ranks(ranks, make, f);
 }
@@ -247,7 +247,7 @@ TEST_CASE("where ranks of one node cannot share memory, all ranks throw why") {
           ~undo() { ::setrlimit(RLIMIT_FSIZE, &before); }
         } const restored{whole};
         return communicator<hierarchical>(
-            std::make_unique<hierarchical>(part, max_tracks, std::chrono::seconds(20), rank / 2));
+            std::make_unique<hierarchical>(part, all_tracks, std::chrono::seconds(20), rank / 2));
       },
       [](auto&) {});
   if (world().rank() < 4) CHECK(thrown.find("rank 2: cannot size shared memory") != std::string::npos);

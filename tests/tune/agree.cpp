@@ -52,11 +52,11 @@ TEST_CASE("ranks that name different files get that of rank 0") {
   table_file const main("ring"), other("recursive_doubling");
   // The ranks of run_local inherit one environment, so they change it and then meet again, over another segment.
   int const ranks = 3;
-  descriptor const segment = shm::create(ranks, max_tracks);
+  descriptor const segment = shm::create(ranks, all_tracks);
   run_local(ranks, [&](auto& outer) {
     ::setenv("TUTTI_TUNING", outer.rank() == 0 ? main.path() : outer.rank() == 1 ? other.path() : "/no/such/file", 1);
     auto const until = deadline::after(std::chrono::seconds(5));
-    communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), ranks, max_tracks, until));
+    communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), ranks, all_tracks, until));
     detail::agree_on_tuning(comm.group());
     expect_choice(comm, algorithm_id::ring);
     barrier(outer);
@@ -105,10 +105,10 @@ TEST_CASE("the usual file is found, and a table that the program has compiled in
 
   static constexpr rule rules[] = {{.what = collective::all_reduce, .algorithm = algorithm_id::two_shot}};
   [[maybe_unused]] static constexpr tuning_table compiled{"here", "today", "by hand", {}, {}, rules};
-  descriptor const segment = shm::create(2, max_tracks);
+  descriptor const segment = shm::create(2, all_tracks);
   run_local(2, [&](auto& outer) {
     auto const until = deadline::after(std::chrono::seconds(5));
-    communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 2, max_tracks, until));
+    communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 2, all_tracks, until));
     detail::agree_on_tuning(comm.group(), compiled);
     expect_choice(comm, algorithm_id::two_shot);
     expect(comm.group().tuned.source() == "the program's table", comm.group().tuned.source());

@@ -10,6 +10,7 @@
 
 #include "tutti/core/text.hpp"
 #include "tutti/execute/plan.hpp"
+#include "tutti/execute/transfer.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
@@ -76,6 +77,28 @@ template <notice_board Board>
   out += join({" (", call.algorithm});
   if (!call.protocol.empty()) out += join({", ", call.protocol});
   return out += ")";
+}
+
+// A message that a rank waits for.
+inline call_words to_words(transfer const& t) {
+  return {std::uint64_t{t.what == transfer::send},
+          t.bytes / t.element_bytes,
+          t.type,
+          static_cast<std::uint32_t>(t.peer) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(t.tag)) << 32,
+          t.element_bytes,
+          0};
+}
+inline int peer_of(call_words const& message) { return static_cast<std::int32_t>(message[3] & 0xffffffff); }
+
+// "send of 1000 float to rank 1, tag 0", "recv of up to 8 int from any rank, any tag"
+template <notice_board Board>
+[[gnu::cold]] std::string describe_message(call_words const& words, Board const& notices, int rank) {
+  bool const sends = words[0] != 0;
+  int const peer = peer_of(words), tag = static_cast<std::int32_t>(words[3] >> 32);
+  std::string const elements = join({words[1], " ", notices.name(rank, static_cast<std::uint32_t>(words[2]))});
+  std::string out = sends ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
+  out += peer == any_source ? std::string("any rank") : join({"rank ", peer});
+  return out + (tag == any_tag ? std::string(", any tag") : join({", tag ", tag}));
 }
 
 }  // namespace tutti

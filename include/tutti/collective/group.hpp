@@ -77,7 +77,8 @@ class group {
   tuning tuned;  // by which algorithms are chosen
   [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
       levels;
-  std::unique_ptr<detail::pending_calls> started;  // none before the first
+  std::unique_ptr<detail::pending_calls> started;   // none before the first
+  std::unique_ptr<detail::pending_calls> messages;  // none before the first
   // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
   std::function<std::optional<fault>()> fault_outside;
 
@@ -87,6 +88,7 @@ class group {
   grown_memory<Transport> scratch;  // space::scratch
   grown_memory<Transport> copy;     // of an input, where an algorithm does not work in place
   grown_memory<Transport> fetched;  // from peers' private memory, to be combined
+  grown_memory<Transport> bucket;   // of small arrays that share a call
   lists_of_sizes numbers;
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
@@ -95,6 +97,7 @@ class group {
         scratch(*transport_),
         copy(*transport_),
         fetched(*transport_),
+        bucket(*transport_),
         inbox_(*transport_),
         recorder_(environment, rank(), ranks(), Transport::name) {
     if (ranks() > 1) notices_.emplace(transport_->notices());
@@ -110,6 +113,7 @@ class group {
   ~group() {
     if (ranks() == 1) return;
     started.reset();
+    messages.reset();
     if constexpr (has_levels<Transport>) levels->end_started();
     if constexpr (has_levels<Transport>) {
       if (auto const f = heed()) levels->take_over(*f);
@@ -166,15 +170,20 @@ class group {
   void expect_no_fault(std::source_location where = std::source_location::current()) {
     if (notices_->faulty()) report_fault(where);
   }
+  // The same for who has waited long.
+  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where) {
+    expect_no_fault(where);
+    if (fault_outside)
+      if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where);
+  }
+  auto& notices() noexcept { return *notices_; }
 
   // -- Faults. Whoever finds one writes it down, wakes the others and throws; the others report it as theirs.
 
   // Looks whether waiting longer makes sense; throws if not.
   [[gnu::cold]] void examine(std::source_location where) {
     if (recorder_.requested()) recorder_.write_where_asked(join({"a signal, in ", this_call()}), sequence_, *notices_);
-    if (notices_->faulty()) report_fault(where);
-    if (fault_outside)
-      if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where);
+    expect_no_fault_anywhere(where);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank()) continue;
       if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
@@ -237,7 +246,7 @@ class group {
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank() || notices_->called(peer) >= sequence_) continue;
       if (first < 0) first = peer;
-      absent += join({"; rank ", peer, " has not arrived: it is ", last_call(peer)});
+      absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
     }
     if (first < 0) absent = "; all ranks have arrived, but one does not go on";
     double const seconds = std::chrono::duration<double>(timeout).count();
@@ -262,6 +271,19 @@ class group {
     raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where);
   }
 
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
+    notices_->raise(f);
+    transport_->ring_all();
+    report_fault(where);
+  }
+
+  // What a peer does: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in call #12, ...";
+  // where a peer is only heard of, it may have gone on.
+  [[gnu::cold]] std::string doing(int peer) const {
+    if (auto const message = notices_->awaited(peer)) return "in " + describe_message(*message, *notices_, peer);
+    return last_call(peer);
+  }
+
  private:
   // What peers say may be a fault that they have found.
   [[gnu::cold]] void ask_peers(std::source_location where) {
@@ -284,7 +306,6 @@ class group {
   [[gnu::cold]] std::string this_call() const {
     return join({"call #", sequence_, ", ", describe(mine(), *notices_, rank())});
   }
-  // "after call #11, all_reduce of ..." or "in call #12, ..."; where a peer is only heard of, it may have gone on.
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
     if (called == 0) return tutti::asks_peers<Transport> ? "not heard of" : "before its first call";
@@ -311,12 +332,6 @@ class group {
     raise({static_cast<int>(error_code::mismatch), rank(), peer,
            join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
           where);
-  }
-
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
-    notices_->raise(f);
-    transport_->ring_all();
-    report_fault(where);
   }
 
   [[noreturn, gnu::cold]] void report_fault(std::source_location where) {

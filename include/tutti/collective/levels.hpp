@@ -90,6 +90,7 @@ class levels {
   // The calls that were started on the parts end.
   void end_started() noexcept {
     inside_.group().started.reset();
+    inside_.group().messages.reset();
     if (across_) across_->group().started.reset();
   }
 

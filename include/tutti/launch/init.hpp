@@ -49,8 +49,8 @@ template <>
   static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
   auto const until = deadline::after(settings::from_environment().timeout);
   rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
-  descriptor const file = meeting.meet([&] { return shm::create(me.size, max_tracks); });
-  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, max_tracks, until));
+  descriptor const file = meeting.meet([&] { return shm::create(me.size, all_tracks); });
+  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, all_tracks, until));
   detail::agree_on_tuning(comm.group(), table);
   return comm;
 }

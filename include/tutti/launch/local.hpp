@@ -90,7 +90,7 @@ template <class F>
   guarded([&] {
     auto const until = deadline::after(settings::from_environment().timeout);
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
-                                      : std::make_unique<shm>(file, rank, ranks, max_tracks, until));
+                                      : std::make_unique<shm>(file, rank, ranks, all_tracks, until));
     agree_on_tuning(comm.group());
     guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
   });
@@ -152,7 +152,7 @@ inline failure make_failure(int rank, int status, int report, std::int64_t last_
 template <class F>
 void run_local(int ranks, F&& f) {
   detail::expect_ranks(ranks);
-  descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, max_tracks);
+  descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, all_tracks);
   detail::heard_children const heard;
   detail::children family;
   family.all.reserve(static_cast<std::size_t>(ranks));
@@ -222,7 +222,7 @@ void run_local(int ranks, F&& f) {
 template <class F>
 void run_threads(int ranks, F&& f) {
   detail::expect_ranks(ranks);
-  auto const shared = std::make_shared<loopback::hub>(ranks, max_tracks);
+  auto const shared = std::make_shared<loopback::hub>(ranks, all_tracks);
   std::exception_ptr first;
   std::mutex guard;
   {

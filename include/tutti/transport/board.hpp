@@ -24,11 +24,8 @@ class board {
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place,
              std::memory_order order = std::memory_order_release) noexcept {
     call_record& record = self_->calls[sequence % records];
-    record.sequence.store(0, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
     record.place.store(place, std::memory_order_relaxed);
-    record.sequence.store(sequence, std::memory_order_release);
+    write(record, sequence, call);
     self_->called.store(sequence, order);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
@@ -39,12 +36,15 @@ class board {
   }
   // Call `sequence` of a rank, if it has got so far and the board still has it.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
-    call_record const& record = segment_->rank(rank).calls[sequence % records];
-    if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    call_words out{};
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
-    if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    return out;
+    return read(segment_->rank(rank).calls[sequence % records], sequence);
+  }
+
+  // The message that this rank waits for, beside all calls; and that it waits no more.
+  void await(call_words const& message) noexcept { write(self_->awaited, ++awaits_, message); }
+  void await_nothing() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
+  std::optional<call_words> awaited(int rank) const noexcept {
+    call_record const& record = segment_->rank(rank).awaited;
+    return read(record, record.sequence.load(std::memory_order_acquire));
   }
 
   // Of a call of this rank that the board still has.
@@ -96,8 +96,23 @@ class board {
   }
 
  private:
+  static void write(call_record& record, std::uint64_t sequence, call_words const& call) noexcept {
+    record.sequence.store(0, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
+    record.sequence.store(sequence, std::memory_order_release);
+  }
+  static std::optional<call_words> read(call_record const& record, std::uint64_t sequence) noexcept {
+    if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
+    call_words out{};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
+    if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
+    return out;
+  }
+
   segment const* segment_;
   rank_page* self_;
+  std::uint64_t awaits_ = 0;
 };
 
 }  // namespace tutti

@@ -33,6 +33,9 @@ concept notice_board =
       { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
       { c.place(sequence) } noexcept -> std::same_as<std::uint64_t>;  // of a call of this rank that find knows
+      { t.await(call) } noexcept;
+      { t.await_nothing() } noexcept;
+      { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;
       { t.introduce(id, text) } noexcept;
       { c.name(rank, id) } -> std::same_as<std::string>;
       { t.raise(f) } noexcept;
@@ -76,19 +79,21 @@ concept transport =
 
 // Ranks can read memory of their peers: direct reads, and private memory that the receiver fetches.
 template <class T>
-concept maps_memory =
-    transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag,
-                             std::uint64_t count, void const* data, std::byte* memory, std::byte const* theirs) {
-      { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
-      { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
-      { t.refer(peer, track, data, bytes, more, tag) } noexcept;
-      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
-      { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
-      { c.pulls() } -> std::same_as<bool>;
-      { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
-      { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
-      { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
-    };
+concept maps_memory = transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more,
+                                               std::uint32_t tag, std::uint64_t count, std::uint64_t place,
+                                               void const* data, std::byte* memory, std::byte const* theirs) {
+  { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
+  { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
+  { c.place_of(data) } noexcept -> std::same_as<std::uint64_t>;  // the same for all ranks
+  { c.at_place(place) } noexcept -> std::same_as<std::byte const*>;
+  { t.refer(peer, track, data, bytes, more, tag) } noexcept;
+  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+  { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
+  { c.pulls() } -> std::same_as<bool>;
+  { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
+  { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
+  { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
+};
 
 // Ranks show each other lines of cache; see execute/packet.hpp.
 template <class T>
@@ -104,6 +109,15 @@ concept shows_packets = transport<T> && requires(T t, T const c, int peer, std::
 template <class T>
 concept sends_later = transport<T> && requires(T t) {
   { t.all_sent() } noexcept -> std::same_as<bool>;
+};
+
+// The same for messages that belong to no call, so no call waits for them: whether the first of a channel have left.
+template <class T>
+concept sends_beside_calls = sends_later<T> && requires(T t, int peer, int track, std::size_t bytes, bool awaited,
+                                                        std::uint32_t tag, std::uint64_t count) {
+  { t.publish_beside_calls(peer, track, bytes, awaited, tag) } noexcept;
+  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+  { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
 };
 
 // Messages of at most so many bytes leave at once; longer ones until their receiver was asked, which takes a while.

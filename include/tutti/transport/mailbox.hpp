@@ -63,9 +63,15 @@ class mailbox {
     return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ &&
            address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
+  // Where that is, for all ranks.
+  std::uint64_t place_of(void const* data) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
+  }
+  std::byte const* at_place(std::uint64_t place) const noexcept {
+    return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place) + reach_origin_);
+  }
   void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) =
-        reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
+    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = place_of(data);
     send(to, track, bytes, more, payload::reference, tag);
   }
   // The same for memory that the receiver cannot address but can fetch, where `pulls` says so.
@@ -96,7 +102,7 @@ class mailbox {
     }
     out.foreign = head.kind == payload::foreign;
     auto const place = *reinterpret_cast<std::uint64_t const*>(head.line);
-    out.data = reinterpret_cast<std::byte const*>(place + (out.foreign ? 0 : reach_origin_));
+    out.data = out.foreign ? reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place)) : at_place(place);
     return out;
   }
   void release(int from, int track) noexcept {

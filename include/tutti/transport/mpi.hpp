@@ -98,6 +98,12 @@ class mpi {
     channels_.publish(to, track, bytes, more, tag);
   }
   bool all_sent() noexcept { return channels_.all_sent(); }
+  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
+    strays_ = true;
+    channels_.publish_beside_calls(to, track, bytes, awaited, tag);
+  }
+  std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
+  bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }
   arrival look(int from, int track, std::uint32_t tag) noexcept { return channels_.look(from, track, tag); }
   void release(int from, int track) noexcept { channels_.release(from, track); }
 
@@ -209,8 +215,8 @@ class mpi {
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
-  // messages may have no receiver: once all are here, and so know of the fault, those who may have sent some say farewell,
-  // and all receive what comes until each farewell was taken.
+  // messages may have no receiver, nor need those beside calls have one: once all are here, and so know of the fault, those
+  // who may have sent some say farewell, and all receive what comes until each farewell was taken.
   [[gnu::cold]] bool meet_to_close() noexcept {
     enum { sends, all_here, farewells, all_taken } awaited = sends;
     MPI_Request meeting = MPI_REQUEST_NULL;
@@ -226,7 +232,8 @@ class mpi {
         awaited = farewells;
       }
       if (awaited == farewells && channels_.farewells_are_taken() && meet()) awaited = all_taken;
-      return awaited == all_taken && channels_.done(meeting, rank_) ? progress::done : progress::stuck;
+      bool const last = awaited == all_taken && channels_.done(meeting, rank_) && channels_.idle();
+      return last ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
     return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
@@ -251,6 +258,6 @@ class mpi {
 };
 
 static_assert(divisible<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> &&
-              asks_peers<mpi>);
+              asks_peers<mpi> && sends_beside_calls<mpi>);
 
 }  // namespace tutti

@@ -61,6 +61,22 @@ class mpi_board {
     return sequence <= heard(rank) ? find(news_->self, sequence) : std::nullopt;
   }
 
+  // The message that this rank waits for, beside all calls: peers are told once it has waited long.
+  void await(call_words const& message) noexcept {
+    news_->self.awaits = true;
+    news_->self.awaited = message;
+    news_->waited = {};
+    news_->told = nothing;
+  }
+  void await_nothing() noexcept {
+    news_->self.awaits = false;
+    if (news_->told == news_->self.called) tell_all();
+  }
+  std::optional<call_words> awaited(int rank) const noexcept {
+    notice const& n = by(rank);
+    return n.awaits ? std::optional(n.awaited) : std::nullopt;
+  }
+
   void introduce(std::uint32_t id, std::string_view text) noexcept {
     notice& self = news_->self;
     for (known_name const& entry : self.names)
@@ -176,9 +192,10 @@ class mpi_board {
   };
   struct notice {
     std::uint64_t called = 0, finished = 0;
-    bool left = false, knows_fault = false;
+    bool left = false, knows_fault = false, awaits = false;
     int fault_code = no_fault, fault_peer = -1;
     std::array<known_call, told_calls> calls{};
+    call_words awaited{};
     std::array<known_name, 16> names{};
     char fault_text[1008]{};
   };

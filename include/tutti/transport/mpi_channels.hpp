@@ -51,12 +51,27 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     if (!std::exchange(out.listed, true)) busy_.push_back({&out, to});
     std::uint64_t const unheard = out.published - out.confirmed_by(board_, to);
-    std::uint64_t const place = out.published++ % window;
-    slot& here = out.slots.get()[place];
-    here.front = {tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
-    auto const send = unheard != 0 && unheard % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    check(send(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_, &here.request),
-          "MPI_Isend", to);
+    head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
+    send(out, to, track, front, bytes, unheard);
+  }
+  // The same beside all calls: none waits for the message, and it says nothing of them. `awaited`: the receiver waits for
+  // it; of others the sender must bound how many there are.
+  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
+    sender& out = outgoing(to, track);
+    send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
+  }
+  std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
+  // Whether the first `count` messages of a channel have left.
+  bool has_left(int to, int track, std::uint64_t count) noexcept {
+    sender& out = outgoing(to, track);
+    return out.sent >= count || (advance(out, to), out.sent >= count);
+  }
+  // Whether all of all channels have.
+  bool idle() noexcept {
+    for (int track = 0; track < tracks_; ++track)
+      for (int to = 0; to < ranks_; ++to)
+        if (!has_left(to, track, published(to, track))) return false;
+    return true;
   }
   // Whether all that was published has left, so that nobody needs this rank's help to get it.
   bool all_sent() noexcept {
@@ -225,6 +240,13 @@ class mpi_channels {
     for (std::size_t place = 0; place < window; ++place)
       if (!post(in, place, from, track)) return false;
     return true;
+  }
+  void send(sender& out, int to, int track, head const& front, std::size_t bytes, std::uint64_t unheard) noexcept {
+    slot& here = out.slots.get()[out.published++ % window];
+    here.front = front;
+    auto const begin = unheard != 0 && unheard % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
+    check(begin(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_, &here.request),
+          "MPI_Isend", to);
   }
   // Whether all has left.
   bool advance(sender& out, int to) noexcept {

@@ -104,6 +104,7 @@ struct rank_page {
   std::atomic<std::uint32_t> knows_fault;                       // it reads no peer's memory any more
   alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the turns of packets that it is done with
   call_record calls[records];
+  call_record awaited;  // the message that it waits for
   name_record known_names[names];
   packet near[near_sets][packet_lines];
   packet far[far_sets][packet_lines];

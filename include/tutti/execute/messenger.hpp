@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages with tags between any two ranks: which receive gets which message, and how its bytes get there.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/wait.hpp"
+#include "tutti/execute/transfer.hpp"
+#include "tutti/transport/arrival.hpp"
+#include "tutti/transport/concept.hpp"
+#include "tutti/transport/segment.hpp"
+
+namespace tutti {
+
+// Why messages cannot go on; left for the caller to report.
+struct unfit_message {
+  transfer const* receive = nullptr;  // null where there is none
+  int from = no_rank;
+  int tag = 0;
+  std::uint32_t type = 0;
+  std::size_t bytes = 0;
+  int refused = 0;  // errno: the sender's memory could not be read
+
+  explicit operator bool() const { return receive != nullptr; }
+};
+
+// Messages of a sender arrive in its order and are matched as they arrive, each with the first receive that fits; a receive
+// takes the first that has arrived.
+//
+// A small message goes at once, with a head of 16 bytes, so one of 32 bytes is a single line of cache. Where no receive waits
+// for it, the receiver keeps a copy. It has room for so many bytes of a sender, who counts what he has used of it and is told
+// what is free again, in the head of whatever goes back. What is larger, or finds no room, is only offered. When it is
+// matched the receiver copies it from the sender's memory, where he can, and says so; else he asks for it, and it comes in
+// slices. So memory stays bounded, but for an offer of 40 bytes for each send that has not ended, and a message can be
+// matched whatever was sent before it: no order of calls stops another.
+template <transport Transport>
+class messenger {
+ public:
+  explicit messenger(Transport& transport)
+      : transport_(transport), peers_(static_cast<std::size_t>(transport.ranks())) {}
+  messenger(messenger const&) = delete;
+  messenger& operator=(messenger const&) = delete;
+
+  void start(transfer& t) {
+    if (t.what == transfer::receive) return receive(t);
+    if (t.peer == rank()) return send_to_self(t);
+    peer& p = of(t.peer);
+    if constexpr (asks_peers<Transport>)  // they cannot look it up
+      if (p.told_types.insert(t.type).second)
+        answer(t.peer, {kinds::name, 0, 0, t.type, 0, 0, 0, 0}, t.type_name.substr(0, longest_name));
+    if (p.idle() && offer(t)) return;
+    p.queue.push_back(&t);
+  }
+
+  progress poll() {
+    moved_ = false;
+    for (int r = 0; r < transport_.ranks(); ++r) {
+      peer& p = of(r);
+      if (!p.idle()) flush(r);
+      if (r != rank() && (any_ > 0 || p.awaited > 0)) drain(r);
+    }
+    return moved_ ? progress::moved : progress::stuck;
+  }
+  unfit_message const& found() const noexcept { return found_; }
+  // Of a type that a peer has used here; empty where that is unknown.
+  std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).type_names[type]; }
+
+  // Of no transfer that was started is anything touched from here on.
+  void forget() noexcept {
+    posted_.clear();
+    arriving_.clear();
+    kept_.clear();
+    for (peer& p : peers_) p = peer{};
+    any_ = 0;
+  }
+
+ private:
+  enum class kinds : std::uint32_t { message, offer, shown, request, slice, taken, room, name };
+
+  // What every message of a channel begins with, as much of it as its kind needs.
+  struct head {
+    kinds kind;
+    std::uint32_t room;  // bytes that are free again
+    std::int32_t tag;
+    std::uint32_t type;
+    std::uint64_t id;  // of the transfer at the other end
+    std::uint64_t partner;
+    std::uint64_t bytes;
+    std::uint64_t address;  // 0: not to be read; of what is shown, as peers count
+  };
+  static_assert(sizeof(head) <= inline_bytes);
+  static constexpr std::size_t message_head = offsetof(head, id), slice_head = offsetof(head, partner);
+
+  // Also what a sender has taken back after a fault.
+  static constexpr bool reads_peers = [] {
+    if constexpr (maps_memory<Transport>) return Transport::memory_stays;
+    else return false;
+  }();
+  static constexpr std::size_t most_at_once() {
+    if constexpr (sends_at_once<Transport>) return Transport::eager_bytes - message_head;
+    else return Transport::slice_bytes - message_head;
+  }
+  // For what a rank was sent and has not asked for, of each of its peers.
+  static constexpr std::size_t kept_room = std::size_t{256} << 10;
+  static constexpr std::size_t room_for(std::size_t bytes) { return bytes + cache_line; }
+  // The system reads less than 2 GiB in a call.
+  static constexpr std::size_t most_fetched = std::size_t{1} << 30;
+  static constexpr std::size_t longest_name = 200;
+  static constexpr std::uint32_t fingerprint = 0x6d657373;
+
+  struct kept_message {
+    int from;
+    head front;
+    std::unique_ptr<std::byte[]> data;
+    transfer* own;  // where it waits at this very rank
+  };
+  struct answer_to_it {
+    head front;
+    std::string text;
+  };
+  struct peer {
+    std::deque<transfer*> queue;     // sends of which it was told nothing
+    std::vector<transfer*> offered;  // those that it was told of
+    std::deque<transfer*> asked;     // and those that go to it in slices
+    std::vector<transfer*> leaving;  // all of which is on its way
+    std::deque<answer_to_it> answers;
+    std::set<std::uint32_t> told_types;
+    std::map<std::uint32_t, std::string> type_names;  // that it told
+    std::vector<transfer*> answered;                  // receives that end with the last answer
+    std::size_t room = kept_room;                     // there
+    std::size_t freed = 0;                            // here, of which it was not told
+    int awaited = 0;                                  // transfers that wait for a message of it
+
+    bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
+  };
+
+  static std::byte const* bytes_of(std::string const& text) { return reinterpret_cast<std::byte const*>(text.data()); }
+  int rank() const noexcept { return transport_.rank(); }
+  peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
+  void end(transfer& t) noexcept {
+    t.ended = true;
+    moved_ = true;
+  }
+
+  // -- Sending.
+
+  // False while the receiver has not made room in the channel.
+  bool publish(int to, head front, std::size_t head_bytes, std::byte const* data = nullptr, std::size_t bytes = 0) {
+    std::byte* const place = transport_.claim(to, message_track, head_bytes + bytes, alignof(head));
+    if (place == nullptr) return false;
+    peer& p = of(to);
+    front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
+    std::memcpy(place, &front, head_bytes);
+    if (bytes > 0) std::memcpy(place + head_bytes, data, bytes);
+    if constexpr (sends_beside_calls<Transport>)
+      transport_.publish_beside_calls(to, message_track, head_bytes + bytes, front.kind == kinds::slice, fingerprint);
+    else transport_.publish(to, message_track, head_bytes + bytes, false, fingerprint);
+    return moved_ = true;
+  }
+
+  bool fits_at_once(transfer const& t) { return t.bytes <= most_at_once() && room_for(t.bytes) <= of(t.peer).room; }
+  head head_of(transfer const& t, kinds kind) const { return {kind, 0, t.tag, t.type, t.id, 0, t.bytes, 0}; }
+
+  bool offer(transfer& t) {
+    peer& p = of(t.peer);
+    if (fits_at_once(t)) {
+      if (!publish(t.peer, head_of(t, kinds::message), message_head, t.from, t.bytes)) return false;
+      p.room -= room_for(t.bytes);
+      has_gone(t);
+      return true;
+    }
+    if (t.id == 0) t.id = ++ids_;
+    head front = head_of(t, kinds::offer);
+    if constexpr (reads_peers) {
+      if (transport_.reaches(t.from, t.bytes)) front.kind = kinds::shown, front.address = transport_.place_of(t.from);
+      else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
+    }
+    if (!publish(t.peer, front, sizeof front)) return false;
+    p.offered.push_back(&t);
+    ++p.awaited;
+    return true;
+  }
+  void has_gone(transfer& t) {
+    if constexpr (sends_beside_calls<Transport>) {
+      t.last = transport_.published(t.peer, message_track);
+      if (!transport_.has_left(t.peer, message_track, t.last)) return of(t.peer).leaving.push_back(&t);
+    }
+    end(t);
+  }
+
+  void flush(int to) {
+    peer& p = of(to);
+    for (; !p.answers.empty(); p.answers.pop_front())
+      if (answer_to_it const& a = p.answers.front();
+          !publish(to, a.front, sizeof(head), bytes_of(a.text), a.text.size()))
+        return;
+    for (transfer* const t : p.answered) end(*t);
+    p.answered.clear();
+    for (; !p.queue.empty(); p.queue.pop_front())
+      if (!offer(*p.queue.front())) return;
+    for (; !p.asked.empty(); p.asked.pop_front())
+      if (!send_slices(*p.asked.front())) return;
+    if constexpr (sends_beside_calls<Transport>)
+      std::erase_if(p.leaving,
+                    [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
+  }
+  bool send_slices(transfer& t) {
+    std::size_t const most = slice_of(t.bytes) - slice_head;
+    while (t.moved < t.bytes) {
+      std::size_t const n = std::min(most, t.bytes - t.moved);
+      head const front{kinds::slice, 0, 0, 0, t.partner, 0, 0, 0};
+      if (!publish(t.peer, front, slice_head, t.from + t.moved, n)) return false;
+      t.moved += n;
+    }
+    has_gone(t);
+    return true;
+  }
+  // A message of a few slices goes in some that leave at once.
+  static constexpr std::size_t slice_of(std::size_t bytes) {
+    if constexpr (sends_at_once<Transport>)
+      if (bytes <= Transport::slice_bytes) return Transport::eager_bytes;
+    return Transport::slice_bytes;
+  }
+
+  void send_to_self(transfer& t) {
+    bool const at_once = fits_at_once(t);
+    head const front = head_of(t, kinds::message);
+    if (transfer* const r = match(rank(), front)) {
+      deliver(*r, rank(), front, t.from);
+      return end(t);
+    }
+    kept_.push_back({rank(), front, at_once ? copy_of(t.from, t.bytes) : nullptr, at_once ? nullptr : &t});
+    if (!at_once) return;
+    of(rank()).room -= room_for(t.bytes);
+    end(t);
+  }
+
+  // -- Receiving.
+
+  void drain(int from) {
+    while (!found_) {
+      arrival const a = transport_.look(from, message_track, fingerprint);
+      if (a.state == arrival::nothing) return;
+      head front;
+      std::memcpy(&front, a.data, std::min(sizeof front, a.bytes));
+      take(from, front, a);
+      transport_.release(from, message_track);
+      moved_ = true;
+    }
+  }
+
+  void take(int from, head& front, arrival const& a) {
+    peer& p = of(from);
+    p.room += front.room;
+    switch (front.kind) {
+      case kinds::message: {
+        front.bytes = a.bytes - message_head;
+        std::byte const* const data = a.data + message_head;
+        if (transfer* const r = match(from, front)) {
+          deliver(*r, from, front, data);
+          free_room(from, front.bytes);
+        } else {
+          kept_.push_back({from, front, copy_of(data, front.bytes), nullptr});
+        }
+        return;
+      }
+      case kinds::offer:
+      case kinds::shown:
+        if (transfer* const r = match(from, front)) accept(*r, from, front);
+        else kept_.push_back({from, front, nullptr, nullptr});
+        return;
+      case kinds::request:
+        if (transfer* const t = remove(p.offered, front.id)) {
+          --p.awaited;
+          t->partner = front.partner;
+          p.asked.push_back(t);
+          flush(from);
+        }
+        return;
+      case kinds::slice: return store(from, front.id, a);
+      case kinds::taken:
+        if (transfer* const t = remove(p.offered, front.id)) {
+          --p.awaited;
+          end(*t);
+        }
+        return;
+      case kinds::room: return;
+      case kinds::name:
+        p.type_names[front.type].assign(reinterpret_cast<char const*>(a.data + sizeof front), a.bytes - sizeof front);
+        return;
+    }
+  }
+
+  static std::unique_ptr<std::byte[]> copy_of(std::byte const* data, std::size_t bytes) {
+    auto out = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    if (bytes > 0) std::memcpy(out.get(), data, bytes);
+    return out;
+  }
+  static transfer* remove(std::vector<transfer*>& from, std::uint64_t id) {
+    auto const at = std::ranges::find(from, id, &transfer::id);
+    if (at == from.end()) return nullptr;
+    transfer* const out = *at;
+    from.erase(at);
+    return out;
+  }
+  // The peer is told by whatever goes there next, and by a message of its own where that is half of all.
+  void free_room(int from, std::size_t bytes) {
+    peer& p = of(from);
+    if (from == rank()) {
+      p.room += room_for(bytes);
+    } else if ((p.freed += room_for(bytes)) >= kept_room / 2 && p.answers.empty()) {
+      answer(from, {kinds::room, 0, 0, 0, 0, 0, 0, 0});
+    }
+  }
+  void answer(int to, head const& front, std::string_view text = {}) {
+    of(to).answers.push_back({front, std::string(text)});
+    flush(to);
+  }
+
+  static bool fits(transfer const& r, int from, head const& front) {
+    return (r.peer == any_source || r.peer == from) && (r.tag == any_tag || r.tag == front.tag);
+  }
+  void count_waiting(transfer const& r, int by) { (r.peer == any_source ? any_ : of(r.peer).awaited) += by; }
+
+  // The receive that is to get this message; null where none waits for it.
+  transfer* match(int from, head const& front) {
+    auto const at = std::ranges::find_if(posted_, [&](transfer* r) { return fits(*r, from, front); });
+    if (at == posted_.end()) return nullptr;
+    transfer* const out = *at;
+    posted_.erase(at);
+    count_waiting(*out, -1);
+    return out;
+  }
+
+  void receive(transfer& r) {
+    auto const at = std::ranges::find_if(kept_, [&](kept_message const& k) { return fits(r, k.from, k.front); });
+    if (at == kept_.end()) {
+      posted_.push_back(&r);
+      return count_waiting(r, 1);
+    }
+    kept_message const found = std::move(*at);
+    kept_.erase(at);
+    if (found.own != nullptr) {
+      deliver(r, found.from, found.front, found.own->from);
+      end(*found.own);
+    } else if (found.front.kind == kinds::message) {
+      deliver(r, found.from, found.front, found.data.get());
+      free_room(found.from, found.front.bytes);
+    } else {
+      accept(r, found.from, found.front);
+    }
+  }
+
+  // Whether a message may be stored.
+  bool take_note(transfer& r, int from, head const& front) {
+    r.source = from;
+    r.source_tag = front.tag;
+    r.got = front.bytes;
+    if (r.type == front.type && front.bytes <= r.bytes) return true;
+    found_ = {&r, from, front.tag, front.type, front.bytes};
+    return false;
+  }
+  void deliver(transfer& r, int from, head const& front, std::byte const* data) {
+    if (!take_note(r, from, front)) return;
+    if (front.bytes > 0) std::memcpy(r.to, data, front.bytes);
+    end(r);
+  }
+  // What was offered.
+  void accept(transfer& r, int from, head const& front) {
+    if (!take_note(r, from, front)) return;
+    if (front.address != 0) {
+      if (!fetch(r, from, front)) return;
+      of(from).answered.push_back(&r);
+      return answer(from, {kinds::taken, 0, 0, 0, front.id, 0, 0, 0});
+    }
+    r.id = ++ids_;
+    arriving_.push_back(&r);
+    ++of(from).awaited;
+    answer(from, {kinds::request, 0, 0, 0, front.id, r.id, 0, 0});
+  }
+  // That the sender has ended, the caller learns while it waits.
+  bool fetch(transfer& r, int from, head const& front) {
+    if constexpr (reads_peers) {
+      if (front.kind == kinds::shown) {
+        std::memcpy(r.to, transport_.at_place(front.address), r.got);
+        return true;
+      }
+      auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(front.address));
+      for (; r.moved < r.got; r.moved += std::min(most_fetched, r.got - r.moved)) {
+        std::size_t const n = std::min(most_fetched, r.got - r.moved);
+        int const refused = transport_.fetch(from, r.to + r.moved, data + r.moved, n);
+        if (refused == 0) continue;
+        if (refused != ESRCH) found_ = {&r, from, front.tag, front.type, front.bytes, refused};
+        return false;
+      }
+    }
+    return true;
+  }
+  void store(int from, std::uint64_t id, arrival const& a) {
+    auto const at = std::ranges::find(arriving_, id, &transfer::id);
+    if (at == arriving_.end()) return;
+    transfer& r = **at;
+    std::size_t const n = std::min(a.bytes - slice_head, r.got - r.moved);
+    std::memcpy(r.to + r.moved, a.data + slice_head, n);
+    if ((r.moved += n) < r.got) return;
+    arriving_.erase(at);
+    --of(from).awaited;
+    end(r);
+  }
+
+  Transport& transport_;
+  std::vector<peer> peers_;
+  std::vector<transfer*> posted_;    // receives without a message, in their order
+  std::vector<transfer*> arriving_;  // receives whose message comes in slices
+  std::deque<kept_message> kept_;    // messages without a receive, as they came
+  int any_ = 0;                      // receives from any source
+  std::uint64_t ids_ = 0;
+  unfit_message found_;
+  bool moved_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One end of a message between two ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tutti/algorithm/concept.hpp"
+
+namespace tutti {
+
+// What a receive may name in place of a rank and a tag, and what both may name to do nothing.
+inline constexpr int any_source = -1;
+inline constexpr int any_tag = -1;
+inline constexpr int no_rank = -2;
+
+// Messages have a track of their own, after those of schedules.
+inline constexpr int message_track = max_tracks;
+inline constexpr int all_tracks = max_tracks + 1;
+
+// It stays where it is until it has ended.
+struct transfer {
+  enum directions : std::uint8_t { send, receive } what = send;
+  int peer = no_rank;
+  int tag = 0;
+  std::uint32_t type = 0;  // type_id
+  std::string_view type_name{};
+  std::size_t element_bytes = 1;
+  std::byte const* from = nullptr;  // of a send
+  std::byte* to = nullptr;          // of a receive
+  std::size_t bytes = 0;            // of a receive, the room that there is
+  bool attended = false;            // this rank waits for it
+
+  // What a receive has got.
+  int source = no_rank;
+  int source_tag = any_tag;
+  std::size_t got = 0;
+
+  // -- For the messenger.
+  bool ended = false;
+  std::uint64_t id = 0;       // of a message that waits for its receiver, at this rank
+  std::uint64_t partner = 0;  // and there
+  std::size_t moved = 0;      // bytes
+  std::uint64_t last = 0;     // message of its channel
+};
+
+}  // namespace tutti

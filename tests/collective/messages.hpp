@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between two ranks, over one transport: any count, order and tag, beside calls, and what goes wrong.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "support/sanitized.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+// Element i of message number `seed`.
+template <class T>
+std::vector<T> numbered(std::size_t count, std::uint32_t seed) {
+  std::vector<T> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>((seed * 1000003u + i * 7919u) % 100003u);
+  return out;
+}
+
+inline std::vector<std::size_t> message_counts() {
+  std::size_t const slice = 64 * 1024 / sizeof(int);
+  return {0, 1, 7, 8, 1000, 4099, slice + 3, (std::size_t{1} << 18) + 5};
+}
+
+// A message in a buffer that is longer than it by some.
+template <class T>
+void expect_message(std::vector<T> const& buffer, received const& got, std::size_t count, std::uint32_t seed,
+                    int source, int tag) {
+  expect(got == received{source, tag, count}, "got " + std::to_string(got.count) + " of rank " +
+                                                  std::to_string(got.source) + ", tag " + std::to_string(got.tag) +
+                                                  " instead of " + std::to_string(count) + " of rank " +
+                                                  std::to_string(source) + ", tag " + std::to_string(tag));
+  auto const wanted = numbered<T>(count, seed);
+  expect(std::equal(wanted.begin(), wanted.end(), buffer.begin()), "a message has other elements");
+  expect(std::all_of(buffer.begin() + static_cast<std::ptrdiff_t>(count), buffer.end(), [](T x) { return x == T(77); }),
+         "behind a message something was written");
+}
+
+// Around a ring, this rank included where it is alone.
+template <class Comm>
+void check_ways_to_send(Comm& comm) {
+  int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
+  std::uint32_t seed = 0;
+  for (std::size_t const count : message_counts()) {
+    seed += 100;
+    auto const mine = numbered<int>(count, seed + static_cast<std::uint32_t>(me));
+    std::uint32_t const theirs = seed + static_cast<std::uint32_t>(left);
+    auto const check = [&](auto&& receive) {
+      std::vector<int> in(count + 3, 77);
+      received const got = receive(in);
+      expect_message(in, got, count, theirs, left, 5);
+    };
+    check([&](auto& in) { return send_recv(comm, mine, right, in, left, 5); });
+    check([&](auto& in) { return batch(comm).send(mine, right, 5).recv(in, left, 5).run().at(0); });
+    check([&](auto& in) {
+      receive_work incoming = irecv(comm, in, any_source, any_tag);
+      send(comm, mine, right, 5);
+      return incoming.get();
+    });
+    check([&](auto& in) {
+      work outgoing = isend(comm, mine, right, 5);
+      received const got = recv(comm, in, left, 5);
+      outgoing.wait();
+      return got;
+    });
+    check([&](auto& in) {
+      work outgoing = send(async(comm), mine, right, 5);
+      receive_work incoming = recv(async(comm), in, left, any_tag);
+      while (!outgoing.test() || !incoming.test()) std::this_thread::yield();
+      return incoming.get();
+    });
+    auto shared = comm.template allocate<int>(count);
+    std::ranges::copy(mine, shared.begin());
+    check([&](auto& in) { return send_recv(comm, shared, right, in, left, 5); });
+    if (p % 2 == 0)
+      check([&](auto& in) {
+        if (me % 2 == 0) send(comm, mine, right, 5);
+        received const got = recv(comm, in, left, 5);
+        if (me % 2 == 1) send(comm, mine, right, 5);
+        return got;
+      });
+  }
+}
+
+struct planned_message {
+  int from, to, tag;
+  std::size_t count;
+  bool any_source;
+};
+
+// All ranks make the same plan. Where a receive takes any source, its tag is of its own.
+inline std::vector<planned_message> random_plan(int ranks, unsigned seed, int messages) {
+  std::mt19937 random(seed);
+  std::vector<planned_message> out;
+  std::size_t const sizes[] = {0, 1, 9, 300, 5000, 70000};
+  for (int i = 0; i < messages; ++i) {
+    auto const rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(ranks)); };
+    int const from = rank(), to = rank();
+    bool const any = random() % 4 == 0;
+    out.push_back({from, to, any ? 1000 + i : static_cast<int>(random() % 3), sizes[random() % 6], any});
+  }
+  return out;
+}
+
+// Messages of a sender with one tag are received in their order, whatever the order in which those with other tags are.
+template <class Comm>
+void check_random_mesh(Comm& comm, unsigned seed, int messages) {
+  auto const plan = random_plan(comm.size(), seed, messages);
+  std::mt19937 own(seed * 31 + static_cast<unsigned>(comm.rank()));
+  std::vector<std::vector<std::uint16_t>> sent(plan.size()), got(plan.size());
+  std::vector<std::size_t> receives, all;
+  for (std::size_t i = 0; i < plan.size(); ++i)
+    if (plan[i].to == comm.rank()) receives.push_back(i);
+  // Shuffled, and then those of one source and tag put in order.
+  std::ranges::shuffle(receives, own);
+  for (std::size_t i = 0; i < receives.size(); ++i)
+    for (std::size_t k = i + 1; k < receives.size(); ++k) {
+      auto const &a = plan[receives[i]], &b = plan[receives[k]];
+      if (a.from == b.from && a.tag == b.tag && receives[k] < receives[i]) std::swap(receives[i], receives[k]);
+    }
+  std::vector<work> sends;
+  std::vector<std::pair<std::size_t, receive_work>> pending;
+  auto next = receives.begin();
+  auto const receive_some = [&](std::size_t n) {
+    for (; n > 0 && next != receives.end(); --n, ++next) {
+      planned_message const& m = plan[*next];
+      got[*next].assign(m.count + 2, 77);
+      pending.emplace_back(*next, irecv(comm, got[*next], m.any_source ? any_source : m.from, m.tag));
+    }
+  };
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].from != comm.rank()) continue;
+    receive_some(own() % 3);
+    sent[i] = numbered<std::uint16_t>(plan[i].count, static_cast<std::uint32_t>(i));
+    sends.push_back(isend(comm, sent[i], plan[i].to, plan[i].tag));
+    if (own() % 8 == 0) std::vector<int>(1000);
+  }
+  receive_some(receives.size());
+  std::ranges::shuffle(pending, own);
+  for (auto& [i, w] : pending)
+    expect_message(got[i], w.get(), plan[i].count, static_cast<std::uint32_t>(i), plan[i].from, plan[i].tag);
+  wait_for_all(sends);
+}
+
+// What is not asked for is kept, and matched in its order.
+template <class Comm>
+void check_order(Comm& comm) {
+  if (comm.rank() == 0) {
+    for (int round = 0; round < 3; ++round) {
+      std::vector<work> works;
+      std::vector<std::vector<int>> data;
+      for (int i = 0; i < 300; ++i)
+        data.push_back(numbered<int>(i % 7 == 0 ? 20000 : 10, static_cast<std::uint32_t>(i)));
+      for (int i = 0; i < 300; ++i) works.push_back(isend(comm, data[static_cast<std::size_t>(i)], 1, i % 3));
+      send(comm, numbered<int>(5, 999), 1, 9);
+      wait_for_all(works);
+    }
+  } else if (comm.rank() == 1) {
+    std::vector<int> in(20000 + 2);
+    auto const get = [&](int tag, int expected, std::size_t count, std::uint32_t seed) {
+      std::ranges::fill(in, 77);
+      received const got = recv(comm, in, tag == any_tag ? any_source : 0, tag);
+      expect_message(in, got, count, seed, 0, expected);
+    };
+    auto const size = [](int i) { return i % 7 == 0 ? std::size_t{20000} : std::size_t{10}; };
+    for (int round = 0; round < 3; ++round) {
+      get(9, 9, 5, 999);
+      if (round == 0) {
+        for (int i = 0; i < 300; ++i) get(any_tag, i % 3, size(i), static_cast<std::uint32_t>(i));
+      } else {
+        for (int const tag : {2, 0, 1})
+          for (int i = tag; i < 300; i += 3) get(tag, tag, size(i), static_cast<std::uint32_t>(i));
+      }
+    }
+  }
+  barrier(comm);
+}
+
+// A sender whose receiver does not ask for its messages is held back, and so is what the receiver keeps.
+template <class Comm>
+void check_flood(Comm& comm) {
+  std::vector<int> const data(1024, 1);
+  int const messages = 3000, enough = 9;
+  std::array<int, 1> end{};
+  if (comm.rank() == 0) {
+    work stop = irecv(comm, end, 1, enough);
+    int sent = 0;
+    std::vector<work> last;
+    while (!stop.test()) {
+      if (last.empty() || last.back().test()) {
+        last.assign(1, isend(comm, data, 1, 1));
+        ++sent;
+      }
+    }
+    expect(static_cast<std::size_t>(sent) * sizeof(int) * data.size() <= (std::size_t{1} << 20),
+           std::to_string(sent) + " messages were sent to a rank that asked for none");
+    for (; sent < messages; ++sent) send(comm, data, 1, 1);
+    wait_for_all(last);
+  } else if (comm.rank() == 1) {
+    std::vector<int> in(data.size());
+    receive_work never = irecv(comm, end, 0, enough + 1);
+    auto const until = deadline::after(std::chrono::milliseconds(200));
+    while (!until.passed()) never.advance();
+    send(comm, end, 0, enough);
+    for (int i = 0; i < messages; ++i) {
+      recv(comm, in, 0, 1);
+      expect(in == data, "a message is wrong");
+    }
+    send(comm, end, 0, enough);
+    never.wait();
+  }
+  if (comm.rank() == 0) {
+    recv(comm, end, 1, enough);
+    send(comm, end, 1, enough + 1);
+  }
+  barrier(comm);
+}
+
+// Calls, blocking and started, while messages are on their way.
+template <class Comm>
+void check_beside_calls(Comm& comm) {
+  int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
+  for (int round = 0; round < 10; ++round)
+    for (std::size_t const count : {3u, 5000u, 200000u}) {
+      std::vector<long> out(count, me), in(count), ones(count, 1), twos(count, 2);
+      receive_work incoming = irecv(comm, in, left, round);
+      all_reduce(comm, ones);
+      work sum_of_twos = all_reduce(async(comm), twos);
+      work outgoing = isend(comm, out, right, round);
+      barrier(comm);
+      if (me % 2 == 0) outgoing.wait();
+      sum_of_twos.wait();
+      expect(incoming.get() == received{left, round, count} && in == std::vector<long>(count, left),
+             "a message beside calls is wrong");
+      outgoing.wait();
+      expect(ones == std::vector<long>(count, p) && twos == std::vector<long>(count, 2 * p),
+             "a sum beside messages is wrong");
+    }
+}
+
+template <class Comm>
+void check_batches(Comm& comm) {
+  int const p = comm.size(), me = comm.rank();
+  auto const ranks = static_cast<std::size_t>(p);
+  for (std::size_t const count : {2u, 3000u, 100000u}) {
+    std::vector<std::vector<int>> in(ranks, std::vector<int>(count)), out;
+    batch all(comm);
+    for (int r = 0; r < p; ++r) out.emplace_back(count, me * 1000 + r);
+    for (int r = 0; r < p; ++r) all.send(out[static_cast<std::size_t>(r)], r, me);
+    for (int r = p - 1; r >= 0; --r) all.recv(in[static_cast<std::size_t>(r)], r, r);
+    for (int again = 0; again < 2; ++again) {
+      auto const got = all.run();
+      for (int r = 0; r < p; ++r) {
+        expect(got[static_cast<std::size_t>(p - 1 - r)] == received{r, r, count}, "a batch has got something else");
+        expect(in[static_cast<std::size_t>(r)] == std::vector<int>(count, r * 1000 + me), "a batch has other elements");
+        std::ranges::fill(in[static_cast<std::size_t>(r)], 0);
+      }
+    }
+  }
+}
+
+// no_rank, groups, and what is refused.
+template <class Comm>
+void check_arguments_of_messages(Comm& comm) {
+  std::vector<int> data(4, 3), copy(4);
+  int const me = comm.rank();
+  send(comm, data, no_rank);
+  expect(recv(comm, copy, no_rank) == received{no_rank, any_tag, 0} && copy[0] == 0, "something came from no_rank");
+  isend(comm, data, no_rank).wait();
+  expect(irecv(comm, copy, no_rank).get().source == no_rank, "something came from no_rank");
+  expect(send_recv(comm, data, me, copy, me).count == 4 && copy == data, "a rank got something else from itself");
+  expect(send_recv(comm, data, no_rank, copy, no_rank).source == no_rank, "something came from no_rank");
+  std::string const last = std::to_string(comm.size() - 1);
+  expect_error(error_of([&] { send(comm, data, comm.size()); }), error_code::bad_argument, "send names rank ");
+  expect_error(error_of([&] { send(comm, data, any_source); }), error_code::bad_argument, "from 0 to " + last);
+  expect_error(error_of([&] { recv(comm, data, -7); }), error_code::bad_argument, "any_source or no_rank");
+  expect_error(error_of([&] { isend(comm, data, 0, -1); }), error_code::bad_argument, "has the tag -1");
+  expect_error(error_of([&] { recv(comm, data, 0, -5); }), error_code::bad_argument, "0 or more, or any_tag");
+  expect_error(error_of([&] { send(comm, data, me, 0, {.algorithm = algorithm_id::ring}); }), error_code::bad_argument,
+               "no choice of algorithm");
+  expect_error(error_of([&] { send_recv(comm, data, me, data, me); }), error_code::bad_argument, "overlap");
+  if (comm.size() == 1) return;
+  if (auto pair = comm.split(me < 2 ? 0 : no_color)) {
+    expect(send_recv(*pair, data, 1 - me, copy, 1 - me).source == 1 - me, "a group has sent something else");
+  }
+  barrier(comm);
+}
+
+// -- What goes wrong, on a communicator of its own each.
+
+// Both ends, and whoever calls next.
+template <class Comm>
+void check_unfit_messages(Comm& comm) {
+  std::vector<float> floats(10);
+  std::vector<double> doubles(20);
+  auto const fails = [&](auto&& sends, auto&& receives, std::string const& words) {
+    std::vector<int> all(static_cast<std::size_t>(comm.size()));
+    std::iota(all.begin(), all.end(), 0);
+    auto group = comm.subgroup(all);
+    auto const run = [&] {
+      if (group.rank() == 0) sends(group);
+      if (group.rank() == 1) receives(group);
+      barrier(group);
+    };
+    expect_error(error_of(run), error_code::mismatch, words);
+  };
+  fails([&](auto& g) { send(g, floats, 1, 3); }, [&](auto& g) { recv(g, doubles, 0, 3); },
+        "a message of 40 bytes of float from rank 0, tag 3 does not fit the recv of up to 20 double from rank 0, tag 3 "
+        "(160 bytes), of rank 1");
+  fails([&](auto& g) { send(g, doubles, 1); },
+        [&](auto& g) { recv(g, std::span(doubles).first(19), any_source, any_tag); },
+        "a message of 160 bytes of double from rank 0, tag 0 does not fit the recv of up to 19 double from any rank, "
+        "any tag");
+  std::vector<double> many(100000);
+  fails([&](auto& g) { isend(g, many, 1).wait(); }, [&](auto& g) { irecv(g, doubles, 0).wait(); },
+        "a message of 800000 bytes of double from rank 0");
+}
+
+// Two ranks that both send, or both receive, first.
+template <class Comm>
+void check_circles(Comm& comm) {
+  if (comm.rank() > 1) return;
+  auto pair = comm.subgroup({0, 1});
+  int const other = 1 - pair.rank();
+  std::vector<int> data(200000), in(data.size());
+  options const soon{.timeout = std::chrono::milliseconds(400)};
+  bool const sends = comm.size() % 2 == 0;
+  auto const run = [&] {
+    if (sends) send(pair, data, other, 4, soon);
+    recv(pair, in, other, 4, soon);
+  };
+  error const e = error_of(run);
+  std::string const what = sends ? "send of 200000 int to rank " : "recv of up to 200000 int from rank ";
+  expect_error(e, error_code::timeout, "no end of " + what);
+  expect_error(e, error_code::timeout, "is in " + what);
+  expect_error(e, error_code::timeout, "they wait for each other: start both ways at once, by send_recv");
+}
+
+// A rank that is elsewhere, and one that has closed its communicator.
+template <class Comm>
+void check_absent_ranks(Comm& comm) {
+  std::vector<int> data(200000);
+  options const soon{.timeout = std::chrono::milliseconds(300)};
+  if (comm.rank() > 1) return;
+  for (bool const started : {false, true}) {
+    auto pair = comm.subgroup({0, 1});
+    if (pair.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      continue;
+    }
+    auto const run = [&] {
+      if (started) isend(pair, data, 1, 0, soon).wait();
+      else send(pair, data, 1, 0, soon);
+    };
+    expect_error(error_of(run), error_code::timeout, "rank 1 is ");
+  }
+  auto pair = comm.subgroup({0, 1});
+  if (pair.rank() == 1) {
+    send(pair, data, 0, 7);
+    send(pair, std::span(data).first(3), 0, 8);
+    return;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  recv(pair, data, 1, 7);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  expect(recv(pair, data, 1, any_tag) == received{1, 8, 3}, "what a rank has sent before it went is lost");
+  expect_error(error_of([&] { recv(pair, data, any_source); }), error_code::rank_left,
+               "rank 1 closed its communicator, while rank 0 is in recv of up to 200000 int from any rank, tag 0");
+}
+
+// A thread moves messages that this rank does not look at.
+template <class Comm>
+void check_messages_by_thread(Comm& comm) {
+  progress_thread const moves_messages;
+  int const p = comm.size(), me = comm.rank();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<int> out(50000, me), in(out.size());
+    receive_work const incoming = irecv(comm, in, (me + p - 1) % p);
+    work const outgoing = isend(comm, out, (me + 1) % p);
+    auto const until = deadline::after(std::chrono::seconds(20));
+    while (!(outgoing.done() && incoming.done()) && !until.passed())
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    expect(incoming.done() && outgoing.done() && in.back() == (me + p - 1) % p, "the thread has not moved a message");
+    barrier(comm);
+  }
+}
+
+template <class Comm>
+void check_messages(Comm& comm) {
+  check_arguments_of_messages(comm);
+  check_ways_to_send(comm);
+  check_beside_calls(comm);
+  check_batches(comm);
+  for (unsigned seed = 0; seed < 4; ++seed) check_random_mesh(comm, seed, sanitized ? 60 : 200);
+  if (comm.size() == 1) return;
+  check_order(comm);
+  check_flood(comm);
+}
+
+}  // namespace tutti::testing

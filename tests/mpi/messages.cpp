@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between two ranks, over MPI and over nodes.
+// ranks: 4
+// timeout: 280
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "collective/messages.hpp"
+#include "mpi/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+// A node for each so many ranks.
+template <int Ranks>
+communicator<hierarchical> on_nodes(MPI_Comm part) {
+  int rank = 0;
+  MPI_Comm_rank(part, &rank);
+  return communicator<hierarchical>(
+      std::make_unique<hierarchical>(part, all_tracks, std::chrono::seconds(20), rank / Ranks));
+}
+
+}  // namespace
+
+TEST_CASE("messages arrive over MPI") {
+  for (int const ranks : {1, 2, 3, 4}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) { check_messages(comm); }) == "");
+  }
+}
+
+TEST_CASE("messages arrive on nodes and across them") {
+  CHECK(on_ranks(4, on_nodes<4>, [](auto& comm) { check_messages(comm); }) == "");
+  CHECK(on_ranks(4, on_nodes<2>, [](auto& comm) { check_messages(comm); }) == "");
+}
+
+TEST_CASE("messages end with an error over MPI") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) { check_unfit_messages(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_circles(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_absent_ranks(comm); }) == "");
+  }
+}
+
+TEST_CASE("messages that nobody asked for do not keep ranks from closing") {
+  CHECK(on_ranks(3, [](auto& comm) {
+          std::vector<int> const data(500, 1);
+          for (int i = 0; i < 40; ++i) send(comm, data, (comm.rank() + 1) % 3, i);
+        }) == "");
+}
