@@ -276,13 +276,12 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
 }  // namespace detail
 
 // Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
-// iterators of Thrust.
+// iterators of Thrust, which before CUDA 13 have copy constructors of their own.
 template <class S>
-concept device_source =
-    std::is_trivially_copy_constructible_v<S> && std::default_initializable<S> && std::copyable<S> &&
-    element<std::iter_value_t<S>> && requires(S const& source, std::ptrdiff_t i) {
-      { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
-    };
+concept device_source = std::is_trivially_destructible_v<S> && std::default_initializable<S> && std::copyable<S> &&
+                        element<std::iter_value_t<S>> && requires(S const& source, std::ptrdiff_t i) {
+                          { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
+                        };
 static_assert(device_source<float const*>);
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.

@@ -65,7 +65,7 @@ class loopback : public mailbox {
     std::shared_ptr<meeting> come(std::vector<int> const& members, int rank) {
       std::scoped_lock const lock(guard_);
       std::shared_ptr<meeting>& known = meetings_[members];
-      if (!known) known = std::make_shared<meeting>(members, std::make_shared<hub>(int(members.size()), tracks_));
+      if (!known) known.reset(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_)});
       std::shared_ptr<meeting> const out = known;
       std::erase(out->absent, rank);
       if (!out->absent.empty()) return out;
