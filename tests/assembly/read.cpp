@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The inner loops as machine code: built-in operations must have become packed instructions, without calls.
+// labels: optimised
 #include <doctest/doctest.h>
 
 #include <cstdint>
