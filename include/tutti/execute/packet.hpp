@@ -164,8 +164,7 @@ class packet_execution {
   void finish() noexcept {
     if (C != collective::barrier && chunk_ > 0) {
       if constexpr (collects(C)) {
-        element* const to = out_ + static_cast<std::size_t>(transport_.rank()) * chunk_;
-        if (hears() && to != own()) std::memcpy(to, own(), chunk_bytes());
+        if (hears()) keep_own();
       } else if (combines()) {
         combine_all();
       }
@@ -177,6 +176,11 @@ class packet_execution {
       for (int k = 0; k < step_.from.count; ++k)
         if (int const peer = step_.from.at(k, ranks_); peer != transport_.rank()) transport_.release(peer, 0);
     }
+  }
+
+  void keep_own() noexcept {
+    element* const to = out_ + static_cast<std::size_t>(transport_.rank()) * chunk_;
+    if (to != own()) std::memcpy(to, own(), chunk_bytes());
   }
 
   void combine_all() noexcept {
