@@ -16,7 +16,7 @@ namespace {
 using channels = traffic<loopback, int>;
 
 struct pair {
-  explicit pair(tutti::access const& how) : a(from, references_a, how, 7), b(to, references_b, how, 7) {}
+  explicit pair(tutti::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
 
   std::shared_ptr<loopback::hub> hub = std::make_shared<loopback::hub>(2, 1);
   loopback from{hub, 0}, to{hub, 1};

@@ -12,6 +12,13 @@
 #define TUTTI_HOST_DEVICE
 #endif
 
+// Before a function of both that runs on the device only where all that it calls does.
+#if defined(__CUDACC__)
+#define TUTTI_UNCHECKED_CALLS _Pragma("nv_exec_check_disable")
+#else
+#define TUTTI_UNCHECKED_CALLS
+#endif
+
 // Before a loop of a few turns that is to be unrolled.
 #if defined(__CUDACC__)
 #define TUTTI_UNROLL _Pragma("unroll")
