@@ -11,6 +11,7 @@
 #include "tutti/collective/cuda_ranks.hpp"
 #include "tutti/collective/named.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
+#include "tutti/execute/cuda_packet.hpp"
 #include "tutti/execute/cuda_steps.hpp"
 
 namespace tutti::detail {
@@ -130,6 +131,22 @@ void launch_steps(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Op 
   ranks.on().launch_together(stream, ranks.size() * blocks, work);
 }
 
+template <collective C, class T, device D, class Op>
+void launch_packets(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Op const& op, stream_of<D> stream,
+                    std::source_location where) {
+  using work_type = packet_work<C, T, Op>;
+  device_channels<D>& channels = channels_of(ranks, stream, where);
+  if (arrays.n * sizeof(T) > channels.packet_bytes())
+    refuse_call(join({"packets of ", arrays.n * sizeof(T), " bytes among ", ranks.size(), " ranks, where ",
+                      channels.packet_bytes(), " are the most"}),
+                "leave the protocol automatic", where);
+  static_cast<void>(blocks_of_rank<work_type>(ranks, 1, where));
+  work_type work{.in = {}, .out = {}, .packets = channels.packets(), .ranks = ranks.size(), .n = arrays.n, .op = op};
+  std::ranges::copy(arrays.in, work.in);
+  std::ranges::copy(arrays.out, work.out);
+  ranks.on().launch_together(stream, ranks.size(), work);
+}
+
 // Calls f(schedule) for the algorithm that the call names: by its type, or by its id out of a list of types.
 template <class Algorithm>
 struct named_algorithms {
@@ -185,10 +202,16 @@ void carry_out(cuda_local<D> const& ranks, std::vector<In const*> const& in, std
     using combined = std::conditional_t<reduces(C), Op, void>;
     named_algorithms<Algorithm>::template visit<C, combined>(how.algorithm, where, [&](auto schedule) {
       if (ranks.size() == 1 || n == 0) return jobs();
+      local_arrays<In> const arrays{in, out, n};
+      if constexpr (all_hear_all(C) && std::is_same_v<decltype(schedule), tutti::schedule<one_shot, C>>) {
+        bool const small = n * sizeof(In) <= channels_of(ranks, how.stream, where).packet_bytes();
+        if (how.protocol == protocol::packet || (how.protocol == protocol::automatic && small))
+          return launch_packets<C>(ranks, arrays, op, how.stream, where);
+      }
       if (how.protocol != protocol::automatic && how.protocol != protocol::staged)
         refuse_call(join({"protocol ", name(how.protocol), " cannot be had for this call on a device"}),
-                    "leave the protocol automatic", where);
-      launch_steps<C, decltype(schedule)>(ranks, local_arrays<In>{in, out, n}, op, how.stream, where);
+                    "leave the protocol automatic, or use one_shot for packets", where);
+      launch_steps<C, decltype(schedule)>(ranks, arrays, op, how.stream, where);
     });
   }
 }

@@ -33,7 +33,7 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 // What a caller may ask of one call on a device. All calls are ordered on their stream, and return before they have run.
 //
 // algorithm   the same on all ranks; what cannot be had throws bad_argument before anything is launched
-// protocol    `packet` for what is small: data and flag in one store
+// protocol    with a named algorithm: `packet` for one_shot of what is small (data and flag in one store), `staged`
 // timeout     of what is waited for on the stream; 0: TUTTI_TIMEOUT
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});

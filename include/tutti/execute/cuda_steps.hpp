@@ -98,8 +98,9 @@ class block_body {
   TUTTI_HOST_DEVICE block_body(Group const& group, Op const& op, block_job<T>& job)
       : group_(group), op_(op), job_(job) {}
 
-  TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
-                                    int destination_count, std::size_t n, stage how) const noexcept {
+  // Out of line, for an execution calls it at many places.
+  [[gnu::noinline]] TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
+                                                      int destination_count, std::size_t n, stage how) const noexcept {
     for (int k = 0; k < source_count; ++k) job_.sources[k] = sources[k];
     for (int k = 0; k < destination_count; ++k) job_.destinations[k] = destinations[k];
     job_.source_count = source_count;

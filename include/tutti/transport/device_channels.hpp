@@ -66,6 +66,20 @@ struct channel_map {
   }
 };
 
+// Inboxes for words of data and flag: two for each pair of ranks, and how many calls each rank has made.
+struct packet_map {
+  std::uint64_t* words;
+  std::uint64_t* calls;
+  int ranks;
+  std::size_t capacity;  // words
+
+  TUTTI_HOST_DEVICE std::uint64_t* inbox(std::uint64_t call, int to, int from) const {
+    auto const size = static_cast<std::size_t>(ranks);
+    std::size_t const kind = call % 2;
+    return words + ((kind * size + static_cast<std::size_t>(to)) * size + static_cast<std::size_t>(from)) * capacity;
+  }
+};
+
 }  // namespace detail
 
 // The channels of one block of one rank. A model of `carries_slices`; one thread of the block calls it.
@@ -125,16 +139,23 @@ class device_channels {
         share_{o.share},
         map_{checked(ranks, o)},
         counts_{on, map_.channels()},
-        slots_{on, map_.channels() * static_cast<std::size_t>(map_.window) * map_.slot_bytes()} {
+        slots_{on, map_.channels() * static_cast<std::size_t>(map_.window) * map_.slot_bytes()},
+        words_{on, 2 * pairs() * packet_words()},
+        calls_{on, static_cast<std::size_t>(ranks)} {
     map_.counts = counts_.data();
     map_.slots = slots_.data();
-    clear(counts_.data(), counts_.size() * sizeof(detail::channel_counts));
+    clear(counts_);
+    clear(words_);
+    clear(calls_);
   }
 
   D const& on() const { return *on_; }
   int size() const { return map_.ranks; }
   std::size_t share() const { return share_; }
   detail::channel_map const& map() const { return map_; }
+  detail::packet_map packets() const { return {words_.data(), calls_.data(), map_.ranks, packet_words()}; }
+  // The most of a message in packets.
+  std::size_t packet_bytes() const { return packet_words() * 4; }
 
   // Channels keep their messages in order by that of a stream, so they have one: that of the first call.
   void expect_stream(stream_of<D> stream, std::source_location where) {
@@ -166,9 +187,14 @@ class device_channels {
     if (o.slice == 0) out.slice = std::clamp<std::size_t>(std::bit_floor(all / slots), 1024, detail::most_device_slice);
     return out;
   }
-  void clear(void* memory, std::size_t bytes) const {
-    std::vector<std::byte> const zeros(bytes);
-    on_->copy({}, memory, zeros.data(), bytes);
+  std::size_t pairs() const { return static_cast<std::size_t>(map_.ranks * map_.ranks); }
+  std::size_t packet_words() const {
+    return std::clamp<std::size_t>(std::bit_floor((std::size_t{1} << 20) / pairs()), 256, 4096);
+  }
+  template <class T>
+  void clear(device_array<D, T> const& memory) const {
+    std::vector<std::byte> const zeros(memory.size() * sizeof(T));
+    on_->copy({}, memory.data(), zeros.data(), zeros.size());
     on_->wait({}, deadline::after(std::chrono::minutes{1}));
   }
 
@@ -177,6 +203,7 @@ class device_channels {
   detail::channel_map map_;
   device_array<D, detail::channel_counts> counts_;
   device_array<D, std::byte> slots_;
+  device_array<D, std::uint64_t> words_, calls_;
   std::vector<device_array<D, std::byte>> scratch_;
   std::optional<stream_of<D>> stream_;
 };
