@@ -24,15 +24,20 @@ struct local_arrays {
   std::size_t n;
 };
 
-// T is the type in which elements are combined or moved.
-template <collective C, class T, device D, class How>
-void launch_jobs(cuda_local<D> const& ranks, local_arrays<T> const& arrays, How const& how, stream_of<D> stream) {
-  if (arrays.n == 0) return;
-  local_work<C, T, How> work{.in = {}, .out = {}, .plan = {ranks.size()}, .n = arrays.n, .how = how};
+// T is the type in which elements are combined or moved; the longest block has arrays.n of them.
+template <collective C, class T, class Blocks, device D, class How>
+void launch_jobs(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Blocks const& blocks, How const& how,
+                 stream_of<D> stream) {
+  local_work<C, T, How, Blocks> work{.in = {}, .out = {}, .plan = {ranks.size()}, .blocks = blocks, .how = how};
   std::ranges::copy(arrays.in, work.in);
   std::ranges::copy(arrays.out, work.out);
   std::size_t const warps = arrays.n / device_pack<T> / warp_threads + 1;
   ranks.on().launch(stream, static_cast<std::size_t>(work.plan.jobs()) * warps * warp_threads, work);
+}
+template <collective C, class T, device D, class How>
+void launch_jobs(cuda_local<D> const& ranks, local_arrays<T> const& arrays, How const& how, stream_of<D> stream) {
+  if (arrays.n == 0) return;
+  launch_jobs<C>(ranks, arrays, even_blocks{arrays.n}, how, stream);
 }
 
 [[gnu::cold, noreturn]] inline void refuse_call(text_part const& what, text_part const& way_out,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -64,17 +65,18 @@ std::size_t size_of_first(Buffers const& buffers) {
   return buffers.size() > 0 ? static_cast<std::size_t>(buffers[0].size()) : 0;
 }
 
-// The addresses of the buffers of all ranks, which are `count` and have `size` elements each.
+// The addresses of the buffers of some ranks, of which rank r's has sizes[r] elements.
 template <class Pointer, class Buffers>
-std::vector<Pointer> addresses(char const* what, Buffers& buffers, int count, std::size_t size,
+std::vector<Pointer> addresses(char const* what, Buffers& buffers, std::span<std::size_t const> sizes,
                                std::source_location where) {
-  if (static_cast<int>(buffers.size()) != count)
+  if (buffers.size() != sizes.size())
     throw error({.code = error_code::bad_argument,
-                 .what = join({buffers.size(), " ", what, " buffers for ", count, " ranks"}),
+                 .what = join({buffers.size(), " ", what, " buffers for ", sizes.size(), " ranks"}),
                  .way_out = "pass one for each rank",
                  .where = where});
   std::vector<Pointer> out;
   for (auto& buffer : buffers) {
+    std::size_t const size = sizes[out.size()];
     if (buffer.size() != size)
       throw error({.code = error_code::bad_argument,
                    .rank = static_cast<int>(out.size()),
@@ -86,25 +88,35 @@ std::vector<Pointer> addresses(char const* what, Buffers& buffers, int count, st
   return out;
 }
 
+// The same where `count` ranks have `size` elements each.
+template <class Pointer, class Buffers>
+std::vector<Pointer> addresses(char const* what, Buffers& buffers, int count, std::size_t size,
+                               std::source_location where) {
+  return addresses<Pointer>(what, buffers, std::vector(static_cast<std::size_t>(count), size), where);
+}
+
 // Input and output of a rank are the same place, where that is allowed, or do not touch: blocks are read and written by
-// threads that do not wait for each other.
+// threads that do not wait for each other. The rank's block begins at element `begin` of the message.
+template <collective C, class In, class Out>
+void expect_apart(int rank, In const* in, std::size_t in_size, Out const* out, std::size_t out_size, std::size_t begin,
+                  std::source_location where) {
+  auto const a = reinterpret_cast<std::uintptr_t>(in), b = reinterpret_cast<std::uintptr_t>(out);
+  std::uintptr_t const block = begin * sizeof(In);
+  bool const in_place = C == collective::reduce_scatter ? b == a + block
+                        : C == collective::all_gather   ? a == b + block
+                                                        : C == collective::all_reduce && a == b;
+  if ((in_place && std::is_same_v<In, Out>) || a + in_size * sizeof(In) <= b || b + out_size * sizeof(Out) <= a) return;
+  throw error({.code = error_code::bad_argument,
+               .rank = rank,
+               .what = join({"input and output of ", name(C), " overlap"}),
+               .way_out = "use two buffers, or see the contract for what may be in place",
+               .where = where});
+}
 template <collective C, class In, class Out>
 void expect_apart(std::vector<In const*> const& in, std::vector<Out*> const& out, std::size_t in_size,
                   std::size_t out_size, std::size_t n, std::source_location where) {
-  for (std::size_t k = 0; k < in.size() && k < out.size(); ++k) {
-    auto const a = reinterpret_cast<std::uintptr_t>(in[k]), b = reinterpret_cast<std::uintptr_t>(out[k]);
-    std::uintptr_t const block = k * n * sizeof(In);
-    bool const in_place = C == collective::reduce_scatter ? b == a + block
-                          : C == collective::all_gather   ? a == b + block
-                                                          : C == collective::all_reduce && a == b;
-    if ((in_place && std::is_same_v<In, Out>) || a + in_size * sizeof(In) <= b || b + out_size * sizeof(Out) <= a)
-      continue;
-    throw error({.code = error_code::bad_argument,
-                 .rank = static_cast<int>(k),
-                 .what = join({"input and output of ", name(C), " overlap"}),
-                 .way_out = "use two buffers, or see the contract for what may be in place",
-                 .where = where});
-  }
+  for (std::size_t r = 0; r < in.size() && r < out.size(); ++r)
+    expect_apart<C>(static_cast<int>(r), in[r], in_size, out[r], out_size, r * n, where);
 }
 
 }  // namespace detail
