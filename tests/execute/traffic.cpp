@@ -88,7 +88,7 @@ TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
 TEST_CASE("a slice of another call is a surprise") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, false);
-  channels later(p.to, p.references_b, {.slice = loopback::slice_bytes}, 8);
+  channels later(p.to, &p.references_b, {.slice = loopback::slice_bytes}, 8);
   channels::view view{};
   CHECK_FALSE(later.arrived(0, 0, 3, false, view));
   CHECK(later.found().other_call);

@@ -83,9 +83,10 @@ struct packet_work {
     std::uint32_t data[words];
     TUTTI_UNROLL
     for (std::size_t w = 0; w < words; ++w) {
-      std::uint64_t word = 0;
-      while ((word = load_word<flag_scope::device>(from[w])) >> 32 != static_cast<std::uint32_t>(call))
-        pause_before_next_look();
+      bounded_wait wait(packets.timeout);
+      std::uint64_t word = load_word<flag_scope::device>(from[w]);
+      for (; word >> 32 != static_cast<std::uint32_t>(call); word = load_word<flag_scope::device>(from[w]))
+        wait.found_nothing();
       data[w] = static_cast<std::uint32_t>(word);
     }
     elements all;

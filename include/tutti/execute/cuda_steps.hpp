@@ -63,15 +63,14 @@ struct finished_if_complete {
   }
 };
 template <class T, class Op>
-TUTTI_HOST_DEVICE auto at_stage(Op const& op, stage how) {
-  using A = accumulator_for<Op, T>;
-  prepared_one<T, Op> const before{{op}, how.prepare};
-  finished_if_complete<Op> const after{{op, how.finish}};
-  if constexpr (has_prepare<Op, A> && has_finish<Op, A>)
-    return fused<Op, decltype(before), decltype(after)>{op, before, after};
-  else if constexpr (has_prepare<Op, A>) return fused<Op, decltype(before)>{op, before};
-  else if constexpr (has_finish<Op, A>) return fused<Op, unchanged, decltype(after)>{op, {}, after};
-  else return fused<Op>{op};
+TUTTI_HOST_DEVICE auto prologue_at(Op const& op, stage how) {
+  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) return prepared_one<T, Op>{{op}, how.prepare};
+  else return unchanged{};
+}
+template <class T, class Op>
+TUTTI_HOST_DEVICE auto epilogue_at(Op const& op, stage how) {
+  if constexpr (has_finish<Op, accumulator_for<Op, T>>) return finished_if_complete<Op>{{op, how.finish}};
+  else return unchanged{};
 }
 
 // What the members of a block do together.
@@ -143,7 +142,7 @@ class block_body {
   TUTTI_HOST_DEVICE void combine_from(worker const& me) const {
     auto const from = [this](int k) { return job_.sources[k]; };
     auto const to = [this](int k) { return job_.destinations[k]; };
-    auto const how = at_stage<T>(op_, job_.how);
+    fused const how{op_, prologue_at<T>(op_, job_.how), epilogue_at<T>(op_, job_.how)};
     combining<FanIn, decltype(from), decltype(to), std::remove_const_t<decltype(how)>>{
         from, job_.source_count, to, job_.destination_count, job_.n, how}(me);
   }
@@ -223,9 +222,10 @@ struct steps_work {
     mailbox mail(channels, rank, block, shared.lists);
     auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, 0,
                                                        {.slice = slice * sizeof(T)}, false);
-    progress last = progress::moved;
-    while ((last = steps.poll()) != progress::done)
-      if (last == progress::stuck) pause_before_next_look();
+    bounded_wait wait(channels.timeout);
+    for (progress last = steps.poll(); last != progress::done; last = steps.poll())
+      if (last == progress::stuck) wait.found_nothing();
+      else wait.found();
     if (steps.found()) stop_the_device();
   }
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,11 +28,13 @@ inline constexpr int most_device_ranks = 64;
 // share    bytes of a chunk that are worth another block
 // slots    of a channel: two are enough, more let a sender run ahead
 // slice    bytes of a slot; 0: 32 KiB, or less where ranks are many, down to 1 KiB
+// timeout  how long a rank waits for another; then the kernel fails, and the program can use the device no more
 struct channel_options {
   int blocks = 4;
   std::size_t share = 8 * 1024;
   int slots = 4;
   std::size_t slice = 0;
+  std::chrono::nanoseconds timeout = std::chrono::minutes{5};
 };
 
 namespace detail {
@@ -54,6 +57,7 @@ struct channel_map {
   std::byte* slots;
   int ranks, blocks, window;
   std::size_t slice;
+  std::uint64_t timeout;  // ns
 
   std::size_t channels() const { return static_cast<std::size_t>(blocks * device_tracks * ranks * ranks); }
   TUTTI_HOST_DEVICE std::size_t slot_bytes() const { return device_line + slice; }
@@ -71,7 +75,8 @@ struct packet_map {
   std::uint64_t* words;
   std::uint64_t* calls;
   int ranks;
-  std::size_t capacity;  // words
+  std::size_t capacity;   // words
+  std::uint64_t timeout;  // ns
 
   TUTTI_HOST_DEVICE std::uint64_t* inbox(std::uint64_t call, int to, int from) const {
     auto const size = static_cast<std::size_t>(ranks);
@@ -153,7 +158,9 @@ class device_channels {
   int size() const { return map_.ranks; }
   std::size_t share() const { return share_; }
   detail::channel_map const& map() const { return map_; }
-  detail::packet_map packets() const { return {words_.data(), calls_.data(), map_.ranks, packet_words()}; }
+  detail::packet_map packets() const {
+    return {words_.data(), calls_.data(), map_.ranks, packet_words(), map_.timeout};
+  }
   // The most of a message in packets.
   std::size_t packet_bytes() const { return packet_words() * 4; }
 
@@ -176,13 +183,15 @@ class device_channels {
  private:
   static detail::channel_map checked(int ranks, channel_options const& o) {
     if (ranks < 1 || ranks > most_device_ranks || o.blocks < 1 || o.blocks > 64 || o.slots < 2 || o.slots > 64 ||
-        o.share < 1 || o.slice > detail::most_device_slice || o.slice % detail::device_line != 0)
+        o.share < 1 || o.timeout.count() <= 0 || o.slice > detail::most_device_slice ||
+        o.slice % detail::device_line != 0)
       throw error({.code = error_code::bad_argument,
                    .what = join({"channels were asked for ", ranks, " ranks with ", o.blocks, " blocks, ", o.slots,
                                  " slots and slices of ", o.slice, " bytes"}),
                    .way_out = "ask for 1 to 64 ranks and blocks, 2 to 64 slots, and slices that are multiples of 128 "
-                              "bytes up to 32 KiB"});
-    detail::channel_map out{nullptr, nullptr, ranks, o.blocks, o.slots, o.slice};
+                              "bytes up to 32 KiB; share and timeout are above 0"});
+    detail::channel_map out{
+        nullptr, nullptr, ranks, o.blocks, o.slots, o.slice, static_cast<std::uint64_t>(o.timeout.count())};
     std::size_t const all = std::size_t{64} << 20, slots = out.channels() * static_cast<std::size_t>(o.slots);
     if (o.slice == 0) out.slice = std::clamp<std::size_t>(std::bit_floor(all / slots), 1024, detail::most_device_slice);
     return out;

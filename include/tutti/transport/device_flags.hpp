@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <sched.h>
@@ -66,13 +67,6 @@ TUTTI_HOST_DEVICE inline void store_word(std::uint64_t& word, std::uint64_t valu
 #endif
 }
 
-// Between two looks. A device has nobody else to run; on the host, blocks are threads that share cores.
-TUTTI_HOST_DEVICE inline void pause_before_next_look() {
-#if !defined(__CUDA_ARCH__)
-  ::sched_yield();
-#endif
-}
-
 // Ends the kernel, and with it the use of the device, where going on would be wrong.
 [[noreturn]] TUTTI_HOST_DEVICE inline void stop_the_device() {
 #if defined(__CUDA_ARCH__)
@@ -81,5 +75,35 @@ TUTTI_HOST_DEVICE inline void pause_before_next_look() {
   std::abort();
 #endif
 }
+
+TUTTI_HOST_DEVICE inline std::uint64_t nanoseconds_now() {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#else
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+#endif
+}
+
+// Looks for what another block does, which end where nothing was found for so many nanoseconds.
+class bounded_wait {
+ public:
+  TUTTI_HOST_DEVICE explicit bounded_wait(std::uint64_t limit) : limit_(limit) {}
+
+  TUTTI_HOST_DEVICE void found() { began_ = 0; }
+  // A device has nobody else to run meanwhile; on the host, blocks are threads that share cores.
+  TUTTI_HOST_DEVICE void found_nothing() {
+    std::uint64_t const now = nanoseconds_now();
+    if (began_ == 0) began_ = now;
+    if (now - began_ > limit_) stop_the_device();
+#if !defined(__CUDA_ARCH__)
+    ::sched_yield();
+#endif
+  }
+
+ private:
+  std::uint64_t limit_, began_ = 0;
+};
 
 }  // namespace tutti
