@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How fast a GPU combines arrays, beside a copy on the device that moves as many bytes, by turns; and one fused pass beside
-// the separate passes that Thrust makes of it.
+// How fast a GPU combines arrays, beside a copy on the device that moves as many bytes, by turns; one fused pass beside
+// the separate passes that Thrust makes of it; and all_reduce among virtual ranks, by one launch and by algorithms.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda.cu -o bench_cuda && ./bench_cuda
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <exception>
 #include <cstdlib>
+#include <exception>
 #include <span>
 #include <string>
 #include <thrust/execution_policy.h>
@@ -147,6 +147,35 @@ void against_thrust(cuda_device const& gpu, std::size_t bytes) {
   }
 }
 
+// Eight ranks, from 8 bytes to 1 MiB each: independent jobs, then blocks that send each other messages.
+void all_reduces(cuda_device const& gpu) {
+  constexpr int size = 8;
+  constexpr std::size_t most = std::size_t{1} << 20;
+  auto const memory = arrays_of_zeros<float>(gpu, size, most / sizeof(float));
+  device_channels channels(gpu, size);
+  cuda_local const ranks(channels);
+  timer const time;
+  for (std::size_t bytes = 8; bytes <= most; bytes *= 8) {
+    std::vector<std::span<float>> data;
+    for (auto const& x : memory) data.emplace_back(x.data(), bytes / sizeof(float));
+    auto const us = [&](auto const& call) {
+      std::vector<float> all;
+      for (int round = 0; round <= rounds; ++round) {
+        float const one = time(gpu, call);
+        if (round > 0) all.push_back(one);
+      }
+      return median(all);
+    };
+    std::printf("| %zu | %.1f |", bytes, us([&] { all_reduce(ranks, data, data); }));
+    if (bytes <= channels.packet_bytes())
+      std::printf(" %.1f |",
+                  us([&] { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }));
+    else std::printf(" |");
+    std::printf(" %.1f | %.1f |\n", us([&] { all_reduce<ring>(ranks, data, data); }),
+                us([&] { all_reduce<two_shot>(ranks, data, data); }));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -166,6 +195,9 @@ int main() {
     std::puts("\n| elements | arrays | of each | us | Thrust, us | ratio |\n|---|---:|---:|---:|---:|---:|");
     against_thrust(gpu, std::size_t{16} << 20);
     against_thrust(gpu, std::size_t{256} << 20);
+    std::puts("\nall_reduce of floats among 8 virtual ranks, us.\n");
+    std::puts("| bytes | one launch of jobs | packets | ring | two_shot |\n|---:|---:|---:|---:|---:|");
+    all_reduces(gpu);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

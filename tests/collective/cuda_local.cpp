@@ -22,18 +22,6 @@ namespace {
 constexpr int rank_counts[] = {1, 2, 3, 4, 5, 8, 13};
 constexpr std::size_t counts[] = {0, 1, 37, 700};
 
-// The same from threads as ranks, by one_shot: call(comm, in, out) of each.
-template <class T, class Call>
-ranks_values<T> on_host(int ranks, std::size_t in_count, std::size_t out_count, Call const& call) {
-  ranks_values<T> out(static_cast<std::size_t>(ranks), uneven_values<T>(99, out_count));
-  if (in_count == 0) return out;
-  run_threads(ranks, [&](auto& comm) {
-    auto const in = uneven_values<T>(comm.rank(), in_count);
-    call(comm, in, out[static_cast<std::size_t>(comm.rank())]);
-  });
-  return out;
-}
-
 options const by_one_shot{.algorithm = algorithm_id::one_shot};
 
 template <class T, class Op>

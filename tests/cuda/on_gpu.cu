@@ -176,14 +176,14 @@ void check_streams_and_graphs(cuda_device const& gpu) {
   detail::expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   cuda_local const ranks(gpu, 2);
   auto data = to_device(gpu, ranks_values<float>(2, std::vector<float>(1 << 20, 1.0f)));
-  for (int i = 0; i < 10; ++i) all_reduce(ranks, data, data, sum{}, stream);
+  for (int i = 0; i < 10; ++i) all_reduce(ranks, data, data, sum{}, {.stream = stream});
   gpu.wait(stream, soon());
   report("calls on a stream follow each other", to_host(gpu, data)[1][12345] == 1024.0f);
 
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  all_reduce(ranks, data, data, sum{}, stream);
+  all_reduce(ranks, data, data, sum{}, {.stream = stream});
   detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
   for (int i = 0; i < 3; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");

@@ -16,7 +16,7 @@ namespace {
 using channels = traffic<loopback, int>;
 
 struct pair {
-  explicit pair(tutti::access const& how) : a(from, references_a, how, 7), b(to, references_b, how, 7) {}
+  explicit pair(tutti::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
 
   std::shared_ptr<loopback::hub> hub = std::make_shared<loopback::hub>(2, 1);
   loopback from{hub, 0}, to{hub, 1};
@@ -88,7 +88,7 @@ TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
 TEST_CASE("a slice of another call is a surprise") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, false);
-  channels later(p.to, p.references_b, {.slice = loopback::slice_bytes}, 8);
+  channels later(p.to, &p.references_b, {.slice = loopback::slice_bytes}, 8);
   channels::view view{};
   CHECK_FALSE(later.arrived(0, 0, 3, false, view));
   CHECK(later.found().other_call);

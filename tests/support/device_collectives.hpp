@@ -11,6 +11,7 @@
 
 #include "support/types_and_ops.hpp"
 #include "tutti/collective/cuda_local.hpp"
+#include "tutti/tutti.hpp"
 
 namespace tutti::testing {
 
@@ -74,12 +75,29 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
 // What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
 // rank 99: on the device by `call(ranks, in, out)`.
 template <class T, device D, class Call>
+ranks_values<T> on_device(cuda_local<D> const& ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
+                          Call const& call) {
+  auto in = to_device(ranks.on(), all_values<T>(ins, in_count));
+  auto out = to_device(ranks.on(), ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
+  call(ranks, in, out);
+  return to_host(ranks.on(), out);
+}
+template <class T, device D, class Call>
 ranks_values<T> on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
                           Call const& call) {
-  auto in = to_device(on, all_values<T>(ins, in_count));
-  auto out = to_device(on, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
-  call(cuda_local(on, ranks), in, out);
-  return to_host(on, out);
+  return on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
+}
+
+// The same from threads as ranks: call(comm, in, out) of each.
+template <class T, class Call>
+ranks_values<T> on_host(int ranks, std::size_t in_count, std::size_t out_count, Call const& call) {
+  ranks_values<T> out(static_cast<std::size_t>(ranks), uneven_values<T>(99, out_count));
+  if (in_count == 0) return out;
+  run_threads(ranks, [&](auto& comm) {
+    auto const in = uneven_values<T>(comm.rank(), in_count);
+    call(comm, in, out[static_cast<std::size_t>(comm.rank())]);
+  });
+  return out;
 }
 
 }  // namespace tutti::testing

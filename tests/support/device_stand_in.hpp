@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A device for tests on machines without one: its memory is the host's, and a launch calls the members of a grid one
-// after the other.
+// after the other. Blocks that are launched together are threads, and so are their members.
 #pragma once
 
+#include <barrier>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "tutti/transport/device.hpp"
 
@@ -18,11 +22,23 @@ struct grid_member {
   int size() const { return size_; }
 };
 
+struct block_member {
+  static constexpr int warp = 1;
+  int rank_, size_, block_;
+  std::barrier<>* meeting;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int block() const { return block_; }
+  void sync() const { meeting->arrive_and_wait(); }
+};
+
 struct device_stand_in {
   using stream_type = int;
 
   int threads = 1;
   int* launches = nullptr;
+  int members = 2;    // of a block
+  int at_once = 512;  // blocks
 
   void* allocate(std::size_t bytes) const { return ::operator new(bytes, std::align_val_t{256}); }
   void release(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
@@ -36,7 +52,31 @@ struct device_stand_in {
     if (launches != nullptr) ++*launches;
     for (int rank = 0; rank < threads; ++rank) work(grid_member{rank, threads});
   }
+
+  template <class Work>
+  int blocks_at_once() const {
+    return at_once;
+  }
+  template <class Work>
+  void launch_together(stream_type, int blocks, Work const& work) const {
+    using room = typename Work::template room<block_member>;
+    struct block {
+      explicit block(int size) : meeting(size) {}
+      std::barrier<> meeting;
+      alignas(room) std::byte memory[sizeof(room)];
+    };
+    if (launches != nullptr) ++*launches;
+    std::vector<std::unique_ptr<block>> all;
+    std::vector<std::jthread> running;
+    for (int b = 0; b < blocks; ++b) {
+      block& mine = *all.emplace_back(std::make_unique<block>(members));
+      for (int rank = 0; rank < members; ++rank)
+        running.emplace_back([this, &work, &mine, rank, b] {
+          work(block_member{rank, members, b, &mine.meeting}, reinterpret_cast<room&>(mine.memory));
+        });
+    }
+  }
 };
-static_assert(device<device_stand_in>);
+static_assert(device<device_stand_in> && cooperative_device<device_stand_in>);
 
 }  // namespace tutti::testing

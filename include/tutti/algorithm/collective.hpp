@@ -56,6 +56,12 @@ constexpr bool rooted(collective c) {
   return c == collective::reduce || c == collective::broadcast || c == collective::gather || c == collective::scatter;
 }
 
+// Whether every rank gets something from every rank.
+constexpr bool all_hear_all(collective c) {
+  return c == collective::all_reduce || c == collective::reduce_scatter || c == collective::all_gather ||
+         c == collective::all_to_all || c == collective::barrier;
+}
+
 // Whether a chunk is a rank's block (chunk q belongs to rank q), rather than any part of one message.
 constexpr bool by_block(collective c) {
   return c == collective::reduce_scatter || c == collective::all_gather || c == collective::gather ||

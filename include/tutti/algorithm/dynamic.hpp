@@ -28,11 +28,13 @@ class dynamic_schedule {
 
   constexpr explicit operator bool() const { return functions_ != nullptr; }
 
-  constexpr int lanes(shape const& s) const { return functions_->lanes(s); }
-  constexpr int phases(shape const& s) const { return functions_->phases(s); }
-  constexpr int chunks(shape const& s) const { return functions_->chunks(s); }
-  constexpr int steps(shape const& s, position const& me) const { return functions_->steps(s, me); }
-  constexpr step at(shape const& s, position const& me, int i) const { return functions_->at(s, me, i); }
+  TUTTI_HOST_DEVICE constexpr int lanes(shape const& s) const { return functions_->lanes(s); }
+  TUTTI_HOST_DEVICE constexpr int phases(shape const& s) const { return functions_->phases(s); }
+  TUTTI_HOST_DEVICE constexpr int chunks(shape const& s) const { return functions_->chunks(s); }
+  TUTTI_HOST_DEVICE constexpr int steps(shape const& s, position const& me) const { return functions_->steps(s, me); }
+  TUTTI_HOST_DEVICE constexpr step at(shape const& s, position const& me, int i) const {
+    return functions_->at(s, me, i);
+  }
 
   bool needs_commutative = false;
   bool pipelined = false;

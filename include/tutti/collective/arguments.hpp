@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "tutti/collective/communicator.hpp"
+#include "tutti/collective/legal.hpp"
 #include "tutti/collective/options.hpp"
 #include "tutti/core/text.hpp"
 
@@ -81,16 +82,8 @@ void check_algorithm(Comm const& comm, options const& o, std::source_location wh
     static_assert(has_levels<Transport> && has_two_levels(C),
                   "two_level works inside nodes and then across them, for collectives other than all_to_all and scans; "
                   "use it over tutti::hierarchical");
-  else if constexpr (!std::is_same_v<Algorithm, automatic>)
-    static_assert(serves<Algorithm, C>,
-                  "this algorithm does not serve this collective; leave the choice to tutti, or see "
-                  "include/tutti/algorithm/ for who serves what");
+  else if constexpr (!std::is_same_v<Algorithm, automatic>) expect_legal<Algorithm, C, Op>();
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
-    if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
-      static_assert(
-          !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
-          "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
-          "mark the operation with tutti::commutative");
     if (o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
       refuse(comm.rank(),
              join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),

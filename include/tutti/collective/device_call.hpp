@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/execute/plan.hpp"
 #include "tutti/transport/device.hpp"
 
 namespace tutti {
@@ -32,6 +33,7 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 // What a caller may ask of one call on a device. All calls are ordered on their stream, and return before they have run.
 //
 // algorithm   the same on all ranks; what cannot be had throws bad_argument before anything is launched
+// protocol    with a named algorithm: `packet` for one_shot of what is small (data and flag in one store), `staged`
 // timeout     of what is waited for on the stream; 0: TUTTI_TIMEOUT
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
@@ -39,6 +41,7 @@ template <device D>
 struct device_options {
   stream_of<D> stream{};
   algorithm_id algorithm = algorithm_id::automatic;
+  tutti::protocol protocol = tutti::protocol::automatic;
   std::chrono::nanoseconds timeout{0};
 };
 

@@ -104,7 +104,7 @@ void execute_schedule(group<Transport>& g, Call& call, request const& r, Body bo
       if (Body::reduces) travel.fetched = g.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
     }
     call.run(memory, [&](auto& placed) {
-      return execution<Transport, decltype(schedule), Body>(g.transport(), g.references, schedule, s, placed, body,
+      return execution<Transport, decltype(schedule), Body>(g.transport(), &g.references, schedule, s, placed, body,
                                                             call.tag(), travel, r.ragged && r.counts == 0);
     });
   });

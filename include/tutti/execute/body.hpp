@@ -25,8 +25,8 @@ struct reducing {
 
   Op const& op;
 
-  void operator()(T const* const* sources, int source_count, T* const* destinations, int destination_count,
-                  std::size_t n, stage s) const noexcept {
+  TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
+                                    int destination_count, std::size_t n, stage s) const noexcept {
     if constexpr (brings_its_loop<Op, T>) op.combine(sources, source_count, destinations, destination_count, n, s);
     else combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
   }
@@ -39,8 +39,8 @@ struct moving {
   static constexpr bool prepares = false;
   static constexpr bool finishes = false;
 
-  void operator()(std::byte const* const* sources, int, std::byte* const* destinations, int destination_count,
-                  std::size_t n, stage s) const noexcept {
+  TUTTI_HOST_DEVICE void operator()(std::byte const* const* sources, int, std::byte* const* destinations,
+                                    int destination_count, std::size_t n, stage s) const noexcept {
     copy(one_thread{}, sources[0], destinations, destination_count, n, s.stream);
   }
 };

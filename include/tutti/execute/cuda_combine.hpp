@@ -113,6 +113,12 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   // Eight packs are on their way to a thread at once, as far as the accumulators of all fit its registers.
   static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
 
+  // A prologue may ask which source it is applied to.
+  TUTTI_HOST_DEVICE A contribution(int k, A const& x) const {
+    if constexpr (requires { how.before(k, x); }) return static_cast<A>(how.before(k, x));
+    else return static_cast<A>(how.before(x));
+  }
+
   // The next Sources sources, of which all are loaded before the first is combined. First: nothing was combined yet.
   template <int Sources, bool First, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
@@ -129,7 +135,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
       for (int k = 0; k < Sources; ++k) {
         TUTTI_UNROLL
         for (std::size_t i = 0; i < N; ++i) {
-          A const x = static_cast<A>(how.before(widened<A>(loaded[t][k][i])));
+          A const x = contribution(begin + k, widened<A>(loaded[t][k][i]));
           if (First && k == 0) all[t][i] = x;
           else all[t][i] = static_cast<A>(how.op(all[t][i], x));
         }

@@ -108,12 +108,28 @@ TUTTI_HOST_DEVICE team team_of(Group const& group, int jobs) {
   return {number / teams * warp + group.rank() % warp, (warps - first + teams - 1) / teams * warp, first, teams};
 }
 
-template <collective C, class T, class Fused>
+// Where the blocks of a message begin, and how many elements they have.
+struct even_blocks {
+  std::size_t n;
+
+  TUTTI_HOST_DEVICE std::size_t begin(int block) const { return static_cast<std::size_t>(block) * n; }
+  TUTTI_HOST_DEVICE std::size_t count(int) const { return n; }
+};
+// Each of its own length, one after the other.
+struct ragged_blocks {
+  std::size_t begins[most_destinations + 1];
+
+  TUTTI_HOST_DEVICE std::size_t begin(int block) const { return begins[block]; }
+  TUTTI_HOST_DEVICE std::size_t count(int block) const { return begins[block + 1] - begins[block]; }
+};
+
+// Job j is about block j, or about blocks that are all alike.
+template <collective C, class T, class Fused, class Blocks = even_blocks>
 struct local_work {
   T const* in[most_destinations];
   T* out[most_destinations];
   local_jobs<C> plan;
-  std::size_t n;
+  Blocks blocks;
   Fused how;
   static constexpr int fan_in = reduces(C) ? 0 : 1;
 
@@ -124,15 +140,15 @@ struct local_work {
     for (int job = mine.first; job < plan.jobs(); job += mine.teams) {
       auto const from = [this, job](int k) {
         place const p = plan.from(job, k);
-        return in[p.rank] + static_cast<std::size_t>(p.block) * n;
+        return in[p.rank] + blocks.begin(p.block);
       };
       auto const to = [this, job](int k) {
         place const p = plan.to(job, k);
-        return out[p.rank] + static_cast<std::size_t>(p.block) * n;
+        return out[p.rank] + blocks.begin(p.block);
       };
       if (plan.sources(job) == 0) continue;
       combining<fan_in, decltype(from), decltype(to), Fused>{
-          from, plan.sources(job), to, plan.destinations(), n, how}(mine);
+          from, plan.sources(job), to, plan.destinations(), blocks.count(job), how}(mine);
     }
   }
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule on the host: cursors that walk through steps and slices, moved by poll().
+// Runs a schedule: cursors that walk through steps and slices, moved by poll().
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/core/config.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/body.hpp"
 #include "tutti/execute/references.hpp"
@@ -20,7 +20,7 @@ namespace tutti {
 
 // One running collective. Its state is a few integers a cursor; blocking and non-blocking calls drive it in the same way.
 // Nothing here throws: a surprise ends the execution and is left for the caller to report.
-template <transport Transport, step_function Schedule, class Body>
+template <carries_slices Transport, step_function Schedule, class Body, class Layout = layout>
 class execution {
  public:
   using element = typename Body::element;
@@ -31,8 +31,10 @@ class execution {
   static_assert(slot_elements > 0,
                 "an element must fit into a slice (16 KiB over shared memory); send larger structs in parts");
 
-  execution(Transport& transport, reference_list& references, Schedule schedule, shape s,
-            surfaces<element> const& memory, Body body, std::uint32_t tag, access const& how, bool announces)
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE execution(Transport& transport, reference_list* references, Schedule schedule, shape s,
+                              surfaces<element, Layout> const& memory, Body body, std::uint32_t tag, access const& how,
+                              bool announces)
       : traffic_(transport, references, how, tag),
         schedule_(schedule),
         shape_(s),
@@ -41,10 +43,10 @@ class execution {
         slice_(how.slice / sizeof(element)),
         streams_(how.streams),
         announces_(announces),
-        tracks_(std::min(schedule.lanes(s) * schedule.phases(s), max_tracks)) {
-    std::uninitialized_default_construct_n(cursors_, tracks_);
+        tracks_(schedule.lanes(s) * schedule.phases(s) < max_tracks ? schedule.lanes(s) * schedule.phases(s)
+                                                                    : max_tracks) {
     for (int t = 0; t < tracks_; ++t) {
-      cursor& c = cursors_[t];
+      cursor& c = *::new (&cursors_[t]) cursor;
       c.me = {transport.rank(), t / schedule.phases(s), t % schedule.phases(s)};
       c.steps = schedule.steps(s, c.me);
       c.slices = schedule.pipelined ? slices(memory_.largest_chunk(c.me.lane), slice_) : 1;
@@ -54,7 +56,7 @@ class execution {
   }
 
   // Moves every cursor as far as it goes without waiting.
-  progress poll() noexcept {
+  TUTTI_HOST_DEVICE progress poll() noexcept {
     bool moved = false, finished = true;
     for (int t = 0; t < tracks_; ++t) {
       while (advance(t)) moved = true;
@@ -65,7 +67,7 @@ class execution {
     return moved ? progress::moved : progress::stuck;
   }
 
-  surprise const& found() const noexcept { return traffic_.found(); }
+  TUTTI_HOST_DEVICE surprise const& found() const noexcept { return traffic_.found(); }
 
  private:
   struct cursor {
@@ -91,10 +93,11 @@ class execution {
   };
 
   using view = typename traffic<Transport, element>::view;
+  using fan = typename traffic<Transport, element>::fan;
 
   // -- The cursor's way: slices within steps, or steps within slices.
 
-  void enter(cursor& c) noexcept {
+  TUTTI_HOST_DEVICE void enter(cursor& c) noexcept {
     // Made where it stays: a copy would wait for what was just stored.
     ::new (&c.now) step(schedule_.at(shape_, c.me, c.index));
     c.sent = c.received = schedule_.pipelined ? c.turn : 0;
@@ -104,7 +107,7 @@ class execution {
     if (c.now.from.empty()) c.received = c.end;
   }
 
-  void leave(cursor& c) noexcept {
+  TUTTI_HOST_DEVICE void leave(cursor& c) noexcept {
     if (++c.index == c.steps) {
       c.index = 0;
       if (++c.turn == c.slices) {
@@ -115,15 +118,16 @@ class execution {
     enter(c);
   }
 
-  std::size_t step_slices(cursor const& c) const noexcept {
+  TUTTI_HOST_DEVICE std::size_t step_slices(cursor const& c) const noexcept {
     std::size_t const out = slices(memory_.largest(c.me.lane, c.now.give), slice_);
     std::size_t const in = slices(memory_.largest(c.me.lane, c.now.keep), slice_);
     bool const sends = !c.now.to.empty() && !c.now.forwards(), receives = !c.now.from.empty();
-    return std::max({sends ? out : 0, receives ? in : 0, std::size_t{announces_}});
+    std::size_t const most = sends && (!receives || in < out) ? out : receives ? in : 0;
+    return most == 0 && announces_ ? 1 : most;
   }
 
   // The slices that the phase before has done with.
-  std::size_t available(int track) const noexcept {
+  TUTTI_HOST_DEVICE std::size_t available(int track) const noexcept {
     cursor const& c = cursors_[track];
     if (c.me.phase == 0) return static_cast<std::size_t>(-1);
     cursor const& before = cursors_[track - 1];
@@ -134,7 +138,7 @@ class execution {
   }
 
   // One message sent or one slice received; false where nothing can be done now.
-  bool advance(int track) noexcept {
+  TUTTI_HOST_DEVICE bool advance(int track) noexcept {
     cursor& c = cursors_[track];
     if (c.finished) return false;
     std::size_t const limit = available(track);
@@ -153,7 +157,7 @@ class execution {
 
   // -- Sending what lies in memory.
 
-  bool send(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool send(cursor& c, int track) noexcept {
     region const& give = c.now.give;
     int const peer = c.now.to.at(c.sending, shape_.ranks);
     message_part const part = part_of(c.me.lane, give, c.sending, c.sent);
@@ -180,19 +184,19 @@ class execution {
 
   // -- Receiving a slice from all sources at once, combining it, and passing it on.
 
-  bool receive(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool receive(cursor& c, int track) noexcept {
     step const& t = c.now;
     message_part const part = part_of(c.me.lane, t.keep, 0, c.received);
     extent const& range = part.range;
     if (travels(range, c.received)) {
-      view sources[max_ranks];
+      auto&& lists = traffic_.lists();
       int self = -1;
       for (int k = 0; k < t.from.count; ++k) {
         int const peer = t.from.at(k, shape_.ranks);
         if (peer == c.me.rank) self = k;
-        else if (!traffic_.arrived(peer, track, range.count, part.more, sources[k])) return false;
+        else if (!traffic_.arrived(peer, track, range.count, part.more, lists.arrived[k])) return false;
       }
-      if (range.count > 0 && !combine_slice(c, track, part, sources, self)) return false;
+      if (range.count > 0 && !combine_slice(c, track, part, lists, self)) return false;
       for (int k = 0; k < t.from.count; ++k)
         if (k != self) traffic_.release(t.from.at(k, shape_.ranks), track);
     }
@@ -200,7 +204,7 @@ class execution {
     return true;
   }
 
-  bool combine_slice(cursor const& c, int track, message_part part, view* arrived, int self) noexcept {
+  TUTTI_HOST_DEVICE bool combine_slice(cursor const& c, int track, message_part part, fan& lists, int self) noexcept {
     step const& t = c.now;
     extent const& range = part.range;
     bool const keeps = t.keep.where != space::none;
@@ -213,7 +217,7 @@ class execution {
                              [&](element const* kept, std::size_t, std::size_t n) {
                                refer_kept = n == range.count && traffic_.refers(kept, n);
                              });
-    element* claimed[max_ranks];
+    view* const arrived = lists.arrived;
     int outgoing = 0;
     if (t.forwards())
       for (int k = 0; k < t.to.count; ++k) {
@@ -221,7 +225,7 @@ class execution {
         if (peer == c.me.rank) continue;
         element* const place = traffic_.claim(peer, track, range.count);
         if (place == nullptr) return false;
-        if (!refer_kept) claimed[outgoing++] = place;
+        if (!refer_kept) lists.claimed[outgoing++] = place;
       }
 
     if (traffic_.pulls()) {
@@ -236,13 +240,11 @@ class execution {
     stage const how{.prepare = raw ? self : -1, .finish = t.complete ? shape_.ranks : 0, .stream = streams(c)};
     element const* kept_at = nullptr;
     auto const piece = [&](element* kept, element const* own, std::size_t offset, std::size_t n) {
-      element const* sources[max_ranks];
-      element* destinations[max_ranks];
-      for (int k = 0; k < t.from.count; ++k) sources[k] = k == self ? own : arrived[k].data + offset;
+      for (int k = 0; k < t.from.count; ++k) lists.sources[k] = k == self ? own : arrived[k].data + offset;
       int count = 0;
-      for (; count < outgoing; ++count) destinations[count] = claimed[count] + offset;
-      if (kept != nullptr) destinations[count++] = kept;
-      body_(sources, t.from.count, destinations, count, n, how);
+      for (; count < outgoing; ++count) lists.destinations[count] = lists.claimed[count] + offset;
+      if (kept != nullptr) lists.destinations[count++] = kept;
+      body_(lists.sources, t.from.count, lists.destinations, count, n, how);
       if (offset == 0) kept_at = kept;
     };
     // Pieces are cut where the kept region is cut and, within, where the own one is.
@@ -268,7 +270,7 @@ class execution {
 
   // -- Receiving a slice from each source into a chunk of its own.
 
-  bool receive_next(cursor& c, int track) noexcept {
+  TUTTI_HOST_DEVICE bool receive_next(cursor& c, int track) noexcept {
     step const& t = c.now;
     int const peer = t.from.at(c.receiving, shape_.ranks);
     message_part const part = part_of(c.me.lane, t.keep, c.receiving, c.received);
@@ -303,7 +305,7 @@ class execution {
 
   // -- What a cursor may write, and how.
 
-  bool writable(int lane, region const& r, chunks const& what, extent range) noexcept {
+  TUTTI_HOST_DEVICE bool writable(int lane, region const& r, chunks const& what, extent range) noexcept {
     if (!traffic_.refers_to_any()) return true;
     bool free = true;
     memory_.for_each_piece(lane, r, what, range, [&](element const* data, std::size_t, std::size_t n) {
@@ -313,7 +315,8 @@ class execution {
   }
 
   // To where it is kept.
-  bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range, view const& from) noexcept {
+  TUTTI_HOST_DEVICE bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range,
+                                     view const& from) noexcept {
     bool all = true;
     memory_.for_each_writable_piece(c.me.lane, c.now.keep, what, range,
                                     [&](element* kept, std::size_t offset, std::size_t n) {
@@ -323,25 +326,27 @@ class execution {
   }
 
   // Whether what this step keeps is read neither by this call again nor, since it is so large, from a cache by the caller.
-  bool streams(cursor const& c) const noexcept {
+  TUTTI_HOST_DEVICE bool streams(cursor const& c) const noexcept {
     return streams_ && c.now.keep.where == space::output && c.me.phase + 1 == schedule_.phases(shape_) &&
            c.steps == 1 && !c.now.forwards();
   }
 
   // Slice `s` of peer k's message.
-  message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
+  TUTTI_HOST_DEVICE message_part part_of(int lane, region const& r, int k, std::size_t s) const noexcept {
     std::size_t const count = memory_.count(lane, r, k);
     message_part out{slice_of(count, slice_, s), false};
     out.more = out.range.end() < count;
     return out;
   }
 
-  bool travels(extent range, std::size_t s) const noexcept { return range.count > 0 || (announces_ && s == 0); }
+  TUTTI_HOST_DEVICE bool travels(extent range, std::size_t s) const noexcept {
+    return range.count > 0 || (announces_ && s == 0);
+  }
 
   traffic<Transport, element> traffic_;
   Schedule schedule_;
   shape shape_;
-  surfaces<element> const& memory_;
+  surfaces<element, Layout> const& memory_;
   Body body_;
   std::size_t slice_;  // elements
   bool streams_;

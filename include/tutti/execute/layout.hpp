@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "tutti/algorithm/step.hpp"
+#include "tutti/core/config.hpp"
 #include "tutti/core/partition.hpp"
 
 namespace tutti {
@@ -15,37 +16,37 @@ class layout {
   layout() = default;
 
   // One array: lanes, and chunks in them, are parts of it.
-  static layout whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
+  TUTTI_HOST_DEVICE static layout whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
     layout out;
     out.become_whole(count, lanes, chunks, grain);
     return out;
   }
   // The same where it stays, for a default layout: copying what was just written would wait for the stores.
-  void become_whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
+  TUTTI_HOST_DEVICE void become_whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
     count_ = count, lanes_ = lanes, chunks_ = chunks, grain_ = grain;
   }
   // A block of `count` elements for each rank.
-  static layout blocks(std::size_t count, int ranks) {
+  TUTTI_HOST_DEVICE static layout blocks(std::size_t count, int ranks) {
     layout out;
     out.kind_ = kinds::blocks, out.count_ = count, out.chunks_ = ranks;
     return out;
   }
   // A block for each rank, each of its own size and place.
-  static layout table(std::size_t const* counts, std::size_t const* offsets, int ranks) {
+  TUTTI_HOST_DEVICE static layout table(std::size_t const* counts, std::size_t const* offsets, int ranks) {
     layout out;
     out.kind_ = kinds::table, out.counts_ = counts, out.offsets_ = offsets, out.chunks_ = ranks;
     return out;
   }
   // The same for a buffer that holds block `chunk` alone.
-  layout only(int chunk) const {
+  TUTTI_HOST_DEVICE layout only(int chunk) const {
     layout out = *this;
     out.origin_ = at(0, chunk).begin;
     out.only_ = chunk;
     return out;
   }
 
-  int parts() const { return chunks_; }
-  extent at(int lane, int chunk) const {
+  TUTTI_HOST_DEVICE int parts() const { return chunks_; }
+  TUTTI_HOST_DEVICE extent at(int lane, int chunk) const {
     auto const c = static_cast<std::size_t>(chunk);
     switch (kind_) {
       case kinds::blocks: return {c * count_ - origin_, count_};
@@ -57,13 +58,13 @@ class layout {
     return {mine.begin + there.begin, there.count};
   }
   // The elements of a message of these chunks.
-  std::size_t count(int lane, chunks const& what) const {
+  TUTTI_HOST_DEVICE std::size_t count(int lane, chunks const& what) const {
     std::size_t sum = 0;
     for (int k = 0; k < what.count; ++k) sum += at(lane, what.at(k, chunks_)).count;
     return sum;
   }
   // How far the message reaches.
-  std::size_t end() const {
+  TUTTI_HOST_DEVICE std::size_t end() const {
     if (kind_ == kinds::whole) return count_;
     if (only_ >= 0) return at(0, only_).end();
     std::size_t last = 0;

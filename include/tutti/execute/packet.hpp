@@ -77,7 +77,7 @@ class packet_execution {
   // What a rank shows holds a block for every rank, and each reads its own alone.
   static constexpr bool dealt = deals(C);
   // Not all hear all: a rank may get far ahead of those that it hears nothing from, until it is told that they have read.
-  static constexpr bool far = rooted(C) || C == collective::scan || C == collective::exclusive_scan;
+  static constexpr bool far = !all_hear_all(C);
 
   bool show() noexcept
     requires shows_packets<Transport>

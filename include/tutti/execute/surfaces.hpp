@@ -5,22 +5,23 @@
 #include <cstddef>
 
 #include "tutti/algorithm/step.hpp"
+#include "tutti/core/config.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/execute/layout.hpp"
 
 namespace tutti {
 
 // A space of one rank: memory and what lies where in it.
-template <class T>
+template <class T, class Layout = layout>
 struct surface {
   T* data = nullptr;
-  layout where{};
+  Layout where{};
   std::size_t slice = 0;  // where not 0, every lane has room for this many elements alone, which its slices share
 
   // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make; offset
   // counts from the begin of the range.
   template <class F>
-  void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
+  TUTTI_HOST_DEVICE void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
     if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
     std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
     for (int k = 0; k < what.count && passed < range.end(); ++k) {
@@ -42,29 +43,29 @@ struct surface {
 };
 
 // What a rank brings to a call.
-template <class T>
+template <class T, class Layout = layout>
 struct surfaces {
-  surface<T const> input;
-  surface<T> output;
-  surface<T> scratch;
+  surface<T const, Layout> input;
+  surface<T, Layout> output;
+  surface<T, Layout> scratch;
   bool in_place = false;  // input and output are the same memory where this rank has both
 
   // A region that is only passed on has the sizes that all spaces share.
-  layout const& layout_of(space where) const noexcept {
+  TUTTI_HOST_DEVICE Layout const& layout_of(space where) const noexcept {
     if (where == space::input) return input.where;
     if (where == space::output) return output.where;
     return scratch.where;
   }
 
   // The chunks of peer k's message, and its elements.
-  chunks share(region const& r, int k) const noexcept {
+  TUTTI_HOST_DEVICE chunks share(region const& r, int k) const noexcept {
     return r.split ? chunks{r.what.at(k, layout_of(r.where).parts())} : r.what;
   }
-  std::size_t count(int lane, region const& r, int k) const noexcept {
+  TUTTI_HOST_DEVICE std::size_t count(int lane, region const& r, int k) const noexcept {
     return layout_of(r.where).count(lane, share(r, k));
   }
   // The elements of the largest message.
-  std::size_t largest(int lane, region const& r) const noexcept {
+  TUTTI_HOST_DEVICE std::size_t largest(int lane, region const& r) const noexcept {
     if (!r.split) return count(lane, r, 0);
     std::size_t most = 0;
     for (int k = 0; k < r.what.count; ++k)
@@ -72,18 +73,19 @@ struct surfaces {
     return most;
   }
 
-  std::size_t largest_chunk(int lane) const noexcept {
+  TUTTI_HOST_DEVICE std::size_t largest_chunk(int lane) const noexcept {
     return largest(lane, {space::scratch, {0, scratch.where.parts()}, true});
   }
 
   // As surface::for_each_piece, for these chunks of a region.
   template <class F>
-  void for_each_piece(int lane, region const& r, chunks const& what, extent range, F&& f) const {
+  TUTTI_HOST_DEVICE void for_each_piece(int lane, region const& r, chunks const& what, extent range, F&& f) const {
     if (r.where == space::input) input.for_each_piece(lane, what, range, f);
     else for_each_writable_piece(lane, r, what, range, f);
   }
   template <class F>
-  void for_each_writable_piece(int lane, region const& r, chunks const& what, extent range, F&& f) const {
+  TUTTI_HOST_DEVICE void for_each_writable_piece(int lane, region const& r, chunks const& what, extent range,
+                                                 F&& f) const {
     (r.where == space::output ? output : scratch).for_each_piece(lane, what, range, f);
   }
 };

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "tutti/core/config.hpp"
+
 namespace tutti {
 
 // Left by an execution for the caller to report: the data path itself throws nothing.
@@ -16,7 +18,7 @@ struct surprise {
   std::size_t expected = 0;
   bool expected_more = false;
 
-  explicit operator bool() const { return peer >= 0; }
+  TUTTI_HOST_DEVICE explicit operator bool() const { return peer >= 0; }
 };
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tutti/core/config.hpp"
 #include "tutti/execute/references.hpp"
 #include "tutti/execute/surprise.hpp"
 #include "tutti/transport/arrival.hpp"
@@ -25,7 +26,7 @@ struct access {
 };
 
 // The channels of a call, which carry elements. Nothing here throws: a surprise is left for the caller to report.
-template <transport Transport, class T>
+template <carries_slices Transport, class T>
 class traffic {
  public:
   // What lies at the head of a channel.
@@ -34,22 +35,43 @@ class traffic {
     bool foreign;  // in the peer's process: to be fetched
   };
 
-  traffic(Transport& transport, reference_list& references, access const& how, std::uint32_t tag)
+  // What a step receives and combines at once.
+  static constexpr int most = most_peers<Transport>;
+  struct fan {
+    TUTTI_HOST_DEVICE fan() noexcept {}  // nothing is written before it is needed
+
+    view arrived[most];
+    T* claimed[most];
+    T const* sources[most];
+    T* destinations[most];
+  };
+
+  // `references` is for transports that map memory.
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE traffic(Transport& transport, reference_list* references, access const& how, std::uint32_t tag)
       : transport_(transport), references_(references), how_(how), tag_(tag) {
-    references_.clear();
+    if constexpr (maps) references_->clear();
   }
 
-  surprise const& found() const noexcept { return surprise_; }
+  TUTTI_HOST_DEVICE surprise const& found() const noexcept { return surprise_; }
   // Whether views may be foreign.
-  bool pulls() const noexcept { return maps && how_.pulls; }
+  TUTTI_HOST_DEVICE bool pulls() const noexcept { return maps && how_.pulls; }
+
+  // On the stack, or where the transport has room for it.
+  TUTTI_HOST_DEVICE decltype(auto) lists() const noexcept {
+    if constexpr (keeps_lists<Transport>) return *static_cast<fan*>(transport_.lists());
+    else return fan{};
+  }
 
   // -- Sending through a slot: claim a place, write, publish. Null while the receiver has not made room.
-  T* claim(int peer, int track, std::size_t n) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE T* claim(int peer, int track, std::size_t n) noexcept {
     return reinterpret_cast<T*>(transport_.claim(peer, track, n * sizeof(T), alignof(T)));
   }
   // `raw`: through the operation's prologue.
+  TUTTI_CALLS_ANY
   template <class Body>
-  void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) noexcept {
+  TUTTI_HOST_DEVICE void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) noexcept {
     if constexpr (maps) {
       auto const trial = raw ? store_gauge::trial{} : transport_.gauge().begin(n * sizeof(T));
       body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1, .stream = trial.stream});
@@ -58,12 +80,14 @@ class traffic {
       body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
     }
   }
-  void publish(int peer, int track, std::size_t n, bool more) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE void publish(int peer, int track, std::size_t n, bool more) noexcept {
     transport_.publish(peer, track, n * sizeof(T), more, tag_);
   }
 
   // -- Sending without a copy, where `refers` says so, after a claim. The memory must not change until it was read.
-  bool refers(T const* data, std::size_t n) const noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool refers(T const* data, std::size_t n) const noexcept {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
       if (!how_.refers || bytes <= inline_bytes) return false;
@@ -72,29 +96,37 @@ class traffic {
       return false;
     }
   }
-  void refer(int peer, int track, T const* data, std::size_t n, bool more) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE void refer(int peer, int track, T const* data, std::size_t n, bool more) noexcept {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
       if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
       else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
-      references_.add(transport_, {peer, track, transport_.published(peer, track), data, data + n});
+      references_->add(transport_, {peer, track, transport_.published(peer, track), data, data + n});
     }
   }
-  bool refers_to_any() const noexcept { return !references_.empty(); }
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool refers_to_any() const noexcept {
+    if constexpr (maps) return !references_->empty();
+    else return false;
+  }
   // Whether peers have read what was referred to of these elements.
-  bool all_read(T const* data, std::size_t n) noexcept {
-    if constexpr (maps) return references_.all_read(transport_, data, data + n);
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool all_read(T const* data, std::size_t n) noexcept {
+    if constexpr (maps) return references_->all_read(transport_, data, data + n);
     else return true;
   }
   // Whether this rank is needed for nothing any more.
-  bool settled() noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool settled() noexcept {
     if constexpr (sends_later<Transport>) return transport_.all_sent();
-    else if constexpr (maps) return references_.all_read(transport_);
+    else if constexpr (maps) return references_->all_read(transport_);
     else return true;
   }
 
   // -- Receiving: whether the slice that is due has arrived; use the view, release.
-  bool arrived(int peer, int track, std::size_t n, bool more, view& out) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool arrived(int peer, int track, std::size_t n, bool more, view& out) noexcept {
     arrival const message = transport_.look(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
     std::size_t const bytes = n * sizeof(T);
@@ -105,10 +137,12 @@ class traffic {
     out = {reinterpret_cast<T const*>(message.data), message.foreign};
     return true;
   }
-  void release(int peer, int track) noexcept { transport_.release(peer, track); }
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE void release(int peer, int track) noexcept { transport_.release(peer, track); }
 
   // Of a peer that has ended, the caller learns while it waits.
-  bool fetch(int peer, T const* from, T* to, std::size_t n) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool fetch(int peer, T const* from, T* to, std::size_t n) noexcept {
     if constexpr (maps) {
       int const refused = transport_.fetch(peer, reinterpret_cast<std::byte*>(to),
                                            reinterpret_cast<std::byte const*>(from), n * sizeof(T));
@@ -119,7 +153,8 @@ class traffic {
     }
   }
   // Into this rank's room for what source k sends, to be combined there.
-  bool fetch(int peer, int k, view& from, std::size_t n) noexcept {
+  TUTTI_CALLS_ANY
+  TUTTI_HOST_DEVICE bool fetch(int peer, int k, view& from, std::size_t n) noexcept {
     T* const to = reinterpret_cast<T*>(how_.fetched + static_cast<std::size_t>(k) * how_.slice);
     if (!fetch(peer, from.data, to, n)) return false;
     from = {to, false};
@@ -133,7 +168,7 @@ class traffic {
   static constexpr std::size_t least_fetched = 4096;
 
   Transport& transport_;
-  reference_list& references_;
+  reference_list* references_;
   access how_;
   std::uint32_t tag_;
   surprise surprise_{};

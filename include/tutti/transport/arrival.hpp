@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "tutti/core/config.hpp"
+
 namespace tutti {
 
 struct arrival {
@@ -13,7 +15,7 @@ struct arrival {
   bool more = false;     // further slices of the same message follow
   bool foreign = false;  // data is an address in the sender's process: fetch it
 
-  explicit operator bool() const { return state == message; }
+  TUTTI_HOST_DEVICE explicit operator bool() const { return state == message; }
 };
 
 }  // namespace tutti

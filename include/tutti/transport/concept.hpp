@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/core/shape.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/caches.hpp"
@@ -48,34 +49,49 @@ concept notice_board =
 // A type, for nvcc finds no lambda in a requirement.
 using bool_function = bool (*)();
 
-// Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in order, and it
-// holds two or more that were not received. Nothing here blocks or throws but allocate.
+// What an execution needs. Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in
+// order, and it holds two or more that were not received. Nothing here blocks or throws.
 template <class T>
-concept transport =
-    requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag, std::byte* memory) {
-      { T::name } -> std::convertible_to<std::string_view>;
+concept carries_slices =
+    requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag) {
       { T::slice_bytes } -> std::convertible_to<std::size_t>;  // the most of a message
       { c.rank() } -> std::same_as<int>;
-      { c.ranks() } -> std::same_as<int>;
-      { c.waits() } -> std::same_as<patience>;
-      { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
-      // staged slices
       { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
       { t.publish(peer, track, bytes, more, tag) } noexcept;
       { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
       { t.release(peer, track) } noexcept;
-      // what communicator::allocate hands out
-      { t.allocate(bytes) } -> std::same_as<std::byte*>;
-      { t.deallocate(memory, bytes) } noexcept;
-      // waiting, and peers that are gone
-      { t.nap(bool_function{}) } noexcept;
-      { t.ring_all() } noexcept;
-      { t.lost(peer) } noexcept -> std::same_as<bool>;
-      { t.left(peer) } noexcept -> std::same_as<bool>;
-      { c.describe(peer) } -> std::same_as<std::string>;
-      { t.leave() } noexcept;
-      { t.notices() } -> notice_board;
     };
+
+// Its ranks are few, and lists as long as that are kept where it says.
+template <class T>
+concept keeps_lists = carries_slices<T> && requires(T const c) {
+  { T::most_ranks } -> std::convertible_to<int>;
+  { c.lists() } -> std::same_as<void*>;
+};
+template <class T>
+inline constexpr int most_peers = max_ranks;
+template <keeps_lists T>
+inline constexpr int most_peers<T> = T::most_ranks;
+
+// Ranks that find each other, and learn of each other's calls and ends. Nothing here blocks or throws but allocate.
+template <class T>
+concept transport = carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
+  { T::name } -> std::convertible_to<std::string_view>;
+  { c.ranks() } -> std::same_as<int>;
+  { c.waits() } -> std::same_as<patience>;
+  { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
+  // what communicator::allocate hands out
+  { t.allocate(bytes) } -> std::same_as<std::byte*>;
+  { t.deallocate(memory, bytes) } noexcept;
+  // waiting, and peers that are gone
+  { t.nap(bool_function{}) } noexcept;
+  { t.ring_all() } noexcept;
+  { t.lost(peer) } noexcept -> std::same_as<bool>;
+  { t.left(peer) } noexcept -> std::same_as<bool>;
+  { c.describe(peer) } -> std::same_as<std::string>;
+  { t.leave() } noexcept;
+  { t.notices() } -> notice_board;
+};
 
 // Ranks can read memory of their peers: direct reads, and private memory that the receiver fetches.
 template <class T>

@@ -80,6 +80,22 @@ __global__ void __launch_bounds__(block_threads, least_blocks) run_work(__grid_c
   work(grid_thread{});
 }
 
+// A thread of a block. The barrier is not the aligned one: a leader and those that it leads come to it at different places.
+struct block_thread {
+  static constexpr int warp = 32;
+  __device__ int rank() const { return static_cast<int>(threadIdx.x); }
+  __device__ int size() const { return static_cast<int>(blockDim.x); }
+  __device__ int block() const { return static_cast<int>(blockIdx.x); }
+  __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
+};
+
+template <class Work>
+__global__ void __launch_bounds__(block_threads) run_together(__grid_constant__ Work const work) {
+  using room = typename Work::template room<block_thread>;
+  __shared__ alignas(room) unsigned char memory[sizeof(room)];
+  work(block_thread{}, reinterpret_cast<room&>(memory));
+}
+
 // Makes a device the current one of this thread, and the one before again at the end.
 class current_device {
  public:
@@ -161,6 +177,33 @@ class cuda_device {
         "a kernel's launch");
   }
 
+  template <class Work>
+  int blocks_at_once() const {
+    detail::current_device const here(index_);
+    int possible = 0, each = 0;
+    detail::expect_cuda(cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, index_),
+                        "cudaDeviceGetAttribute");
+    if (possible == 0) return 0;
+    detail::expect_cuda(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, &detail::run_together<Work>, detail::block_threads, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return each * processors_;
+  }
+  template <class Work>
+  void launch_together(stream_type stream, int blocks, Work const& work) const {
+    if (int const most = blocks_at_once<Work>(); blocks > most)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({blocks, " blocks are to run at once on GPU ", index_, ", which runs ", most}),
+                   .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
+    detail::current_device const here(index_);
+    void* arguments[] = {const_cast<Work*>(&work)};
+    detail::expect_cuda(
+        cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&detail::run_together<Work>),
+                                    dim3(static_cast<unsigned>(blocks)),
+                                    dim3(static_cast<unsigned>(detail::block_threads)), arguments, 0, stream),
+        "a cooperative kernel's launch");
+  }
+
   // Throws error: system, also for a fault of a kernel on any stream; timeout.
   void wait(stream_type stream, deadline until) const {
     detail::current_device const here(index_);
@@ -186,6 +229,6 @@ class cuda_device {
   int index_;
   int processors_ = 0;
 };
-static_assert(device<cuda_device>);
+static_assert(device<cuda_device> && cooperative_device<cuda_device>);
 
 }  // namespace tutti

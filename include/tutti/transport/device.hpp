@@ -32,6 +32,37 @@ concept device = requires(D const d, typename D::stream_type stream, void* to, v
 template <device D>
 using stream_of = typename D::stream_type;
 
+// A member of a block: its members may wait for each other. Block and rank count from 0, and rank 0 leads. A block has more
+// than one warp, whose members go the same way.
+template <class Group>
+concept block_group = requires(Group const group) {
+  { group.rank() } -> std::convertible_to<int>;
+  { group.size() } -> std::convertible_to<int>;
+  { group.block() } -> std::convertible_to<int>;
+  { Group::warp } -> std::convertible_to<int>;
+  { group.sync() };  // what members did before is seen by all behind it; they may call it at different places
+};
+
+// The work of a launch together: called by every member of every block with what the block shares, uninitialised.
+struct no_work_together {
+  template <class Group>
+  struct room {};
+
+  template <class Group>
+  TUTTI_HOST_DEVICE void operator()(Group const&, room<Group>&) const {}
+};
+
+// A device whose blocks may wait for each other, since all blocks of a launch run at once. `launch_together` throws error,
+// bad_argument, for more than those.
+template <class D>
+concept cooperative_device = device<D> && std::equality_comparable<typename D::stream_type> &&
+                             requires(D const d, typename D::stream_type stream, int blocks, no_work_together work) {
+                               {
+                                 d.template blocks_at_once<no_work_together>()
+                               } -> std::same_as<int>;  // 0: this device cannot
+                               { d.launch_together(stream, blocks, work) };
+                             };
+
 // Memory of a device, which must outlive it.
 template <device D, class T>
 class device_array {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Virtual ranks of one process on one device, and what is refused of the buffers that a program passes for them.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/collective/device_call.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/device.hpp"
+#include "tutti/transport/device_channels.hpp"
+
+namespace tutti {
+
+// One for each rank, in rank order.
+template <class R>
+concept device_buffers = requires(R& r, std::size_t rank) {
+  { r.size() } -> std::convertible_to<std::size_t>;
+  { r[rank] } -> device_buffer;
+};
+template <device_buffers R>
+using device_element = device_value<std::remove_reference_t<decltype(std::declval<R&>()[0])>>;
+
+// Ranks that live on one device. It owns nothing and has no state: collectives are ordered by their streams alone, and may be
+// captured in a graph. The device outlives it, and so do the channels, which are for calls that name an algorithm, or packets.
+//
+//   tutti::device_channels channels(gpu, 4);
+//   tutti::cuda_local ranks(channels);
+//   tutti::all_reduce<tutti::ring>(ranks, gradients, gradients, tutti::sum{}, {.stream = stream});
+template <device D>
+class cuda_local {
+ public:
+  // Throws error: bad_argument, for ranks other than 1 to 64.
+  cuda_local(D const& on, int ranks) : on_{&on}, ranks_{ranks} {
+    if (ranks < 1 || ranks > most_device_ranks)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({"a device was asked for ", ranks, " virtual ranks"}),
+                   .way_out = join({"ask for 1 to ", most_device_ranks})});
+  }
+  explicit cuda_local(device_channels<D>& channels)
+      : on_{&channels.on()}, ranks_{channels.size()}, channels_{&channels} {}
+
+  int size() const { return ranks_; }
+  D const& on() const { return *on_; }
+  device_channels<D>* channels() const { return channels_; }
+
+ private:
+  D const* on_;
+  int ranks_;
+  device_channels<D>* channels_ = nullptr;
+};
+
+namespace detail {
+
+template <class Buffers>
+std::size_t size_of_first(Buffers const& buffers) {
+  return buffers.size() > 0 ? static_cast<std::size_t>(buffers[0].size()) : 0;
+}
+
+// The addresses of the buffers of some ranks, of which rank r's has sizes[r] elements.
+template <class Pointer, class Buffers>
+std::vector<Pointer> addresses(char const* what, Buffers& buffers, std::span<std::size_t const> sizes,
+                               std::source_location where) {
+  if (buffers.size() != sizes.size())
+    throw error({.code = error_code::bad_argument,
+                 .what = join({buffers.size(), " ", what, " buffers for ", sizes.size(), " ranks"}),
+                 .way_out = "pass one for each rank",
+                 .where = where});
+  std::vector<Pointer> out;
+  for (auto& buffer : buffers) {
+    std::size_t const size = sizes[out.size()];
+    if (buffer.size() != size)
+      throw error({.code = error_code::bad_argument,
+                   .rank = static_cast<int>(out.size()),
+                   .what = join({"the ", what, " buffer has ", buffer.size(), " elements where the call needs ", size}),
+                   .way_out = "give it that size",
+                   .where = where});
+    out.push_back(reinterpret_cast<Pointer>(device_data(buffer)));
+  }
+  return out;
+}
+
+// The same where `count` ranks have `size` elements each.
+template <class Pointer, class Buffers>
+std::vector<Pointer> addresses(char const* what, Buffers& buffers, int count, std::size_t size,
+                               std::source_location where) {
+  return addresses<Pointer>(what, buffers, std::vector(static_cast<std::size_t>(count), size), where);
+}
+
+// Input and output of a rank are the same place, where that is allowed, or do not touch: blocks are read and written by
+// threads that do not wait for each other. The rank's block begins at element `begin` of the message.
+template <collective C, class In, class Out>
+void expect_apart(int rank, In const* in, std::size_t in_size, Out const* out, std::size_t out_size, std::size_t begin,
+                  std::source_location where) {
+  auto const a = reinterpret_cast<std::uintptr_t>(in), b = reinterpret_cast<std::uintptr_t>(out);
+  std::uintptr_t const block = begin * sizeof(In);
+  bool const in_place = C == collective::reduce_scatter ? b == a + block
+                        : C == collective::all_gather   ? a == b + block
+                                                        : C == collective::all_reduce && a == b;
+  if ((in_place && std::is_same_v<In, Out>) || a + in_size * sizeof(In) <= b || b + out_size * sizeof(Out) <= a) return;
+  throw error({.code = error_code::bad_argument,
+               .rank = rank,
+               .what = join({"input and output of ", name(C), " overlap"}),
+               .way_out = "use two buffers, or see the contract for what may be in place",
+               .where = where});
+}
+template <collective C, class In, class Out>
+void expect_apart(std::vector<In const*> const& in, std::vector<Out*> const& out, std::size_t in_size,
+                  std::size_t out_size, std::size_t n, std::source_location where) {
+  for (std::size_t r = 0; r < in.size() && r < out.size(); ++r)
+    expect_apart<C>(static_cast<int>(r), in[r], in_size, out[r], out_size, r * n, where);
+}
+
+}  // namespace detail
+}  // namespace tutti

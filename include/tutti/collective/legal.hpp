@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is refused at compile time of an algorithm that a call names by its type.
+#pragma once
+
+#include <type_traits>
+
+#include "tutti/algorithm/concept.hpp"
+#include "tutti/reduce/operation.hpp"
+
+namespace tutti::detail {
+
+// Op is void where nothing is combined.
+template <class Algorithm, collective C, class Op>
+constexpr void expect_legal() {
+  static_assert(serves<Algorithm, C>,
+                "this algorithm does not serve this collective; leave the choice to tutti, or see "
+                "include/tutti/algorithm/ for who serves what");
+  if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
+    static_assert(
+        !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,
+        "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
+        "mark the operation with tutti::commutative");
+}
+
+}  // namespace tutti::detail

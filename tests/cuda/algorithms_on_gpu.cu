@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Algorithms and packets among virtual ranks on a real GPU, whose blocks wait for each other, against the host. Exits 77
+// where there is no GPU. `algorithms_on_gpu quick` is for sanitizers, under which all is slower.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/device_algorithms.hpp"
+#include "tutti/cuda.cuh"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::testing;
+
+int failed = 0;
+
+void report(std::string_view what, bool good) {
+  std::printf("%-6s %.*s\n", good ? "ok" : "FAILED", static_cast<int>(what.size()), what.data());
+  std::fflush(stdout);
+  failed += !good;
+}
+
+std::vector<std::size_t> counts{1, 1000};
+device_options<cuda_device> const staged{.protocol = protocol::staged};
+
+template <class Check>
+void on_rank_counts(cuda_device const& gpu, std::string const& what, Check const& check) {
+  for (int const p : {2, 3, 8}) {
+    device_channels channels(gpu, p);
+    int wrong = 0;
+    for (std::size_t const n : counts) wrong += check(cuda_local(channels), n);
+    report(what + " on " + std::to_string(p) + " ranks", wrong == 0);
+  }
+}
+
+template <class Algorithm>
+void check_algorithm(cuda_device const& gpu) {
+  on_rank_counts(gpu, std::string(Algorithm::name), [](auto const& ranks, std::size_t n) {
+    return wrong_reductions<Algorithm, float>(ranks, n, sum{}, staged);
+  });
+}
+
+template <class T, class Op>
+void check_packets(cuda_device const& gpu, Op const& op) {
+  on_rank_counts(gpu, "packets of " + std::string(type_name<T>()), [&](auto const& ranks, std::size_t n) {
+    int const p = ranks.size();
+    auto const few = n < 500 ? n : 500;
+    return different(on_device<T>(ranks, p, few, p, few,
+                                  [&](auto& r, auto& in, auto& out) {
+                                    all_reduce<one_shot>(r, in, out, op, {.protocol = protocol::packet});
+                                  }),
+                     on_host<T>(p, few, few, [&](auto& comm, auto& in, auto& out) {
+                       all_reduce(comm, in, out, op, {.algorithm = algorithm_id::one_shot});
+                     }));
+  });
+}
+
+// Flags and counts go on from launch to launch, of graphs too.
+void check_graphs(cuda_device const& gpu) {
+  auto const soon = [] { return deadline::after(std::chrono::seconds{60}); };
+  cudaStream_t stream = nullptr;
+  detail::expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  device_channels channels(gpu, 2);
+  cuda_local const ranks(channels);
+  auto data = to_device(gpu, ranks_values<float>(2, std::vector<float>(1000, 1.0f)));
+  auto const both = [&] {
+    all_reduce<ring>(ranks, data, data, sum{}, {.stream = stream, .protocol = protocol::staged});
+    all_reduce<one_shot>(ranks, data, data, sum{}, {.stream = stream, .protocol = protocol::packet});
+  };
+  both();
+  gpu.wait(stream, soon());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  both();
+  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  for (int i = 0; i < 5; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  both();
+  gpu.wait(stream, soon());
+  report("a ring and packets in a graph, launched five times", to_host(gpu, data)[1][777] == 16384.0f);
+  static_cast<void>(cudaGraphExecDestroy(executable));
+  static_cast<void>(cudaGraphDestroy(graph));
+  static_cast<void>(cudaStreamDestroy(stream));
+}
+
+void check_many_calls(cuda_device const& gpu) {
+  device_channels channels(gpu, 4);
+  cuda_local const ranks(channels);
+  auto data = to_device(gpu, ranks_values<std::uint32_t>(4, std::vector<std::uint32_t>(5000, 1)));
+  for (int i = 0; i < 1000; ++i) all_reduce<ring>(ranks, data, data);
+  gpu.wait({}, deadline::after(std::chrono::seconds{60}));
+  bool good = true;
+  for (auto const& x : to_host(gpu, data)) good = good && x[0] == 0 && x[4999] == 0;  // 4^1000 modulo 2^32
+  report("a thousand calls", good);
+}
+
+void check_errors(cuda_device const& gpu) {
+  std::string said;
+  try {
+    gpu.launch_together({}, 1 << 20, no_work_together{});
+  } catch (tutti::error const& e) {
+    said = e.happened();
+  }
+  report("more blocks than run at once are refused", said.find("1048576 blocks are to run at once") == 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (cuda_device_count() == 0) {
+    std::printf("skipped: there is no GPU\n");
+    return 77;
+  }
+  try {
+    bool const quick = argc > 1 && std::string_view(argv[1]) == "quick";
+    if (!quick) counts.insert(counts.end(), {0, 7, 4099, 300007});
+    cuda_device const gpu;
+    check_algorithm<two_shot>(gpu);
+    check_algorithm<double_binary_tree>(gpu);
+    check_algorithm<recursive_halving>(gpu);
+    on_rank_counts(gpu, "ring of bfloat16, mean", [](auto const& ranks, std::size_t n) {
+      return wrong_reductions<ring, bfloat16>(ranks, n, mean{}, staged);
+    });
+    on_rank_counts(gpu, "bruck", [](auto const& ranks, std::size_t n) {
+      return wrong_movements<bruck, std::uint32_t>(ranks, n, staged);
+    });
+    check_packets<float>(gpu, sum{});
+    check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
+    check_graphs(gpu);
+    if (!quick) check_many_calls(gpu);
+    if (!quick) check_errors(gpu);
+  } catch (std::exception const& e) {
+    std::printf("FAILED: %s\n", e.what());
+    return 1;
+  }
+  std::printf("%d failed\n", failed);
+  return failed == 0 ? 0 : 1;
+}
