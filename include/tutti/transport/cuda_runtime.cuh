@@ -182,10 +182,44 @@ class cuda_device {
     detail::expect_cuda(code, "the work on a stream");
   }
 
+  // -- Events.
+  using event_type = cudaEvent_t;
+
+  event_type make_event() const {
+    detail::current_device const here(index_);
+    cudaEvent_t out = nullptr;
+    detail::expect_cuda(cudaEventCreateWithFlags(&out, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return out;
+  }
+  void drop(event_type event) const noexcept { static_cast<void>(cudaEventDestroy(event)); }
+  void record(event_type event, stream_type stream) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  void follow(stream_type stream, event_type event) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+  bool reached(event_type event) const {
+    cudaError_t const code = cudaEventQuery(event);
+    if (code != cudaErrorNotReady) {
+      detail::expect_cuda(code, "the work before an event");
+      return true;
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  bool capturing(stream_type stream) const {
+    detail::current_device const here(index_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    detail::expect_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
  private:
   int index_;
   int processors_ = 0;
 };
-static_assert(device<cuda_device>);
+static_assert(device<cuda_device> && marking_device<cuda_device>);
 
 }  // namespace tutti

@@ -32,6 +32,38 @@ concept device = requires(D const d, typename D::stream_type stream, void* to, v
 template <device D>
 using stream_of = typename D::stream_type;
 
+// Events mark a place in a stream, which others can wait for. Nothing here blocks.
+template <class D>
+concept marking_device =
+    device<D> && requires(D const d, typename D::stream_type stream, typename D::event_type event) {
+      { d.make_event() } -> std::same_as<typename D::event_type>;  // which is reached until it is recorded
+      { d.drop(event) } noexcept;
+      { d.record(event, stream) };
+      { d.follow(stream, event) };  // what the stream is given from now on begins when the event is reached
+      { d.reached(event) } -> std::same_as<bool>;
+      {
+        d.capturing(stream)
+      } -> std::same_as<bool>;  // what the stream is given becomes part of a graph, and does not run
+    };
+
+// An event of a device, which must outlive it.
+template <marking_device D>
+class device_event {
+ public:
+  explicit device_event(D const& owner) : owner_{&owner}, event_{owner.make_event()} {}
+  device_event(device_event const&) = delete;
+  device_event& operator=(device_event const&) = delete;
+  ~device_event() { owner_->drop(event_); }
+
+  void record(stream_of<D> stream) const { owner_->record(event_, stream); }
+  void before(stream_of<D> stream) const { owner_->follow(stream, event_); }
+  bool reached() const { return owner_->reached(event_); }
+
+ private:
+  D const* owner_;
+  typename D::event_type event_;
+};
+
 // Memory of a device, which must outlive it.
 template <device D, class T>
 class device_array {
