@@ -26,7 +26,7 @@ inline call_words to_words(request const& r, plan const& p) {
 inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
 
 // "all_reduce of 1000 float with sum (ring, staged)", with the names that `rank` has put on the board.
-template <notice_board Board>
+template <class Board>
 [[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
   auto const what = static_cast<collective>(words[0] >> 32 & 0xff);
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,59 @@
 
 namespace tutti {
 
+// -- Records that one rank writes and others may read meanwhile.
+
+inline void write_call(call_record& record, std::uint64_t sequence, call_words const& call) noexcept {
+  record.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
+  record.sequence.store(sequence, std::memory_order_release);
+}
+// If that is what it has.
+inline std::optional<call_words> read_call(call_record const& record, std::uint64_t sequence) noexcept {
+  if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
+  call_words out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
+  if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
+  return out;
+}
+
+// Names of types and operations, by hash, so that a peer can print what this rank used.
+inline void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept {
+  for (name_record& entry : list) {
+    std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
+    if (taken == id) return;
+    if (taken != 0) continue;
+    std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
+    std::memcpy(entry.text, text.data(), length);
+    entry.text[length] = '\0';
+    entry.id.store(id, std::memory_order_release);
+    return;
+  }
+}
+inline std::string read_name(std::span<name_record const> list, std::uint32_t id) {
+  for (name_record const& entry : list)
+    if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
+  return "?";
+}
+
+// The first fault wins.
+inline void write_fault(fault_record& record, fault const& f) noexcept {
+  std::uint32_t none = 0;
+  if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
+  record.code = f.code;
+  record.rank = f.rank;
+  record.peer = f.peer;
+  std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
+  std::memcpy(record.text, f.text.data(), length);
+  record.text[length] = '\0';
+  record.state.store(2, std::memory_order_release);
+}
+inline std::optional<fault> read_fault(fault_record const& record) {
+  if (record.state.load(std::memory_order_acquire) != 2) return {};
+  return fault{record.code, record.rank, record.peer, record.text};
+}
+
 class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
@@ -22,11 +76,7 @@ class board {
   // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
   void begin(std::uint64_t sequence, call_words const& call,
              std::memory_order order = std::memory_order_release) noexcept {
-    call_record& record = self_->calls[sequence % records];
-    record.sequence.store(0, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
-    record.sequence.store(sequence, std::memory_order_release);
+    write_call(self_->calls[sequence % records], sequence, call);
     self_->called.store(sequence, order);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
@@ -37,56 +87,20 @@ class board {
   }
   // Call `sequence` of a rank, if it has got so far and the board still has it.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
-    call_record const& record = segment_->rank(rank).calls[sequence % records];
-    if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    call_words out{};
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
-    if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    return out;
+    return read_call(segment_->rank(rank).calls[sequence % records], sequence);
   }
 
-  // Names of types and operations, by hash, so that a peer can print what this rank used.
-  void introduce(std::uint32_t id, std::string_view text) noexcept {
-    for (name_record& entry : self_->known_names) {
-      std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
-      if (taken == id) return;
-      if (taken != 0) continue;
-      std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
-      std::memcpy(entry.text, text.data(), length);
-      entry.text[length] = '\0';
-      entry.id.store(id, std::memory_order_release);
-      return;
-    }
-  }
-  std::string name(int rank, std::uint32_t id) const {
-    for (name_record const& entry : segment_->rank(rank).known_names)
-      if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
-    return "?";
-  }
+  void introduce(std::uint32_t id, std::string_view text) noexcept { write_name(self_->known_names, id, text); }
+  std::string name(int rank, std::uint32_t id) const { return read_name(segment_->rank(rank).known_names, id); }
 
-  // The first fault wins. Everyone who finds one reports the same.
-  void raise(fault const& f) noexcept {
-    fault_record& record = segment_->header().fault;
-    std::uint32_t none = 0;
-    if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
-    record.code = f.code;
-    record.rank = f.rank;
-    record.peer = f.peer;
-    std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
-    std::memcpy(record.text, f.text.data(), length);
-    record.text[length] = '\0';
-    record.state.store(2, std::memory_order_release);
-  }
+  // Everyone who finds a fault reports the first.
+  void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
   void accept_fault() noexcept { self_->knows_fault.store(1, std::memory_order_release); }
   bool knows_fault(int rank) const noexcept {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }
-  std::optional<fault> find_fault() const {
-    fault_record const& record = segment_->header().fault;
-    if (record.state.load(std::memory_order_acquire) != 2) return {};
-    return fault{record.code, record.rank, record.peer, record.text};
-  }
+  std::optional<fault> find_fault() const { return read_fault(segment_->header().fault); }
 
  private:
   segment const* segment_;
