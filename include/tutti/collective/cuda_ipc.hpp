@@ -221,7 +221,7 @@ class cuda_ipc {
     };
     std::chrono::nanoseconds const timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_->timeout();
     watch.know(out.number, timeout, captured, expected);
-    watch.know(end_of(out), timeout, captured, [](int) { return 0u; });
+    if (out.in) watch.know(end_of(out), timeout, captured, [](int) { return 0u; });
     introduce(r, out, c.type, op);
     watch.expect_same_call(sequence_, out.number, c.where);
     group_->order(c.how.stream);
@@ -237,7 +237,7 @@ class cuda_ipc {
     board.name(rank(), r.type, type);
     board.name(rank(), r.op, op);
     board.introduce(rank(), now.number, to_words(r, p));
-    board.introduce(rank(), end_of(now), to_words(r, p));
+    if (now.in) board.introduce(rank(), end_of(now), to_words(r, p));
     board.note(rank(), ++sequence_, now.number);
   }
 

@@ -146,7 +146,8 @@ class device_group {
       std::size_t bytes;
     };
     watch_->expect_no_fault(where);
-    shared_memory fresh{.bytes = bytes};
+    shared_memory fresh;
+    fresh.bytes = bytes;
     all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
     auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
     for (std::size_t q = 0; q < cards.size(); ++q)

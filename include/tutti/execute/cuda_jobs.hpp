@@ -161,11 +161,12 @@ struct block_moves {
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
     team const mine = team_of(group, count);
+    fused<bit_or> const how{};  // a constant of the host is none on a device
     TUTTI_NO_UNROLL
     for (int job = mine.first; job < count; job += mine.teams) {
       auto const from = [this, job](int) { return all[job].from; };
       auto const to = [this, job](int) { return all[job].to; };
-      combining<1, decltype(from), decltype(to), fused<bit_or>>{from, 1, to, 1, all[job].n, word_moves}(mine);
+      combining<1, decltype(from), decltype(to), fused<bit_or>>{from, 1, to, 1, all[job].n, how}(mine);
     }
   }
 };

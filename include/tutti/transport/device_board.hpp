@@ -33,7 +33,7 @@ struct alignas(cache_line) device_words {
 
 // A call is known by a number that is made of what it is, so that a replay of it has the same.
 struct device_page {
-  static constexpr std::size_t recent_calls = 64, known_calls = 64;
+  static constexpr std::size_t recent_calls = 64, known_calls = 256;
 
   alignas(cache_line) std::atomic<std::uint32_t> now;  // the call that its stream is in; 0: none
   std::atomic<std::uint32_t> beat;                     // changes with every launch of a call
@@ -71,14 +71,14 @@ class device_board {
 
   // A call of this rank, with the names of its type and operation.
   void introduce(int self, std::uint32_t call, call_words const& words) const noexcept {
-    call_record& record = rank(self).calls[call % device_page::known_calls];
+    call_record& record = this->record(self, call);
     if (record.sequence.load(std::memory_order_relaxed) != call) write_call(record, call, words);
   }
   void name(int self, std::uint32_t id, std::string_view text) const noexcept {
     if (id != 0) write_name(rank(self).known_names, id, text);
   }
   std::optional<call_words> find(int r, std::uint32_t call) const noexcept {
-    return read_call(rank(r).calls[call % device_page::known_calls], call);
+    return read_call(record(r, call), call);
   }
   std::string name(int r, std::uint32_t id) const { return read_name(rank(r).known_names, id); }
 
@@ -94,6 +94,10 @@ class device_board {
   }
 
  private:
+  // Two calls at one place cost words of a message at most.
+  call_record& record(int r, std::uint32_t call) const noexcept {
+    return rank(r).calls[call / 2 % device_page::known_calls];
+  }
   std::atomic<std::uint64_t>& recent(int r, std::uint64_t sequence) const noexcept {
     return rank(r).recent[sequence % device_page::recent_calls];
   }
