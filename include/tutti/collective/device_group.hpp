@@ -62,7 +62,7 @@ class device_group {
     expect_one_host(comm.rank(), cards, where);
     try {
       all_or_none(comm, where, [&] {
-        memory_ = find_board(mine, cards[0], comm.size());
+        if (comm.rank() != 0) memory_ = find_board(mine, cards[0], comm.size());
         exposed_ = static_cast<std::byte*>(on.expose(memory_->base(), memory_->bytes()));
         arena_.own = mine.arena;
         arena_.bytes = arena_bytes;
