@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,6 +84,29 @@ TEST_CASE("ranks that disagree all hear what was called") {
     expect_error(e, error_code::mismatch, "all_reduce of 100 float with max (one_shot)");
     expect(all_are(device, out, 7), "nothing was written");
     expect_error(error_of([&] { barrier(ranks); }), error_code::mismatch, "ranks disagree");
+  });
+}
+
+TEST_CASE("ranks that replay different graphs hear what is in them") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1), out = filled(device, 200, 7);
+    stand_in_stream stream;
+    auto const captured = [&](auto const& call) {
+      stream.begin_capture();
+      call();
+      return stream.end_capture();
+    };
+    auto const sums =
+        captured([&] { all_reduce(ranks, data, std::span(out.data(), 100), sum{}, {.stream = &stream}); });
+    auto const blocks = captured([&] { all_gather(ranks, data, out, {.stream = &stream}); });
+    stream.launch(comm.rank() == 0 ? sums : blocks);
+    error const e = error_of([&] { ranks.work(&stream).wait(); });
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (one_shot)");
+    expect_error(e, error_code::mismatch, "all_gather of 100 float (one_shot)");
+    device.wait(&stream, deadline::after(10s));
+    expect(all_are(device, out, 7), "nothing was written");
   });
 }
 

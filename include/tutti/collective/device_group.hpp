@@ -2,14 +2,16 @@
 // What ranks that read each other's device memory keep: that memory, the board by which their streams wait, and its watch.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <source_location>
-#include <span>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -130,13 +132,10 @@ class device_group {
 
   // All calls follow each other, whatever their streams. A graph that is captured is ordered by those who launch it.
   void order(stream_of<D> stream) {
-    if (begun_ && stream != last_stream_ && !on_.capturing(stream)) last_->before(stream);
+    if (!on_.capturing(stream)) last_->before(stream);
   }
   void note_end(stream_of<D> stream) {
-    if (on_.capturing(stream)) return;
-    last_->record(stream);
-    last_stream_ = stream;
-    begun_ = true;
+    if (!on_.capturing(stream)) last_->record(stream);
   }
 
   // -- Memory that is read where it is. All ranks call these together.
@@ -241,8 +240,6 @@ class device_group {
   std::vector<shared_memory> registered_;
   std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
   std::optional<device_event<D>> last_;  // the end of the last call
-  stream_of<D> last_stream_{};
-  bool begun_ = false;
   std::optional<device_watch> watch_;
 };
 
