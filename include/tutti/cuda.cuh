@@ -2,6 +2,7 @@
 // What runs on GPUs, for nvcc. Include tutti.hpp beside it for collectives on host memory.
 #pragma once
 
+#include "tutti/collective/cuda_ipc.hpp"
 #include "tutti/collective/cuda_local.hpp"
 #include "tutti/collective/cuda_ragged.hpp"
 #include "tutti/reduce/cuda_types.cuh"

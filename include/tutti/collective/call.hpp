@@ -44,8 +44,8 @@ struct readable_call {
   std::uint32_t counts;  // hash of the counts of a _v form
   std::int32_t root;     // -1 where there is none
 };
-template <notice_board Board>
-[[gnu::cold]] readable_call read_call(call_words const& words, Board const& notices, int rank) {
+template <class Board>
+[[gnu::cold]] readable_call readable(call_words const& words, Board const& notices, int rank) {
   collective const what = what_of(words);
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);
   auto const how = static_cast<protocol>(words[0] >> 48 & 0xff);
@@ -64,9 +64,9 @@ template <notice_board Board>
 }
 
 // "all_reduce of 1000 float with sum (ring, staged)"
-template <notice_board Board>
+template <class Board>
 [[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
-  readable_call const call = read_call(words, notices, rank);
+  readable_call const call = readable(words, notices, rank);
   std::string out = call.what;
   if (!call.type.empty()) {
     out += call.what.ends_with("_v") ? join({" of ", call.type}) : join({" of ", call.count, " ", call.type});

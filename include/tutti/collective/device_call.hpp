@@ -6,11 +6,12 @@
 #include <concepts>
 #include <cstddef>
 #include <source_location>
-#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "tutti/algorithm/registry.hpp"
+#include "tutti/execute/layout.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/transport/device.hpp"
 
@@ -47,14 +48,16 @@ struct device_options {
 
 namespace detail {
 
-// One rank's part of a collective, checked as far as a rank can alone.
+// One rank's part of a collective, checked as far as a rank can alone. Blocks are counted in elements In and Out, which are
+// words where a collective only moves.
 template <device D, class In, class Out>
 struct device_call {
-  In const* in;                           // null where this rank passes none
-  Out* out;                               // null where this rank gets none
-  std::size_t count;                      // elements of the message, or of one block
-  std::span<std::size_t const> counts{};  // of the blocks by rank, in _v forms
-  int root = 0;
+  request what;           // what all ranks must pass alike, in the program's elements
+  std::string_view type;  // the program's
+  In const* in;           // null where this rank passes none
+  layout given{};         // at(0, q) of it is for rank q
+  Out* out;               // null where this rank gets none
+  layout got{};           // at(0, q) of it comes from rank q
   device_options<D> how{};
   std::source_location where{};
 };

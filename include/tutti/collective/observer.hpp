@@ -121,7 +121,7 @@ class observer {
     std::chrono::nanoseconds const took = clock::now() - began_;
     auto const words = notices.find(rank, sequence);
     if (!words) return;
-    readable_call const call = read_call(*words, notices, rank);
+    readable_call const call = readable(*words, notices, rank);
     std::string const text = describe(*words, notices, rank);
     call_statistics& sums = statistics_[static_cast<std::size_t>(what_of(*words))];
     ++sums.calls, sums.bytes += call.bytes, sums.total += took;

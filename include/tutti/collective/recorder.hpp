@@ -104,7 +104,7 @@ class recorder {
  private:
   template <class Board>
   static std::string fields_of(call_words const& words, Board const& notices, int rank) {
-    readable_call const call = read_call(words, notices, rank);
+    readable_call const call = readable(words, notices, rank);
     return join({", \"call\": ", json_string(describe(words, notices, rank)),
                  ", \"fingerprint\": ", fingerprint_of(words), ", \"collective\": ", json_string(call.what),
                  ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});

@@ -153,4 +153,38 @@ struct local_work {
   }
 };
 
+// Blocks that one launch moves, each of its own size.
+template <class Word>
+struct block_moves {
+  struct block {
+    Word const* from;
+    Word* to;
+    std::size_t n;
+  };
+  block all[most_destinations];
+  int count = 0;
+
+  void add(Word const* from, Word* to, std::size_t n) {
+    if (n > 0 && from != to) all[count++] = {from, to, n};
+  }
+  // For as many threads as have something to do.
+  std::size_t items() const {
+    std::size_t out = 0;
+    for (int i = 0; i < count; ++i) out += (all[i].n / device_pack<Word> / warp_threads + 1) * warp_threads;
+    return out;
+  }
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    team const mine = team_of(group, count);
+    fused<bit_or> const how{};  // a constant of the host is none on a device
+    TUTTI_NO_UNROLL
+    for (int job = mine.first; job < count; job += mine.teams) {
+      auto const from = [this, job](int) { return all[job].from; };
+      auto const to = [this, job](int) { return all[job].to; };
+      combining<1, decltype(from), decltype(to), fused<bit_or>>{from, 1, to, 1, all[job].n, how}(mine);
+    }
+  }
+};
+
 }  // namespace tutti::detail

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,59 @@
 #include "tutti/transport/segment.hpp"
 
 namespace tutti {
+
+// -- Records that one rank writes and others may read meanwhile.
+
+inline void write_call(call_record& record, std::uint64_t sequence, call_words const& call) noexcept {
+  record.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
+  record.sequence.store(sequence, std::memory_order_release);
+}
+// If that is what it has.
+inline std::optional<call_words> read_call(call_record const& record, std::uint64_t sequence) noexcept {
+  if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
+  call_words out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
+  if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
+  return out;
+}
+
+// Names of types and operations, by hash, so that a peer can print what this rank used.
+inline void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept {
+  for (name_record& entry : list) {
+    std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
+    if (taken == id) return;
+    if (taken != 0) continue;
+    std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
+    std::memcpy(entry.text, text.data(), length);
+    entry.text[length] = '\0';
+    entry.id.store(id, std::memory_order_release);
+    return;
+  }
+}
+inline std::string read_name(std::span<name_record const> list, std::uint32_t id) {
+  for (name_record const& entry : list)
+    if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
+  return "?";
+}
+
+// The first fault wins.
+inline void write_fault(fault_record& record, fault const& f) noexcept {
+  std::uint32_t none = 0;
+  if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
+  record.code = f.code;
+  record.rank = f.rank;
+  record.peer = f.peer;
+  std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
+  std::memcpy(record.text, f.text.data(), length);
+  record.text[length] = '\0';
+  record.state.store(2, std::memory_order_release);
+}
+inline std::optional<fault> read_fault(fault_record const& record) {
+  if (record.state.load(std::memory_order_acquire) != 2) return {};
+  return fault{record.code, record.rank, record.peer, record.text};
+}
 
 class board {
  public:
@@ -25,7 +79,7 @@ class board {
              std::memory_order order = std::memory_order_release) noexcept {
     call_record& record = self_->calls[sequence % records];
     record.place.store(place, std::memory_order_relaxed);
-    write(record, sequence, call);
+    write_call(record, sequence, call);
     self_->called.store(sequence, order);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
@@ -36,15 +90,15 @@ class board {
   }
   // Call `sequence` of a rank, if it has got so far and the board still has it.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
-    return read(segment_->rank(rank).calls[sequence % records], sequence);
+    return read_call(segment_->rank(rank).calls[sequence % records], sequence);
   }
 
   // The message that this rank waits for, beside all calls; and that it waits no more.
-  void await(call_words const& message) noexcept { write(self_->awaited, ++awaits_, message); }
+  void await(call_words const& message) noexcept { write_call(self_->awaited, ++awaits_, message); }
   void await_nothing() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
   std::optional<call_words> awaited(int rank) const noexcept {
     call_record const& record = segment_->rank(rank).awaited;
-    return read(record, record.sequence.load(std::memory_order_acquire));
+    return read_call(record, record.sequence.load(std::memory_order_acquire));
   }
 
   // Of a call of this rank that the board still has.
@@ -52,64 +106,19 @@ class board {
     return self_->calls[sequence % records].place.load(std::memory_order_relaxed);
   }
 
-  // Names of types and operations, by hash, so that a peer can print what this rank used.
-  void introduce(std::uint32_t id, std::string_view text) noexcept {
-    for (name_record& entry : self_->known_names) {
-      std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
-      if (taken == id) return;
-      if (taken != 0) continue;
-      std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
-      std::memcpy(entry.text, text.data(), length);
-      entry.text[length] = '\0';
-      entry.id.store(id, std::memory_order_release);
-      return;
-    }
-  }
-  std::string name(int rank, std::uint32_t id) const {
-    for (name_record const& entry : segment_->rank(rank).known_names)
-      if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
-    return "?";
-  }
+  void introduce(std::uint32_t id, std::string_view text) noexcept { write_name(self_->known_names, id, text); }
+  std::string name(int rank, std::uint32_t id) const { return read_name(segment_->rank(rank).known_names, id); }
 
-  // The first fault wins. Everyone who finds one reports the same.
-  void raise(fault const& f) noexcept {
-    fault_record& record = segment_->header().fault;
-    std::uint32_t none = 0;
-    if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
-    record.code = f.code;
-    record.rank = f.rank;
-    record.peer = f.peer;
-    std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
-    std::memcpy(record.text, f.text.data(), length);
-    record.text[length] = '\0';
-    record.state.store(2, std::memory_order_release);
-  }
+  // Everyone who finds a fault reports the first.
+  void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
   void accept_fault() noexcept { self_->knows_fault.store(1, std::memory_order_release); }
   bool knows_fault(int rank) const noexcept {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }
-  std::optional<fault> find_fault() const {
-    fault_record const& record = segment_->header().fault;
-    if (record.state.load(std::memory_order_acquire) != 2) return {};
-    return fault{record.code, record.rank, record.peer, record.text};
-  }
+  std::optional<fault> find_fault() const { return read_fault(segment_->header().fault); }
 
  private:
-  static void write(call_record& record, std::uint64_t sequence, call_words const& call) noexcept {
-    record.sequence.store(0, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
-    record.sequence.store(sequence, std::memory_order_release);
-  }
-  static std::optional<call_words> read(call_record const& record, std::uint64_t sequence) noexcept {
-    if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    call_words out{};
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = record.word[i].load(std::memory_order_acquire);
-    if (record.sequence.load(std::memory_order_acquire) != sequence) return {};
-    return out;
-  }
-
   segment const* segment_;
   rank_page* self_;
   std::uint64_t awaits_ = 0;

@@ -5,15 +5,24 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <map>
+#include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/cuda_driver.cuh"
 #include "tutti/transport/device.hpp"
 
 namespace tutti {
@@ -48,6 +57,8 @@ constexpr char const* way_out_of(cudaError_t code) {
       return "install a driver for this CUDA, see nvidia-smi, or use collectives on host memory";
     case cudaErrorNoKernelImageForDevice:
       return "compile for this GPU, as by nvcc -arch=native, or with PTX for later ones";
+    case cudaErrorDevicesUnavailable:
+      return "another process has the GPU for itself: allow several by nvidia-smi -c DEFAULT, or use another GPU";
     case cudaErrorMemoryAllocation: return "free memory of the GPU, or work on smaller parts";
     default: return "see what the CUDA runtime documents for this error";
   }
@@ -94,6 +105,55 @@ __global__ void __launch_bounds__(block_threads) run_together(__grid_constant__ 
   using room = typename Work::template room<block_thread>;
   __shared__ alignas(room) unsigned char memory[sizeof(room)];
   work(block_thread{}, reinterpret_cast<room&>(memory));
+}
+
+// A block looks once, for the word may be in memory of the host.
+template <class Work>
+__global__ void __launch_bounds__(block_threads, least_blocks)
+    run_work_unless(__grid_constant__ Work const work, std::uint32_t const* unless) {
+  __shared__ bool stopped;
+  if (threadIdx.x == 0) stopped = *static_cast<std::uint32_t volatile const*>(unless) != 0;
+  __syncthreads();
+  if (!stopped) work(grid_thread{});
+}
+
+// Memory of the host that devices see, which several ranks of a process may ask for.
+class exposed_memory {
+ public:
+  static void* add(void* memory, std::size_t bytes) {
+    std::lock_guard const lock(guard());
+    int& users = all()[memory];
+    if (users == 0)
+      expect_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+                  "cudaHostRegister");
+    ++users;
+    void* out = nullptr;
+    expect_cuda(cudaHostGetDevicePointer(&out, memory, 0), "cudaHostGetDevicePointer");
+    return out;
+  }
+  static void remove(void* memory) noexcept {
+    std::lock_guard const lock(guard());
+    if (--all()[memory] == 0) static_cast<void>(cudaHostUnregister(memory));
+  }
+
+ private:
+  static std::map<void*, int>& all() {
+    static auto* const out = new std::map<void*, int>;
+    return *out;
+  }
+  static std::mutex& guard() {
+    static std::mutex out;
+    return out;
+  }
+};
+
+inline std::array<std::byte, 16> identity_of_gpu(int index) {
+  cudaDeviceProp about{};
+  expect_cuda(cudaGetDeviceProperties(&about, index), "cudaGetDeviceProperties");
+  std::array<std::byte, 16> out{};
+  static_assert(sizeof about.uuid == sizeof out);
+  std::memcpy(out.data(), &about.uuid, sizeof out);
+  return out;
 }
 
 // Makes a device the current one of this thread, and the one before again at the end.
@@ -163,18 +223,10 @@ class cuda_device {
     detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
   }
 
-  // As many threads as run at once, and none that would find nothing to do.
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
-    detail::current_device const here(index_);
-    constexpr std::size_t threads = detail::block_threads;
-    std::size_t const most = static_cast<std::size_t>(processors_) * detail::least_blocks;
-    std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
     void* arguments[] = {const_cast<Work*>(&work)};
-    detail::expect_cuda(
-        cudaLaunchKernel(reinterpret_cast<void const*>(&detail::run_work<Work>), dim3(static_cast<unsigned>(blocks)),
-                         dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
-        "a kernel's launch");
+    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
   }
 
   template <class Work>
@@ -225,10 +277,161 @@ class cuda_device {
     detail::expect_cuda(code, "the work on a stream");
   }
 
+  // -- Events.
+  using event_type = cudaEvent_t;
+
+  event_type make_event() const {
+    detail::current_device const here(index_);
+    cudaEvent_t out = nullptr;
+    detail::expect_cuda(cudaEventCreateWithFlags(&out, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return out;
+  }
+  void drop(event_type event) const noexcept { static_cast<void>(cudaEventDestroy(event)); }
+  void record(event_type event, stream_type stream) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  void follow(stream_type stream, event_type event) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+  bool reached(event_type event) const {
+    cudaError_t const code = cudaEventQuery(event);
+    if (code != cudaErrorNotReady) {
+      detail::expect_cuda(code, "the work before an event");
+      return true;
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  bool capturing(stream_type stream) const {
+    detail::current_device const here(index_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    detail::expect_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  // -- Memory that processes share, and streams that wait for words.
+
+  device_memory_handle share(void* memory) const {
+    detail::current_device const here(index_);
+    device_memory_handle out{.owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
+    void* const begin = detail::begin_of_allocation(memory);
+    out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
+    cudaIpcMemHandle_t handle{};
+    cudaError_t const code = cudaIpcGetMemHandle(&handle, begin);
+    static_cast<void>(cudaGetLastError());
+    if (code != cudaSuccess)
+      throw error({.code = error_code::system,
+                   .what = join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
+                   .way_out = "share memory of cudaMalloc, not of pools; or use tutti::cuda_staged"});
+    static_assert(sizeof handle == sizeof out.token);
+    std::memcpy(out.token.data(), &handle, sizeof handle);
+    return out;
+  }
+  void* open(device_memory_handle const& handle) const {
+    detail::current_device const here(index_);
+    expect_reach(handle);
+    if (handle.process == ::getpid()) return handle.address;
+    cudaIpcMemHandle_t token{};
+    std::memcpy(&token, handle.token.data(), sizeof token);
+    void* begin = nullptr;
+    cudaError_t const code = cudaIpcOpenMemHandle(&begin, token, cudaIpcMemLazyEnablePeerAccess);
+    static_cast<void>(cudaGetLastError());
+    if (code != cudaSuccess)
+      throw error({.code = error_code::system,
+                   .what = join({"memory of a GPU in process ", handle.process,
+                                 " cannot be opened: ", cudaGetErrorString(code)}),
+                   .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
+    return static_cast<std::byte*>(begin) + handle.offset;
+  }
+  void close(device_memory_handle const& handle, void* memory) const noexcept {
+    if (handle.process != ::getpid())
+      static_cast<void>(cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset));
+  }
+  void* expose(void* memory, std::size_t bytes) const {
+    detail::current_device const here(index_);
+    return detail::exposed_memory::add(memory, bytes);
+  }
+  void hide(void* memory) const noexcept { detail::exposed_memory::remove(memory); }
+
+  void signal(stream_type stream, std::span<stream_signal const> signals) const {
+    detail::current_device const here(index_);
+    CUstreamBatchMemOpParams operations[most_signals];
+    while (!signals.empty()) {
+      std::size_t const count = std::min(signals.size(), most_signals);
+      for (std::size_t i = 0; i < count; ++i) operations[i] = operation_of(signals[i]);
+      detail::stream_batch_mem_op(stream, static_cast<unsigned>(count), operations);
+      signals = signals.subspan(count);
+    }
+  }
+  template <class Work>
+  void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t items, Work const& work) const {
+    void* arguments[] = {const_cast<Work*>(&work), &unless};
+    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work_unless<Work>), arguments);
+  }
+  std::string text() const {
+    cudaDeviceProp about{};
+    detail::expect_cuda(cudaGetDeviceProperties(&about, index_), "cudaGetDeviceProperties");
+    return join({"GPU ", index_, " (", about.name, ")"});
+  }
+
  private:
+  static constexpr std::size_t most_signals = 128;  // CUDA takes 255 at once
+
+  static CUstreamBatchMemOpParams operation_of(stream_signal const& s) {
+    CUstreamBatchMemOpParams out{};
+    auto const address = reinterpret_cast<CUdeviceptr>(s.word);
+    if (s.what == stream_signal::kind::wait) {
+      out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+      out.waitValue.address = address;
+      out.waitValue.value = s.value;
+      out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    } else {
+      out.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+      out.writeValue.address = address;
+      out.writeValue.value = s.value;
+      out.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    return out;
+  }
+
+  // This device reads memory of that of a handle.
+  void expect_reach(device_memory_handle const& handle) const {
+    int count = 0, there = -1;
+    detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    for (int i = 0; i < count && there < 0; ++i)
+      if (detail::identity_of_gpu(i) == handle.owner) there = i;
+    if (there == index_) return;
+    int reaches = 0;
+    if (there >= 0) detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
+    if (reaches == 0)
+      throw error({.code = error_code::system,
+                   .what = there < 0 ? join({"the GPU of process ", handle.process, " is hidden from this one"})
+                                     : join({"GPU ", index_, " cannot read memory of GPU ", there}),
+                   .way_out = there < 0 ? "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
+                                          "tutti::cuda_staged"
+                                        : "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+    if (handle.process != ::getpid()) return;
+    cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
+    static_cast<void>(cudaGetLastError());
+    if (code != cudaErrorPeerAccessAlreadyEnabled) detail::expect_cuda(code, "cudaDeviceEnablePeerAccess");
+  }
+
+  // As many threads as run at once, and none that would find nothing to do.
+  void launch_kernel(stream_type stream, std::size_t items, void const* kernel, void** arguments) const {
+    detail::current_device const here(index_);
+    constexpr std::size_t threads = detail::block_threads;
+    std::size_t const most = static_cast<std::size_t>(processors_) * detail::least_blocks;
+    std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
+    detail::expect_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
+                                         dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
+                        "a kernel's launch");
+  }
+
   int index_;
   int processors_ = 0;
 };
-static_assert(device<cuda_device> && cooperative_device<cuda_device>);
+static_assert(cooperative_device<cuda_device> && marking_device<cuda_device> && sharing_device<cuda_device>);
 
 }  // namespace tutti

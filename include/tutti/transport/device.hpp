@@ -2,9 +2,12 @@
 // A device as collectives see it: memory, and work that is ordered on streams. What follows is free of CUDA.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "tutti/core/config.hpp"
@@ -62,6 +65,70 @@ concept cooperative_device = device<D> && std::equality_comparable<typename D::s
                                } -> std::same_as<int>;  // 0: this device cannot
                                { d.launch_together(stream, blocks, work) };
                              };
+// Events mark a place in a stream, which others can wait for. Nothing here blocks.
+template <class D>
+concept marking_device =
+    device<D> && requires(D const d, typename D::stream_type stream, typename D::event_type event) {
+      { d.make_event() } -> std::same_as<typename D::event_type>;  // which is reached until it is recorded
+      { d.drop(event) } noexcept;
+      { d.record(event, stream) };
+      { d.follow(stream, event) };  // what the stream is given from now on begins when the event is reached
+      { d.reached(event) } -> std::same_as<bool>;
+      {
+        d.capturing(stream)
+      } -> std::same_as<bool>;  // what the stream is given becomes part of a graph, and does not run
+    };
+
+// An event of a device, which must outlive it.
+template <marking_device D>
+class device_event {
+ public:
+  explicit device_event(D const& owner) : owner_{&owner}, event_{owner.make_event()} {}
+  device_event(device_event const&) = delete;
+  device_event& operator=(device_event const&) = delete;
+  ~device_event() { owner_->drop(event_); }
+
+  void record(stream_of<D> stream) const { owner_->record(event_, stream); }
+  void before(stream_of<D> stream) const { owner_->follow(stream, event_); }
+  bool reached() const { return owner_->reached(event_); }
+
+ private:
+  D const* owner_;
+  typename D::event_type event_;
+};
+
+// How another process finds memory of a device: made by one device and understood by others of its kind alone.
+struct device_memory_handle {
+  std::array<std::byte, 64> token{};
+  std::array<std::byte, 16> owner{};  // which device
+  void* address = nullptr;            // in its process
+  std::int64_t process = 0;
+  std::size_t offset = 0;  // from the begin of what the token stands for
+};
+
+// What a stream does in its turn with a word that others use meanwhile: waits until it has a value, or writes one when all that
+// came before is done and seen.
+struct stream_signal {
+  enum class kind : std::uint8_t { wait, write } what;
+  std::uint32_t* word;  // as the device addresses it
+  std::uint32_t value;
+};
+
+// Processes share its memory, and its streams wait for words that others write. All throw error: system.
+template <class D>
+concept sharing_device =
+    marking_device<D> && requires(D const d, typename D::stream_type stream, void* memory, std::size_t bytes,
+                                  device_memory_handle const& handle, std::span<stream_signal const> signals,
+                                  std::uint32_t const* unless, no_work work) {
+      { d.share(memory) } -> std::same_as<device_memory_handle>;  // or any place in memory that the device has given
+      { d.open(handle) } -> std::same_as<void*>;                  // where this process finds it
+      { d.close(handle, memory) } noexcept;
+      { d.expose(memory, bytes) } -> std::same_as<void*>;  // where the device finds memory of the host
+      { d.hide(memory) } noexcept;
+      { d.signal(stream, signals) };                     // one after the other
+      { d.launch_unless(stream, unless, bytes, work) };  // nothing where that word is not 0 by then
+      { d.text() } -> std::convertible_to<std::string>;  // which device this is
+    };
 
 // Memory of a device, which must outlive it.
 template <device D, class T>

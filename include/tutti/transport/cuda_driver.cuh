@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Functions of CUDA's driver, found at run time: a program that linked them would not start where there is no driver.
+#pragma once
+
+#include <cstddef>
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
+namespace tutti::detail {
+
+// As CUDA 12.0 declares it. Throws error: system, where the driver has none.
+template <class Function>
+Function* find_driver_function(char const* name) {
+  void* out = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  cudaError_t const code = cudaGetDriverEntryPointByVersion(name, &out, 12000, cudaEnableDefault, &found);
+#else
+  cudaError_t const code = cudaGetDriverEntryPoint(name, &out, cudaEnableDefault, &found);
+#endif
+  if (code == cudaSuccess && found == cudaDriverEntryPointSuccess) return reinterpret_cast<Function*>(out);
+  static_cast<void>(cudaGetLastError());
+  throw error({.code = error_code::system,
+               .what = join({"the driver has no ", name}),
+               .way_out = "install a driver for CUDA 12 or later, or use tutti::cuda_staged"});
+}
+
+inline void expect_driver(CUresult code, char const* call) {
+  if (code == CUDA_SUCCESS) return;
+  throw error({.code = error_code::system,
+               .what = join({call, " failed with error ", static_cast<int>(code), " of the driver"}),
+               .way_out = "see CUresult in what CUDA documents"});
+}
+
+inline void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBatchMemOpParams* operations) {
+  static auto* const call =
+      find_driver_function<CUresult(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned)>("cuStreamBatchMemOp");
+  expect_driver(call(stream, count, operations, 0), "cuStreamBatchMemOp");
+}
+
+// Where what was allocated begins.
+inline void* begin_of_allocation(void* memory) {
+  static auto* const call =
+      find_driver_function<CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr)>("cuMemGetAddressRange");
+  CUdeviceptr base = 0;
+  expect_driver(call(&base, nullptr, reinterpret_cast<CUdeviceptr>(memory)), "cuMemGetAddressRange");
+  return reinterpret_cast<void*>(base);
+}
+
+}  // namespace tutti::detail

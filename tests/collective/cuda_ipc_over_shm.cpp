@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The same among processes, which open each other's memory; one that is killed; graphs and registered buffers.
+// labels: processes
+// timeout: 200
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "support/device_ranks.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "tutti/collective/cuda_ipc.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// f(ranks, comm) at processes with a device each.
+template <class F>
+void on_devices(int ranks, std::size_t arena, F const& f) {
+  run_local(ranks, [&](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc all(comm, device, arena);
+    f(all, comm);
+  });
+}
+
+template <class Ranks>
+std::vector<float> values_of(Ranks& ranks, float const* data, std::size_t n, stand_in_stream* stream = nullptr) {
+  std::vector<float> out(n);
+  ranks.on().copy(stream, out.data(), data, n * sizeof(float));
+  ranks.on().wait(stream, deadline::after(10s));
+  return out;
+}
+template <class Ranks>
+void fill(Ranks& ranks, float* data, std::vector<float> const& values, stand_in_stream* stream = nullptr) {
+  ranks.on().copy(stream, data, values.data(), values.size() * sizeof(float));
+  ranks.on().wait(stream, deadline::after(10s));
+}
+
+}  // namespace
+
+TEST_CASE("collectives have the bits of the host") {
+  for (int const p : {2, 4})
+    for (std::size_t const arena : {std::size_t{4096}, std::size_t{1} << 20})
+      on_devices(p, arena, [&](auto& ranks, auto& comm) {
+        checked_ranks const check{ranks, comm};
+        for (std::size_t const n : {std::size_t{1}, std::size_t{4099}}) {
+          expect(check.template wrong_reductions<float>(n, sum{}) == 0, "reductions");
+          expect(check.template wrong_moves<std::uint16_t>(n) == 0, "moves");
+        }
+      });
+}
+
+TEST_CASE("registered buffers are read where they are") {
+  for (int const p : {2, 3})
+    on_devices(p, 1024, [&](auto& ranks, auto& comm) {
+      std::size_t const n = 5000;
+      auto const in = ranks.template allocate<float>(2 * n), out = ranks.template allocate<float>(n * 4);
+      auto const mine = uneven_values<float>(comm.rank(), 2 * n);
+      auto const right = [&](std::vector<float> const& got, auto const& host, std::size_t count) {
+        std::vector<float> expected(count);
+        host(expected);
+        expect(different(ranks_values<float>{got}, ranks_values<float>{expected}) == 0, "bits");
+      };
+      std::vector<float> const first(mine.begin(), mine.begin() + n);
+      auto const sum_on_host = [&](auto& to) { all_reduce(comm, first, to, sum{}, on_host_by_one_shot); };
+      for (int turn = 0; turn < 3; ++turn) {
+        fill(ranks, in.data(), mine);
+        all_reduce(ranks, in.first(n), out.first(n));
+        right(values_of(ranks, out.data(), n), sum_on_host, n);
+        all_reduce(ranks, in.first(n), out.subspan(7, n), sum{}, {.algorithm = algorithm_id::two_shot});
+        right(values_of(ranks, out.data() + 7, n), sum_on_host, n);
+        for (auto const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot}) {
+          fill(ranks, in.data(), mine);
+          all_reduce(ranks, in.first(n), sum{}, {.algorithm = algorithm});
+          right(values_of(ranks, in.data(), n), sum_on_host, n);
+        }
+        fill(ranks, in.data(), mine);
+        all_gather(ranks, in.first(n), out.first(n * static_cast<std::size_t>(p)));
+        right(
+            values_of(ranks, out.data(), n * static_cast<std::size_t>(p)),
+            [&](auto& to) { all_gather(comm, first, to); }, n * static_cast<std::size_t>(p));
+        broadcast(ranks, in.first(n), p - 1);
+        right(
+            values_of(ranks, in.data(), n),
+            [&](auto& to) {
+              to = first;
+              broadcast(comm, to, p - 1);
+            },
+            n);
+      }
+    });
+}
+
+TEST_CASE("a captured call can be replayed, between others") {
+  on_devices(3, 4096, [](auto& ranks, auto&) {
+    std::size_t const n = 3000;
+    stand_in_stream stream, other;
+    {
+      device_array<sharing_stand_in, float> const data(ranks.on(), n);
+      fill(ranks, data.data(), std::vector<float>(n, 1));
+      stream.begin_capture();
+      all_reduce(ranks, data, sum{}, {.stream = &stream});
+      all_reduce(ranks, data, sum{}, {.stream = &stream, .algorithm = algorithm_id::two_shot});
+      auto const graph = stream.end_capture();
+      stream.launch(graph);
+      stream.launch(graph);
+      ranks.on().wait(&stream, deadline::after(10s));
+      all_reduce(ranks, data, max{}, {.stream = &other});
+      ranks.on().wait(&other, deadline::after(10s));
+      stream.launch(graph);
+      expect(values_of(ranks, data.data(), n, &stream) == std::vector<float>(n, 729), "3 to the 6th");
+    }
+  });
+}
+
+TEST_CASE("many calls in flight, on two streams by turns") {
+  on_devices(4, 4096, [](auto& ranks, auto&) {
+    std::size_t const n = 1500;
+    stand_in_stream streams[2];
+    device_array<sharing_stand_in, float> const data(ranks.on(), n);
+    fill(ranks, data.data(), std::vector<float>(n, 1));
+    for (int i = 0; i < 200; ++i) {
+      all_reduce(ranks, data, max{}, {.stream = &streams[i % 2]});
+      broadcast(ranks, data, i % 4, {.stream = &streams[(i / 3) % 2]});
+    }
+    all_reduce(ranks, data, sum{}, {.stream = &streams[0]});
+    expect(values_of(ranks, data.data(), n, &streams[0]) == std::vector<float>(n, 4), "the sum of ones");
+  });
+}
+
+TEST_CASE("a process that is killed in the middle") {
+  std::string const said = [] {
+    try {
+      on_devices(3, 4096, [](auto& ranks, auto& comm) {
+        device_array<sharing_stand_in, float> const data(ranks.on(), 100), out(ranks.on(), 100);
+        fill(ranks, out.data(), std::vector<float>(100, 7));
+        all_reduce(ranks, data);
+        ranks.work().wait();
+        if (comm.rank() == 1) ::kill(::getpid(), SIGKILL);
+        all_reduce(ranks, data, out);
+        expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_lost, "the process of rank 1 ended");
+        expect(values_of(ranks, out.data(), 100) == std::vector<float>(100, 7), "nothing was written");
+        expect_error(error_of([&] { barrier(ranks); }), error_code::rank_lost, "while rank ");
+      });
+    } catch (error const& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  }();
+  CHECK(said.find("rank 1 was ended by signal 9") != std::string::npos);
+  CHECK(said.find("rank 0") == std::string::npos);
+  CHECK(said.find("rank 2") == std::string::npos);
+}

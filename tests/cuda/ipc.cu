@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Processes that share one GPU: collectives among them against those of the host, graphs, registered buffers, and faults.
+// Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "support/device_ranks.hpp"
+#include "tutti/cuda.cuh"
+#include "tutti/tutti.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+int failed = 0;
+
+// On all ranks, said by one.
+template <class Comm>
+void report(Comm& comm, std::string const& what, int wrong) {
+  std::vector<int> all{wrong};
+  all_reduce(comm, all);
+  if (comm.is_main())
+    std::printf("%-6s %s on %d processes\n", all[0] == 0 ? "ok" : "FAILED", what.c_str(), comm.size());
+  std::fflush(stdout);
+  failed += all[0] != 0;
+}
+
+class stream_of_gpu {
+ public:
+  explicit stream_of_gpu(cuda_device const& gpu) {
+    detail::current_device const here(gpu.index());
+    detail::expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  stream_of_gpu(stream_of_gpu const&) = delete;
+  stream_of_gpu& operator=(stream_of_gpu const&) = delete;
+  ~stream_of_gpu() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+template <class Ranks>
+bool all_are(Ranks& ranks, float const* data, std::size_t n, float value, cudaStream_t stream) {
+  std::vector<float> values(n);
+  ranks.on().copy(stream, values.data(), data, n * sizeof(float));
+  ranks.on().wait(stream, deadline::after(30s));
+  return values == std::vector<float>(n, value);
+}
+template <class Ranks>
+void fill(Ranks& ranks, float* data, std::size_t n, float value, cudaStream_t stream) {
+  std::vector<float> const values(n, value);
+  ranks.on().copy(stream, data, values.data(), n * sizeof(float));
+  ranks.on().wait(stream, deadline::after(30s));
+}
+
+template <class Ranks, class Comm>
+void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& arena) {
+  checked_ranks<Ranks, Comm> const check{ranks, comm, stream};
+  for (std::size_t const n : {0u, 1u, 4099u, 100003u}) {
+    std::string const of = " of " + std::to_string(n) + " elements" + arena;
+    report(comm, "reductions" + of, check.template wrong_reductions<float>(n, sum{}));
+    report(comm, "moves" + of, check.template wrong_moves<float>(n));
+  }
+  report(comm, "reductions that are not commutative", check.template wrong_reductions<affine>(5000, compose{}));
+}
+
+template <class Ranks, class Comm>
+void check_graph(Ranks& ranks, Comm& comm, cudaStream_t stream) {
+  std::size_t const n = 10000;
+  auto const data = ranks.template allocate<float>(n), out = ranks.template allocate<float>(n);
+  fill(ranks, data.data(), n, 1, stream);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  all_reduce(ranks, data, out, sum{}, {.stream = stream});
+  all_reduce(ranks, out, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot});
+  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  float expected = 1;
+  for (int i = 0; i < 3; ++i) {
+    detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+    expected *= static_cast<float>(comm.size() * comm.size());
+  }
+  ranks.work(stream).wait();
+  report(comm, "two calls in a graph, which is launched three times",
+         !all_are(ranks, data.data(), n, expected, stream));
+  all_reduce(ranks, data, tutti::max{}, {.stream = stream});
+  report(comm, "a call after it", !all_are(ranks, data.data(), n, expected, stream));
+  static_cast<void>(cudaGraphExecDestroy(executable));
+  static_cast<void>(cudaGraphDestroy(graph));
+}
+
+template <class Ranks, class Comm>
+void check_many(Ranks& ranks, Comm& comm) {
+  stream_of_gpu const one(ranks.on()), two(ranks.on());
+  std::size_t const n = 3000;
+  device_array<cuda_device, float> const data(ranks.on(), n);
+  fill(ranks, data.data(), n, 1, one);
+  for (int i = 0; i < 300; ++i) all_reduce(ranks, data, tutti::max{}, {.stream = i % 2 == 0 ? one : two});
+  all_reduce(ranks, data, sum{}, {.stream = one});
+  report(comm, "many calls in flight on two streams",
+         !all_are(ranks, data.data(), n, static_cast<float>(comm.size()), one));
+}
+
+template <class Comm>
+void check_late_rank(cuda_device const& gpu, Comm& comm) {
+  cuda_ipc ranks(comm, gpu);
+  stream_of_gpu const stream(gpu);
+  device_array<cuda_device, float> const data(gpu, 1000);
+  fill(ranks, data.data(), 1000, 7, stream);
+  std::string said = "nothing";
+  try {
+    if (comm.rank() != 0) all_reduce(ranks, data, sum{}, {.stream = stream, .timeout = 300ms});
+    for (int i = 0; i < 5000; ++i, ::usleep(1000)) ranks.work(stream).wait();
+  } catch (error const& e) {
+    said = e.what();
+  }
+  bool const named = said.find("rank 0 has not arrived: it is before its first call") != std::string::npos;
+  report(comm, "a rank that does not come is named", !named || !all_are(ranks, data.data(), 1000, 7, stream));
+}
+
+int run_checks(int processes) {
+  run_local(processes, [](auto& comm) {
+    cuda_device const gpu(comm.rank() % cuda_device_count());
+    stream_of_gpu const stream(gpu);
+    {
+      cuda_ipc ranks(comm, gpu);
+      if (comm.is_main()) std::printf("%s\n", ranks.explain().c_str());
+      check_collectives(ranks, comm, stream, "");
+      check_graph(ranks, comm, stream);
+      check_many(ranks, comm);
+    }
+    {
+      cuda_ipc ranks(comm, gpu, 64 << 10);
+      check_collectives(ranks, comm, stream, ", in parts of 64 KiB");
+    }
+    check_late_rank(gpu, comm);
+    if (failed > 0) throw std::runtime_error(std::to_string(failed) + " checks failed");
+  });
+  return 0;
+}
+
+// Whether there is a GPU, found by a process that ends: after a fork CUDA does not work where it was used before.
+bool has_gpu() {
+  pid_t const child = ::fork();
+  if (child == 0) ::_exit(cuda_device_count() > 0 ? 0 : 1);
+  int status = 1;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+}  // namespace
+
+int main() {
+  if (!has_gpu()) {
+    std::puts("skipped: there is no GPU");
+    return 77;
+  }
+  try {
+    run_checks(2);
+    run_checks(4);
+  } catch (std::exception const& e) {
+    std::printf("FAILED: %s\n", e.what());
+    return 1;
+  }
+  std::puts("0 failed");
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that share memory of devices find each other by way of an MPI, and of nodes.
+// ranks: 4
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <mpi.h>
+#include <vector>
+
+#include "mpi/ranks.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "tutti/collective/cuda_ipc.hpp"
+#include "tutti/mpi.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+template <class Comm>
+void check_devices(Comm& comm) {
+  sharing_stand_in const device;
+  std::size_t const n = 3000, p = static_cast<std::size_t>(comm.size());
+  device_array<sharing_stand_in, float> const in(device, n), out(device, n * p);
+  std::vector<float> values(n, static_cast<float>(comm.rank())), got(n * p);
+  {
+    cuda_ipc ranks(comm, device, 4096);
+    device.copy({}, in.data(), values.data(), n * sizeof(float));
+    all_gather(ranks, in, out);
+    all_reduce(ranks, in);
+    device.copy({}, got.data(), out.data(), n * p * sizeof(float));
+    device.copy({}, values.data(), in.data(), n * sizeof(float));
+    ranks.work().wait();
+  }
+  expect(values == std::vector<float>(n, static_cast<float>(p * (p - 1) / 2)), "a sum");
+  for (std::size_t i = 0; i < n * p; ++i) expect(got[i] == static_cast<float>(i / n), "a block of each");
+}
+
+}  // namespace
+
+TEST_CASE("over an MPI") {
+  CHECK(on_ranks(4, [](auto& comm) { check_devices(comm); }).empty());
+  CHECK(on_ranks(3, [](auto& comm) { check_devices(comm); }).empty());
+}
+
+TEST_CASE("over nodes") {
+  auto const on_nodes = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
+  CHECK(on_ranks(4, on_nodes, [](auto& comm) { check_devices(comm); }).empty());
+}

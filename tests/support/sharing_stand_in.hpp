@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A device for tests whose streams run by themselves, each in a thread of its own, and whose memory other processes can open.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <fcntl.h>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "support/device_stand_in.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/descriptor.hpp"
+#include "tutti/transport/device.hpp"
+
+namespace tutti::testing {
+
+// What a stream is given runs in order, later. It can be captured instead, to be given to a stream as often as wanted.
+class stand_in_stream {
+ public:
+  using task = std::function<void()>;
+  using graph = std::vector<task>;
+
+  stand_in_stream() : thread_{[this] { run(); }} {}
+  stand_in_stream(stand_in_stream const&) = delete;
+  stand_in_stream& operator=(stand_in_stream const&) = delete;
+  // When all that it was given is done.
+  ~stand_in_stream() {
+    give_to_thread([this] { ended_ = true; });
+    thread_.join();
+  }
+
+  void add(task work) {
+    if (captured_) captured_->push_back(std::move(work));
+    else give_to_thread(std::move(work));
+  }
+  std::uint64_t given() const { return given_; }
+  std::uint64_t done() const { return done_.load(std::memory_order_acquire); }
+
+  void begin_capture() { captured_.emplace(); }
+  graph end_capture() { return std::move(*std::exchange(captured_, std::nullopt)); }
+  bool capturing() const { return captured_.has_value(); }
+  void launch(graph const& all) {
+    for (task const& work : all) give_to_thread(work);
+  }
+
+ private:
+  void give_to_thread(task work) {
+    {
+      std::lock_guard const lock(guard_);
+      tasks_.push_back(std::move(work));
+      ++given_;
+    }
+    changed_.notify_one();
+  }
+  void run() {
+    while (!ended_) {
+      task work;
+      {
+        std::unique_lock lock(guard_);
+        changed_.wait(lock, [this] { return !tasks_.empty(); });
+        work = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      work();
+      done_.fetch_add(1, std::memory_order_release);
+    }
+  }
+
+  std::mutex guard_;
+  std::condition_variable changed_;
+  std::deque<task> tasks_;
+  std::optional<graph> captured_;
+  std::uint64_t given_ = 0;
+  std::atomic<std::uint64_t> done_{0};
+  bool ended_ = false;
+  std::thread thread_;  // the last member: it uses all others
+};
+
+// What it refuses, on purpose.
+struct stand_in_refusals {
+  bool memory = false;  // that is allocated
+  bool sharing = false;
+  bool opening = false;
+};
+
+// It is made after a fork. A stream that is null is one that it owns.
+class sharing_stand_in {
+ public:
+  using stream_type = stand_in_stream*;
+  using event_type = std::shared_ptr<std::atomic<bool>>*;
+
+  stand_in_refusals refuses{};
+  int threads = 3;
+
+  sharing_stand_in() = default;
+  explicit sharing_stand_in(stand_in_refusals what) : refuses{what} {}
+
+  void* allocate(std::size_t bytes) const {
+    if (refuses.memory) throw_refused("memory");
+    std::size_t const all = (bytes + 4096) / 4096 * 4096;
+    descriptor file(::memfd_create("stand-in", MFD_CLOEXEC));
+    if (!file || ::ftruncate(file.get(), static_cast<off_t>(all)) != 0) throw_system("no memory of a stand-in", "");
+    void* const out = map(file.get(), all);
+    std::lock_guard const lock(guard_);
+    memory_[static_cast<std::byte*>(out)] = {std::move(file), all};
+    return out;
+  }
+  void release(void* memory) const noexcept {
+    std::lock_guard const lock(guard_);
+    auto const entry = memory_.find(static_cast<std::byte*>(memory));
+    ::munmap(memory, entry->second.bytes);
+    memory_.erase(entry);
+  }
+  void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
+    here(stream).add([=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
+  }
+  template <class Work>
+  void launch(stream_type stream, std::size_t, Work const& work) const {
+    here(stream).add([work, n = threads] {
+      for (int rank = 0; rank < n; ++rank) work(grid_member{rank, n});
+    });
+  }
+  void wait(stream_type stream, deadline until) const {
+    std::uint64_t const all = here(stream).given();
+    while (here(stream).done() < all) {
+      if (until.passed()) throw error({.code = error_code::timeout, .what = "the stand-in's stream has not ended"});
+      std::this_thread::yield();
+    }
+  }
+
+  event_type make_event() const { return new std::shared_ptr(std::make_shared<std::atomic<bool>>(true)); }
+  void drop(event_type event) const noexcept { delete event; }
+  void record(event_type event, stream_type stream) const {
+    *event = std::make_shared<std::atomic<bool>>(false);
+    here(stream).add([mark = *event] { mark->store(true); });
+  }
+  void follow(stream_type stream, event_type event) const {
+    here(stream).add([mark = *event] { wait_until([&] { return mark->load(); }); });
+  }
+  bool reached(event_type event) const { return (*event)->load(); }
+  bool capturing(stream_type stream) const { return here(stream).capturing(); }
+
+  device_memory_handle share(void* memory) const {
+    if (refuses.sharing) throw_refused("to share memory");
+    std::lock_guard const lock(guard_);
+    auto const entry = std::prev(memory_.upper_bound(static_cast<std::byte*>(memory)));
+    device_memory_handle out{.address = memory, .process = ::getpid()};
+    out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - entry->first);
+    piece const what{entry->second.file.get(), entry->second.bytes};
+    std::memcpy(out.token.data(), &what, sizeof what);
+    return out;
+  }
+  void* open(device_memory_handle const& handle) const {
+    if (refuses.opening) throw_refused("to open memory of another process");
+    if (handle.process == ::getpid()) return handle.address;
+    piece const what = piece_of(handle);
+    std::string const path = join({"/proc/", handle.process, "/fd/", what.file});
+    descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) throw_system("cannot open " + path, "");
+    return static_cast<std::byte*>(map(file.get(), what.bytes)) + handle.offset;
+  }
+  void close(device_memory_handle const& handle, void* memory) const noexcept {
+    if (handle.process != ::getpid()) ::munmap(static_cast<std::byte*>(memory) - handle.offset, piece_of(handle).bytes);
+  }
+  void* expose(void* memory, std::size_t) const { return memory; }
+  void hide(void*) const noexcept {}
+
+  void signal(stream_type stream, std::span<stream_signal const> signals) const {
+    here(stream).add([all = std::vector(signals.begin(), signals.end())] {
+      for (stream_signal const& s : all) {
+        std::atomic_ref const word(*s.word);
+        if (s.what == stream_signal::kind::write) word.store(s.value);
+        else wait_until([&] { return word.load() == s.value; });
+      }
+    });
+  }
+  template <class Work>
+  void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t, Work const& work) const {
+    here(stream).add([work, unless, n = threads] {
+      if (__atomic_load_n(unless, __ATOMIC_SEQ_CST) != 0) return;
+      for (int rank = 0; rank < n; ++rank) work(grid_member{rank, n});
+    });
+  }
+  std::string text() const { return "a stand-in"; }
+
+ private:
+  struct piece {
+    int file;
+    std::size_t bytes;
+  };
+  struct owned {
+    descriptor file;
+    std::size_t bytes = 0;
+  };
+
+  static piece piece_of(device_memory_handle const& handle) {
+    piece out;
+    std::memcpy(&out, handle.token.data(), sizeof out);
+    return out;
+  }
+  static void* map(int file, std::size_t bytes) {
+    void* const out = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (out == MAP_FAILED) throw_system("cannot map memory of a stand-in", "");
+    return out;
+  }
+  [[noreturn]] static void throw_refused(std::string const& what) {
+    throw error({.code = error_code::system, .what = "the stand-in refuses " + what, .way_out = "let it"});
+  }
+  template <class Ready>
+  static void wait_until(Ready const& ready) {
+    for (int i = 0; !ready(); ++i) {
+      if (i < 100) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds{20});
+    }
+  }
+  stand_in_stream& here(stream_type stream) const { return stream != nullptr ? *stream : own_; }
+
+  mutable std::mutex guard_;
+  mutable std::map<std::byte*, owned> memory_;
+  mutable stand_in_stream own_;
+};
+static_assert(sharing_device<sharing_stand_in>);
+
+}  // namespace tutti::testing
