@@ -20,8 +20,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int rank_counts[] = {1, 2, 3, 4, 5, 8};
-
 std::vector<std::size_t> counts_for(int ranks) {
   auto const p = static_cast<std::size_t>(ranks);
   return {0, 1, p - 1, p, p + 1, 1000, 4099};
@@ -39,12 +37,12 @@ void on_staged(int p, staging const& how, F const& f) {
 }
 
 template <class T, class Op>
-void check_reductions(Op const& op) {
+void check_reductions(Op const& op, std::vector<int> const& rank_counts) {
   for (int const p : rank_counts)
     for (staging const& how : {staging{.slice = 2048, .slices = 3}, staging{.slice = 64 << 10}})
       on_staged(p, how, [&](auto& ranks, auto& comm) {
         for (std::size_t const n : counts_for(p))
-          for (algorithm_id const by : {algorithm_id::automatic, algorithm_id::one_shot, algorithm_id::two_shot})
+          for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
             device_conformance<T, std::remove_reference_t<decltype(ranks)>, std::remove_reference_t<decltype(comm)>>(
                 ranks, comm, n, p / 2, {.stream = ranks.on().make_stream(), .algorithm = by})
                 .check_reductions(op);
@@ -67,16 +65,18 @@ bool contains(error const& e, std::string const& words) { return text(e).find(wo
 
 }  // namespace
 
-TEST_CASE("reductions have the bits of the host: float") { check_reductions<float>(sum{}); }
-TEST_CASE("reductions have the bits of the host: bfloat16 with an epilogue") { check_reductions<bfloat16>(mean{}); }
-TEST_CASE("reductions have the bits of the host: 8 bits with a prologue") {
-  check_reductions<float8_e4m3>(premultiplied_sum{0.3f});
+TEST_CASE("reductions have the bits of the host: float") { check_reductions<float>(sum{}, {1, 2, 3, 4, 5, 8}); }
+TEST_CASE("reductions have the bits of the host: bfloat16 with an epilogue") {
+  check_reductions<bfloat16>(mean{}, {1, 3, 8});
 }
-TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
-TEST_CASE("reductions have the bits of the host: a user's struct") { check_reductions<summary>(summarise{}); }
+TEST_CASE("reductions have the bits of the host: 8 bits with a prologue") {
+  check_reductions<float8_e4m3>(premultiplied_sum{0.3f}, {1, 4});
+}
+TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}, {2, 3, 5}); }
+TEST_CASE("reductions have the bits of the host: a user's struct") { check_reductions<summary>(summarise{}, {3}); }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
-  for (int const p : rank_counts)
+  for (int const p : {1, 2, 3, 5})
     for (staging const& how : {staging{.slice = 1024, .slices = 3}, staging{.slice = 64 << 10}})
       on_staged(p, how, [&](auto& ranks, auto& comm) {
         for (std::size_t const n : counts_for(p))
@@ -112,7 +112,8 @@ TEST_CASE("results of another type, and arrays that an epilogue keeps, in slices
       expect(halves[i].bits == half(0.5f * (3 * static_cast<float>(i % 50) + 3)).bits, "a wrong half");
     expect(weights == expected, "wrong weights");
     expect_error(error_of([&] {
-                   all_reduce(ranks, from, fused{sum{}, unchanged{}, with_arrays(sgd_step{}, kept.data(), speed.data())},
+                   all_reduce(ranks, from,
+                              fused{sum{}, unchanged{}, with_arrays(sgd_step{}, kept.data(), speed.data())},
                               {.algorithm = algorithm_id::two_shot});
                  }),
                  error_code::bad_argument, "cannot keep the arrays");

@@ -128,19 +128,20 @@ class device_conformance {
   }
   template <class Device, class Host>
   void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {
-    auto const in = uneven_values<T>(ranks_.rank(), in_count);
-    auto out = uneven_values<T>(99, out_count);
-    array const from = on_device(in), to = on_device(out);
+    auto const in = uneven_values<T>(ranks_.rank(), in_count), before = uneven_values<T>(99, out_count);
+    array const from = on_device(in), to = on_device(before);
     device(from, to);
+    auto out = before;
     host(in, out);
     expect_same(what, to, out);
     expect_same("the input of " + what, from, in);
   }
   template <class Device, class Host>
   void compare_in_place(std::string const& what, std::size_t count, Device&& device, Host&& host) {
-    auto data = uneven_values<T>(ranks_.rank(), count);
-    array const there = on_device(data);
+    auto const before = uneven_values<T>(ranks_.rank(), count);
+    array const there = on_device(before);
     device(there);
+    auto data = before;
     host(data);
     expect_same(what + " in place", there, data);
   }

@@ -114,10 +114,10 @@ class cuda_staged {
     std::size_t const most =
         block_elements(sizeof(T), sizeof(T), call.where) * (C == collective::broadcast ? ranks() : 1);
     journey trip(*comm_, *area_, call.how, call.where);
-    if constexpr (may_take_device_memory<Transport> && C != collective::barrier)
-      if (hands_over_) return hand_over<C>(trip, call, given, got);
     if (C == collective::barrier) trip.await_stream();
     trip.announce(call.what, by, call.type, {});
+    if constexpr (may_take_device_memory<Transport> && C != collective::barrier)
+      if (hands_over_) return hand_over<C>(trip, call, given, got);
     if constexpr (C != collective::barrier) {
       std::size_t longest = std::max(detail::longest_of(given), detail::longest_of(got));
       if (call.what.ragged && C != collective::all_gather)
