@@ -3,5 +3,6 @@
 #pragma once
 
 #include "tutti/collective/cuda_local.hpp"
+#include "tutti/collective/cuda_staged.hpp"
 #include "tutti/reduce/cuda_types.cuh"
 #include "tutti/transport/cuda_runtime.cuh"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "support/device_queues.hpp"
-#include "support/device_ranks.hpp"
+#include "support/device_conformance.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;

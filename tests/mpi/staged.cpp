@@ -11,7 +11,7 @@
 
 #include "mpi/ranks.hpp"
 #include "support/device_queues.hpp"
-#include "support/device_ranks.hpp"
+#include "support/device_conformance.hpp"
 #include "tutti/collective/cuda_staged.hpp"
 
 using namespace tutti;
@@ -55,6 +55,7 @@ std::string thrown_on(int ranks, bool hands_over) {
 }  // namespace
 
 TEST_CASE("by way of the host") {
+  start_mpi();
   CHECK_FALSE(mpi_says_it_takes_device_memory());  // those of Debian do not
   for (int const ranks : {1, 2, 3, 4}) CHECK(thrown_on<mpi>(ranks, false) == "");
 }

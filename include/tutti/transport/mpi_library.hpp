@@ -63,7 +63,7 @@ inline bool mpi_is_finalized() noexcept {
   });
 }
 
-// Whether the MPI was built for memory of a GPU, as far as it can say.
+// Whether the MPI was built for memory of a GPU, as far as it can say, once it is initialised.
 inline bool mpi_says_it_takes_device_memory() {
 #if (defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA)
   return MPIX_Query_cuda_support() != 0;
