@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "support/device_queues.hpp"
 #include "support/device_conformance.hpp"
+#include "support/device_queues.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;

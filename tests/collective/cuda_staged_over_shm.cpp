@@ -10,8 +10,8 @@
 #include <string>
 #include <unistd.h>
 
-#include "support/device_queues.hpp"
 #include "support/device_conformance.hpp"
+#include "support/device_queues.hpp"
 #include "tutti/collective/cuda_staged.hpp"
 
 using namespace tutti;

@@ -5,36 +5,22 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
+#include <memory>
 #include <source_location>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/device_call.hpp"
 #include "tutti/collective/device_collectives.hpp"
 #include "tutti/collective/host_blocks.hpp"
-#include "tutti/collective/staging.hpp"
+#include "tutti/collective/staged_call.hpp"
+#include "tutti/collective/staging_area.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 
 namespace tutti {
-
-namespace detail {
-
-// What a rank tells the others when they make a cuda_staged together.
-struct staging_state {
-  std::uint64_t slice;
-  std::int32_t slices;
-  bool takes_device_memory;
-  bool failed;
-  char why[240];
-};
-
-}  // namespace detail
 
 // The ranks of a communicator, each with buffers in memory of a device of its own. All of them make it together, and call the
 // same collectives in the same order, mixed with those of the communicator as they like. The communicator and the device outlive it.
@@ -48,12 +34,12 @@ struct staging_state {
 //                 device, so it waits for the stream's work before it and for the other ranks; it can't be captured in a graph
 //   errors        those of the communicator's collectives, which all ranks get: mismatch, timeout, rank_lost, rank_left. A fault
 //                 of one device is system there, and rank_left at the others. Outputs are as they were where a call of one
-//                 slice fails; of a longer one, the slices that came before may have been written
+//                 slice fails; of a longer one, or one that is handed to an MPI, parts may have been written
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
 //   tutti::cuda_staged ranks(comm, gpu);
-//   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
+//   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
 template <staging_device D, transport Transport>
 class cuda_staged {
  public:
@@ -62,41 +48,10 @@ class cuda_staged {
   // Throws error: bad_argument; system on all ranks where one of them has not the memory; as all_gather.
   [[gnu::cold]] cuda_staged(communicator<Transport>& comm, D const& on, staging const& how = {},
                             std::source_location where = std::source_location::current())
-      : comm_(&comm), slice_(how.slice) {
-    auto const ranks = static_cast<std::size_t>(comm.size());
-    if (how.slices < 3 || how.slice < ranks)
-      detail::refuse(comm.rank(), join({"cuda_staged was asked for ", how.slices, " slices of ", how.slice, " bytes"}),
-                     join({"ask for 3 slices or more, of ", ranks, " bytes or more"}), where);
-    detail::staging_state mine{how.slice, how.slices, false, false, {}};
-    if constexpr (may_take_device_memory<Transport>)
-      mine.takes_device_memory = comm.size() > 1 && comm.group().transport().takes_device_memory();
-    hands_over_ = comm.size() > 1;
-    for (detail::staging_state const& other : tell(mine, where)) {
-      hands_over_ = hands_over_ && other.takes_device_memory;
-      if (other.slice != mine.slice || other.slices != mine.slices)
-        detail::refuse(comm.rank(),
-                       join({"ranks ask for ", mine.slices, " slices of ", mine.slice, " bytes and for ", other.slices,
-                             " of ", other.slice}),
-                       "make cuda_staged with the same `staging` on all ranks", where);
-    }
-    try {
-      area_.emplace(on, how, comm.size(), !hands_over_);
-    } catch (error const& e) {
-      mine.failed = true;
-      e.happened().copy(mine.why, sizeof mine.why - 1);
-    }
-    int rank = 0;
-    for (detail::staging_state const& other : tell(mine, where)) {
-      if (other.failed)
-        throw error({.code = error_code::system,
-                     .rank = comm.rank(),
-                     .peer = rank == comm.rank() ? -1 : rank,
-                     .what = join({"rank ", rank, " cannot stage memory of its device: ", std::string_view(other.why)}),
-                     .way_out = "ask for fewer or smaller slices, or free memory there",
-                     .where = where});
-      ++rank;
-    }
-  }
+      : comm_(&comm),
+        slice_(how.slice),
+        hands_over_(detail::agree_on_staging(comm, how, where)),
+        area_(detail::make_staging_area(comm, on, how, !hands_over_, where)) {}
 
   int rank() const noexcept { return comm_->rank(); }
   int size() const noexcept { return comm_->size(); }
@@ -114,6 +69,7 @@ class cuda_staged {
     std::size_t const most =
         block_elements(sizeof(T), sizeof(T), call.where) * (C == collective::broadcast ? ranks() : 1);
     journey trip(*comm_, *area_, call.how, call.where);
+    trip.begin();
     if (C == collective::barrier) trip.await_stream();
     trip.announce(call.what, by, call.type, {});
     if constexpr (may_take_device_memory<Transport> && C != collective::barrier)
@@ -163,6 +119,7 @@ class cuda_staged {
                      "combine inside groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
+    trip.begin();
     trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type, name_of<Op>());
     if (!two_shot) combine_all<C>(trip, call, most, how);
     else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
@@ -179,12 +136,6 @@ class cuda_staged {
   template <class T>
   static T* at(message_memory<D> const& memory) {
     return reinterpret_cast<T*>(memory.data());
-  }
-
-  std::vector<detail::staging_state> tell(detail::staging_state const& state, std::source_location where) {
-    std::vector<detail::staging_state> all(ranks());
-    all_gather(*comm_, std::span(&state, 1), all, {}, where);
-    return all;
   }
 
   // -- The choice.
@@ -386,8 +337,8 @@ class cuda_staged {
 
   communicator<Transport>* comm_;
   std::size_t slice_;
-  bool hands_over_ = false;
-  std::optional<detail::staging_area<D>> area_;
+  bool hands_over_;
+  std::unique_ptr<detail::staging_area<D>> area_;
 };
 
 }  // namespace tutti

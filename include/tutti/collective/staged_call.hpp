@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The way of a message between a device and other ranks through buffers that the host's messages can reach: slice by
-// slice, with several on their way at once.
+// The way of a message between a device and other ranks through buffers that messages can reach: slice by slice, with
+// several on their way at once.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <source_location>
 #include <string_view>
 #include <thread>
@@ -15,69 +14,13 @@
 #include "tutti/collective/asynchronous.hpp"
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/device_call.hpp"
+#include "tutti/collective/staging_area.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/roll_call.hpp"
-#include "tutti/transport/staging_device.hpp"
 
-namespace tutti {
-
-// How memory of a device travels; the same on all ranks.
-//
-// slice    bytes of the buffers that a slice of a message travels in, all ranks' blocks together
-// slices   on their way at once, 3 or more
-struct staging {
-  std::size_t slice = std::size_t{1} << 20;
-  int slices = 4;
-};
-
-namespace detail {
-
-// What one slice needs on its way.
-template <staging_device D>
-struct staging_slot {
-  staging_slot(D const& on, std::size_t bytes, std::size_t block_bytes, bool pinned)
-      : down(on, bytes, pinned),
-        up(on, bytes, pinned),
-        sources(on, pinned ? bytes : 0),
-        result(on, block_bytes),
-        came_down(on),
-        combined(on),
-        came_up(on) {}
-
-  message_memory<D> down, up;                  // messages are sent from one and received in the other
-  device_array<D, std::byte> sources, result;  // of a combination
-  device_event<D> came_down, combined, came_up;
-};
-
-// What all calls share. Copies down and up have a stream each, for a device makes both at once; kernels are on that of the copies
-// up, whose slices they wait for.
-template <staging_device D>
-struct staging_area {
-  staging_area(D const& device, staging const& how, int ranks, bool pinned)
-      : on(device), down(device), up(device), begin(device), end(device) {
-    for (int i = 0; i < how.slices; ++i)
-      slots.emplace_back(device, how.slice, how.slice / static_cast<std::size_t>(ranks), pinned);
-  }
-  ~staging_area() { settle(std::chrono::minutes(1)); }
-
-  // Until no copy is on its way.
-  void settle(std::chrono::nanoseconds most) noexcept {
-    auto const until = deadline::after(most);
-    for (device_stream<D> const* const stream : {&down, &up}) {
-      try {
-        on.wait(stream->get(), until);
-      } catch (error const&) {  // then the device does not go on, and CUDA itself waits where memory is given back
-      }
-    }
-  }
-
-  D const& on;
-  device_stream<D> down, up;
-  device_event<D> begin, end;  // of a call
-  std::deque<staging_slot<D>> slots;
-};
+namespace tutti::detail {
 
 // A message of a slice. All ranks send theirs in the same order. Where a slice has two, the first of the next slice comes
 // before the second, and the device combines meanwhile.
@@ -106,9 +49,6 @@ class staged_call {
     if (area.on.capturing(stream_))
       refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is captured into a graph",
              "call it outside of graphs, for the host sends its messages", where);
-    area_.begin.record(stream_);
-    area_.begin.before(area_.down.get());
-    area_.begin.before(area_.up.get());
   }
   staged_call(staged_call const&) = delete;
   staged_call& operator=(staged_call const&) = delete;
@@ -119,6 +59,13 @@ class staged_call {
   // For the host's calls that it is made of.
   options for_host() const { return {.algorithm = {}, .protocol = {}, .timeout = timeout_}; }
   std::source_location where() const { return where_; }
+
+  // What is copied from here on comes after what the caller's stream was given.
+  void begin() {
+    area_.begin.record(stream_);
+    area_.begin.before(area_.down.get());
+    area_.begin.before(area_.up.get());
+  }
 
   // Starts a meeting of all ranks in this call: those that call something else find that before any message is sent, and who
   // does not come is named.
@@ -226,5 +173,4 @@ class staged_call {
   bool settled_ = false;
 };
 
-}  // namespace detail
-}  // namespace tutti
+}  // namespace tutti::detail
