@@ -183,6 +183,24 @@ class cuda_device {
     detail::expect_cuda(code, "the work on a stream");
   }
 
+  // -- Streams of tutti's own, which do not wait for the default stream, and pinned memory of the host.
+  stream_type make_stream() const {
+    detail::current_device const here(index_);
+    stream_type out = nullptr;
+    detail::expect_cuda(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return out;
+  }
+  void end_stream(stream_type stream) const noexcept { static_cast<void>(cudaStreamDestroy(stream)); }
+  void* allocate_pinned(std::size_t bytes) const {
+    detail::current_device const here(index_);
+    void* out = nullptr;
+    cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
+    if (code == cudaSuccess) return out;
+    static_cast<void>(cudaGetLastError());
+    detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
+  }
+  void release_pinned(void* memory) const noexcept { static_cast<void>(cudaFreeHost(memory)); }
+
   // -- Events.
   using event_type = cudaEvent_t;
 
@@ -216,24 +234,6 @@ class cuda_device {
     detail::expect_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
   }
-
-  // -- Streams of tutti's own, which do not wait for the default stream, and pinned memory of the host.
-  stream_type make_stream() const {
-    detail::current_device const here(index_);
-    stream_type out = nullptr;
-    detail::expect_cuda(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    return out;
-  }
-  void end_stream(stream_type stream) const noexcept { static_cast<void>(cudaStreamDestroy(stream)); }
-  void* allocate_pinned(std::size_t bytes) const {
-    detail::current_device const here(index_);
-    void* out = nullptr;
-    cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
-    if (code == cudaSuccess) return out;
-    static_cast<void>(cudaGetLastError());
-    detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
-  }
-  void release_pinned(void* memory) const noexcept { static_cast<void>(cudaFreeHost(memory)); }
 
  private:
   int index_;
