@@ -238,8 +238,8 @@ TEST_CASE("a device that fails in the middle, or stands still, ends the call on 
     return errors_of(3, [=](auto& comm) {
       device_queues const on;
       std::size_t const n = 5000;
+      device_array<device_queues, float> data(on, n);  // to which the device comes back once it goes on
       cuda_staged ranks(comm, on, {.slice = 1024});
-      device_array<device_queues, float> data(on, n);
       barrier(comm);
       if (comm.rank() == 1) on.broken() = {.copies = stands_still ? -1 : 20, .stalled = stands_still};
       try {
@@ -292,5 +292,6 @@ TEST_CASE("what cannot be had is refused: on all ranks, where others would wait"
     expect_error(error_of([&] { all_reduce(ranks, numbers); }), error_code::bad_argument, "captured into a graph");
     on.broken().captured = false;
     all_reduce(ranks, numbers);
+    on.wait(0, deadline::after(10s));
   });
 }
