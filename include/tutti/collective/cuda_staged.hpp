@@ -225,7 +225,7 @@ class cuda_staged {
                                                        trip.for_host(), trip.where());
     });
   }
-  // From the caller's buffer to the caller's buffer.
+  // From the caller's buffer to the caller's buffer. That of a broadcast's root is an input, which MPI takes as one to write.
   template <collective C, class T>
   void hand_over(journey& trip, detail::device_call<D, T, T> const& call, blocks const& given, blocks const& got) {
     trip.await_stream();
