@@ -5,5 +5,6 @@
 #include "tutti/collective/cuda_ipc.hpp"
 #include "tutti/collective/cuda_local.hpp"
 #include "tutti/collective/cuda_ragged.hpp"
+#include "tutti/collective/cuda_staged.hpp"
 #include "tutti/reduce/cuda_types.cuh"
 #include "tutti/transport/cuda_runtime.cuh"

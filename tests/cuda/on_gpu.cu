@@ -18,6 +18,7 @@
 
 #include "support/device_checks.hpp"
 #include "support/device_collectives.hpp"
+#include "support/device_conformance.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 
@@ -194,6 +195,27 @@ void check_streams_and_graphs(cuda_device const& gpu) {
   static_cast<void>(cudaStreamDestroy(stream));
 }
 
+// Ranks are threads, with the GPU among them.
+void check_staged(cuda_device const& gpu) {
+  std::string thrown;
+  try {
+    run_threads(3, [&](auto& comm) {
+      cuda_staged ranks(comm, gpu, {.slice = 16 << 10});
+      for (std::size_t const n : {1u, 5u, 20'000u})
+        for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
+          device_stream<cuda_device> const stream(gpu);
+          device_conformance<float, decltype(ranks), std::remove_reference_t<decltype(comm)>> all(
+              ranks, comm, n, 1, {.stream = stream.get(), .algorithm = by});
+          all.check_reductions(sum{});
+          if (by == algorithm_id::one_shot) all.check_movement();
+        }
+    });
+  } catch (std::exception const& e) {
+    thrown = e.what();
+  }
+  report("collectives by way of the host " + thrown, thrown.empty());
+}
+
 void check_errors(cuda_device const& gpu) {
   std::string said;
   try {
@@ -255,6 +277,7 @@ int main(int argc, char** argv) {
     check_lambdas(gpu);
     check_fused(gpu);
     check_streams_and_graphs(gpu);
+    check_staged(gpu);
     if (!quick) check_errors(gpu);  // a sanitizer counts calls that fail
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());

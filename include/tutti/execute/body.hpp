@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an execution does with elements: combine them, or only move them.
+// What an execution does with elements on the host: combine them, or only move them.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct reducing {
 
   Op const& op;
 
-  TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
-                                    int destination_count, std::size_t n, stage s) const noexcept {
+  TUTTI_CALLS_ANY TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
+                                                    int destination_count, std::size_t n, stage s) const noexcept {
     if constexpr (brings_its_loop<Op, T>) op.combine(sources, source_count, destinations, destination_count, n, s);
     else combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
   }
@@ -39,8 +39,9 @@ struct moving {
   static constexpr bool prepares = false;
   static constexpr bool finishes = false;
 
-  TUTTI_HOST_DEVICE void operator()(std::byte const* const* sources, int, std::byte* const* destinations,
-                                    int destination_count, std::size_t n, stage s) const noexcept {
+  TUTTI_CALLS_ANY TUTTI_HOST_DEVICE void operator()(std::byte const* const* sources, int,
+                                                    std::byte* const* destinations, int destination_count,
+                                                    std::size_t n, stage s) const noexcept {
     copy(one_thread{}, sources[0], destinations, destination_count, n, s.stream);
   }
 };

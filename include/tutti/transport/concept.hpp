@@ -156,6 +156,12 @@ concept has_library = transport<T> && requires(T t) {
   { t.all_have_come() } noexcept;  // to the running call
 };
 
+// That library may take memory of a device where it takes the host's.
+template <class T>
+concept may_take_device_memory = has_library<T> && requires(T const c) {
+  { c.takes_device_memory() } -> std::same_as<bool>;
+};
+
 // Its ranks are on nodes, each with a transport of its own, and there is one across nodes for ranks that stand for theirs:
 // the algorithm `two_level`.
 template <class T>

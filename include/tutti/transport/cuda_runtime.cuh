@@ -24,6 +24,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/cuda_driver.cuh"
 #include "tutti/transport/device.hpp"
+#include "tutti/transport/staging_device.hpp"
 
 namespace tutti {
 namespace detail {
@@ -277,6 +278,24 @@ class cuda_device {
     detail::expect_cuda(code, "the work on a stream");
   }
 
+  // -- Streams of tutti's own, which do not wait for the default stream, and pinned memory of the host.
+  stream_type make_stream() const {
+    detail::current_device const here(index_);
+    stream_type out = nullptr;
+    detail::expect_cuda(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return out;
+  }
+  void end_stream(stream_type stream) const noexcept { static_cast<void>(cudaStreamDestroy(stream)); }
+  void* allocate_pinned(std::size_t bytes) const {
+    detail::current_device const here(index_);
+    void* out = nullptr;
+    cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
+    if (code == cudaSuccess) return out;
+    static_cast<void>(cudaGetLastError());
+    detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
+  }
+  void release_pinned(void* memory) const noexcept { static_cast<void>(cudaFreeHost(memory)); }
+
   // -- Events.
   using event_type = cudaEvent_t;
 
@@ -432,6 +451,7 @@ class cuda_device {
   int index_;
   int processors_ = 0;
 };
-static_assert(cooperative_device<cuda_device> && marking_device<cuda_device> && sharing_device<cuda_device>);
+static_assert(cooperative_device<cuda_device> && marking_device<cuda_device> && sharing_device<cuda_device> &&
+              staging_device<cuda_device>);
 
 }  // namespace tutti

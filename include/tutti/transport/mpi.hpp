@@ -78,6 +78,7 @@ class mpi {
   using library = mpi_collectives;
   MPI_Comm communicator() const noexcept { return comm_.get(); }
   void all_have_come() noexcept { board_.hear_all(); }
+  bool takes_device_memory() const { return mpi_takes_device_memory(); }
   void expect(int code, char const* call) noexcept { channels_.check(code, call, rank_); }
 
   // Where the MPI was initialised for one thread, that thread must call.

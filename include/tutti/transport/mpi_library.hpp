@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <memory>
 #include <mpi.h>
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 #include <string>
 #include <string_view>
 #include <thread>
@@ -58,6 +61,28 @@ inline bool mpi_is_finalized() noexcept {
   std::atexit([] {
     if (!mpi_is_finalized()) MPI_Finalize();
   });
+}
+
+// Whether the MPI was built for memory of a GPU, as far as it can say, once it is initialised.
+inline bool mpi_says_it_takes_device_memory() {
+#if (defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA)
+  return MPIX_Query_cuda_support() != 0;
+#elif defined(MPIX_GPU_SUPPORT_CUDA)
+  int supported = 0;
+  return MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported) == MPI_SUCCESS && supported != 0;
+#else
+  return false;
+#endif
+}
+// TUTTI_CUDA_AWARE=0 or 1 says it where that is not so.
+[[gnu::cold]] inline bool mpi_takes_device_memory() {
+  char const* const text = std::getenv("TUTTI_CUDA_AWARE");
+  std::string_view const said = text != nullptr ? text : "";
+  if (said.empty()) return mpi_says_it_takes_device_memory();
+  if (said == "0" || said == "1") return said == "1";
+  throw error({.code = error_code::bad_argument,
+               .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
+               .way_out = "set it to 1 where the MPI takes memory of a GPU, to 0 where it does not, or leave it"});
 }
 
 // Whether a request has ended by then. It must outlive that, with all that it refers to, where it has not.

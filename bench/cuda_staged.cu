@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// all_reduce of float arrays in memory of GPUs, between two processes over shared memory: cuda_staged, beside a program that
+// copies its array to pinned memory, calls the host's all_reduce there and copies the result back. By turns.
+//
+//   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_staged.cu -o bench_cuda_staged && ./bench_cuda_staged
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <vector>
+
+#include "tutti/cuda.cuh"
+#include "tutti/tutti.hpp"
+
+namespace {
+
+using namespace tutti;
+using clock_type = std::chrono::steady_clock;
+
+constexpr int rounds = 20;
+constexpr std::size_t largest = std::size_t{256} << 20;
+
+// Microseconds until the call and its work on the GPU are done, on the slower rank.
+template <class Comm, class F>
+double time_of(Comm& comm, cuda_device const& gpu, F const& call) {
+  barrier(comm);
+  auto const began = clock_type::now();
+  call();
+  gpu.wait({}, deadline::after(std::chrono::seconds{60}));
+  double took = std::chrono::duration<double, std::micro>(clock_type::now() - began).count();
+  all_reduce(comm, std::span(&took, 1), tutti::max{});
+  return took;
+}
+
+double median(std::vector<double> values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <class Comm>
+void compare(Comm& comm) {
+  cuda_device const gpu(comm.rank() % cuda_device_count());
+  cuda_staged ranks(comm, gpu);
+  device_array<cuda_device, float> const array(gpu, largest / sizeof(float));
+  message_memory<cuda_device> const pinned(gpu, largest, true);
+  detail::expect_cuda(cudaMemsetAsync(array.data(), 0, largest), "cudaMemsetAsync");
+  comm.main_only([] {
+    std::puts(
+        "us: median, until the result is in memory of the GPU. ratio: time of the copies and the host, over ours.\n");
+    std::puts("| bytes | cuda_staged, us | copies and the host, us | ratio |\n|---:|---:|---:|---:|");
+  });
+  for (std::size_t bytes = 1024; bytes <= largest; bytes *= 4) {
+    std::span const data(array.data(), bytes / sizeof(float));
+    std::span const host(reinterpret_cast<float*>(pinned.data()), data.size());
+    std::vector<double> ours, theirs;
+    for (int round = 0; round <= rounds; ++round) {
+      double const a = time_of(comm, gpu, [&] { all_reduce(ranks, data); });
+      double const b = time_of(comm, gpu, [&] {
+        gpu.copy({}, host.data(), data.data(), bytes);
+        gpu.wait({}, deadline::after(std::chrono::seconds{60}));
+        all_reduce(comm, host);
+        gpu.copy({}, data.data(), host.data(), bytes);
+      });
+      if (round == 0) continue;  // which touches the memory
+      ours.push_back(a);
+      theirs.push_back(b);
+    }
+    double const a = median(ours), b = median(theirs);
+    comm.main_only([&] { std::printf("| %zu | %.1f | %.1f | **%.2f** |\n", bytes, a, b, b / a); });
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    run_local(1, [](auto&) { cuda_device const first; });  // this process is forked again, and must not call CUDA
+  } catch (std::exception const& e) {
+    std::printf("skipped: there is no GPU: %s\n", e.what());
+    return 77;
+  }
+  try {
+    run_local(2, [](auto& comm) { compare(comm); });
+  } catch (std::exception const& e) {
+    std::printf("FAILED: %s\n", e.what());
+    return 1;
+  }
+}

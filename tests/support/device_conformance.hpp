@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What each rank checks of collectives on memory of its device, whatever carries them out: the bits of the host's by
+// one_shot. It throws where they differ.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/device_collectives.hpp"
+#include "support/expect.hpp"
+#include "tutti/collective/device_collectives.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+template <class T, device_ranks R, class Comm>
+class device_conformance {
+ public:
+  using array = device_array<typename R::device_type, T>;
+
+  device_conformance(R& ranks, Comm& comm, std::size_t count, int root, device_options_of<R> const& how)
+      : ranks_(ranks), comm_(comm), n_(count), root_(root), how_(how) {
+    for (std::size_t q = 0; q < size(); ++q) counts_.push_back(q % 3 == 2 ? 0 : n_ / 2 + 7 * q);
+    for (std::size_t const c : counts_) sum_ += c;
+  }
+
+  template <class Op>
+  void check_reductions(Op const& op) {
+    bool const parts = how_.algorithm != algorithm_id::two_shot;
+    compare(
+        "all_reduce", n_, n_, [&](auto& in, auto& out) { all_reduce(ranks_, in, out, op, how_); },
+        [&](auto& in, auto& out) { all_reduce(comm_, in, out, op, by_one_shot); });
+    compare_in_place(
+        "all_reduce", n_, [&](auto& data) { all_reduce(ranks_, data, op, how_); },
+        [&](auto& data) { all_reduce(comm_, data, op, by_one_shot); });
+    compare(
+        "reduce", n_, n_, [&](auto& in, auto& out) { reduce(ranks_, in, out, op, root_, how_); },
+        [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_one_shot); });
+    if (!parts) return;
+    compare(
+        "reduce_scatter", n_ * size(), n_, [&](auto& in, auto& out) { reduce_scatter(ranks_, in, out, op, how_); },
+        [&](auto& in, auto& out) { reduce_scatter(comm_, in, out, op, by_one_shot); });
+    compare_in_place(
+        "reduce_scatter", n_ * size(), [&](auto& data) { reduce_scatter(ranks_, data, block(data), op, how_); },
+        [&](auto& data) { reduce_scatter(comm_, data, block(data), op, by_one_shot); });
+    compare(
+        "reduce_scatter_v", sum_, own(),
+        [&](auto& in, auto& out) { reduce_scatter_v(ranks_, in, out, counts_, op, how_); },
+        [&](auto& in, auto& out) { reduce_scatter_v(comm_, in, out, counts_, op, by_one_shot); });
+    if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+      compare(
+          "scan", n_, n_, [&](auto& in, auto& out) { scan(ranks_, in, out, op, how_); },
+          [&](auto& in, auto& out) { scan(comm_, in, out, op, by_one_shot); });
+      compare_in_place(
+          "scan", n_, [&](auto& data) { scan(ranks_, data, op, how_); },
+          [&](auto& data) { scan(comm_, data, op, by_one_shot); });
+      compare(
+          "exclusive_scan", n_, n_, [&](auto& in, auto& out) { exclusive_scan(ranks_, in, out, op, how_); },
+          [&](auto& in, auto& out) { exclusive_scan(comm_, in, out, op, by_one_shot); });
+    }
+  }
+
+  void check_movement() {
+    std::size_t const all = n_ * size();
+    bool const at_root = ranks_.rank() == root_;
+    compare_in_place(
+        "broadcast", n_, [&](auto& data) { broadcast(ranks_, data, root_, how_); },
+        [&](auto& data) { broadcast(comm_, data, root_, by_one_shot); });
+    compare(
+        "all_gather", n_, all, [&](auto& in, auto& out) { all_gather(ranks_, in, out, how_); },
+        [&](auto& in, auto& out) { all_gather(comm_, in, out, by_one_shot); });
+    compare_in_place(
+        "all_gather", all, [&](auto& data) { all_gather(ranks_, block(data), data, how_); },
+        [&](auto& data) { all_gather(comm_, block(data), data, by_one_shot); });
+    compare(
+        "gather", n_, at_root ? all : 0, [&](auto& in, auto& out) { gather(ranks_, in, out, root_, how_); },
+        [&](auto& in, auto& out) { gather(comm_, in, out, root_, by_one_shot); });
+    compare(
+        "scatter", at_root ? all : 0, n_, [&](auto& in, auto& out) { scatter(ranks_, in, out, root_, how_); },
+        [&](auto& in, auto& out) { scatter(comm_, in, out, root_, by_one_shot); });
+    compare(
+        "all_to_all", all, all, [&](auto& in, auto& out) { all_to_all(ranks_, in, out, how_); },
+        [&](auto& in, auto& out) { all_to_all(comm_, in, out, by_one_shot); });
+    compare(
+        "all_gather_v", own(), sum_, [&](auto& in, auto& out) { all_gather_v(ranks_, in, out, counts_, {}, how_); },
+        [&](auto& in, auto& out) { all_gather_v(comm_, in, out, counts_, {}, by_one_shot); });
+    compare(
+        "gather_v", own(), at_root ? sum_ : 0,
+        [&](auto& in, auto& out) { gather_v(ranks_, in, out, counts_, {}, root_, how_); },
+        [&](auto& in, auto& out) { gather_v(comm_, in, out, counts_, {}, root_, by_one_shot); });
+    compare(
+        "scatter_v", at_root ? sum_ : 0, own(),
+        [&](auto& in, auto& out) { scatter_v(ranks_, in, counts_, out, {}, root_, how_); },
+        [&](auto& in, auto& out) { scatter_v(comm_, in, counts_, out, {}, root_, by_one_shot); });
+    std::vector<std::size_t> const sent(size(), own());
+    compare(
+        "all_to_all_v", own() * size(), sum_,
+        [&](auto& in, auto& out) { all_to_all_v(ranks_, in, sent, out, counts_, {}, {}, how_); },
+        [&](auto& in, auto& out) { all_to_all_v(comm_, in, sent, out, counts_, {}, {}, by_one_shot); });
+    barrier(ranks_, how_);
+  }
+
+ private:
+  static constexpr options by_one_shot{.algorithm = algorithm_id::one_shot};
+
+  std::size_t size() const { return static_cast<std::size_t>(ranks_.size()); }
+  std::size_t own() const { return counts_[static_cast<std::size_t>(ranks_.rank())]; }
+  template <class Data>
+  auto block(Data& data) const {
+    return std::span(data.data() + static_cast<std::size_t>(ranks_.rank()) * n_, n_);
+  }
+  array on_device(std::vector<T> const& values) const {
+    array out(ranks_.on(), values.size());
+    ranks_.on().copy(how_.stream, out.data(), values.data(), values.size() * sizeof(T));
+    return out;
+  }
+  void expect_same(std::string const& what, array const& got, std::vector<T> const& expected) const {
+    std::vector<T> values(expected.size());
+    ranks_.on().copy(how_.stream, values.data(), got.data(), values.size() * sizeof(T));
+    ranks_.on().wait(how_.stream, deadline::after(std::chrono::seconds{60}));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      expect(same_bits<T>(values[i], expected[i]),
+             join({what, " of ", n_, " ", type_name<T>(), " on rank ", ranks_.rank(), " of ", ranks_.size(),
+                   " is wrong at element ", i}));
+  }
+  template <class Device, class Host>
+  void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {
+    auto const in = uneven_values<T>(ranks_.rank(), in_count), before = uneven_values<T>(99, out_count);
+    array const from = on_device(in), to = on_device(before);
+    device(from, to);
+    auto out = before;
+    host(in, out);
+    expect_same(what, to, out);
+    expect_same("the input of " + what, from, in);
+  }
+  template <class Device, class Host>
+  void compare_in_place(std::string const& what, std::size_t count, Device&& device, Host&& host) {
+    auto const before = uneven_values<T>(ranks_.rank(), count);
+    array const there = on_device(before);
+    device(there);
+    auto data = before;
+    host(data);
+    expect_same(what + " in place", there, data);
+  }
+
+  R& ranks_;
+  Comm& comm_;
+  std::size_t n_;
+  int root_;
+  device_options_of<R> how_;
+  std::vector<std::size_t> counts_;  // of _v forms
+  std::size_t sum_ = 0;
+};
+
+}  // namespace tutti::testing
