@@ -146,6 +146,7 @@ TEST_CASE("slices are on their way at once, and no byte goes twice") {
     expect(up == slices * (2 * 1024 + 3 * 1024), "what peers sent goes up once, and the result");
     expect(kernels == slices, "a kernel a slice");
     expect(most_ahead == 4, "four slices on their way");
+    on.wait(0, deadline::after(10s));
   });
 }
 
