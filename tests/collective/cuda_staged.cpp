@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives on memory of devices by way of the host, among ranks that are threads, each with a device of its own.
 // labels: threads
-// timeout: 300
+// timeout: 600
 #include "tutti/collective/cuda_staged.hpp"
 
 #include <doctest/doctest.h>
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "support/device_conformance.hpp"
@@ -38,15 +39,17 @@ void on_staged(int p, staging const& how, F const& f) {
 
 template <class T, class Op>
 void check_reductions(Op const& op, std::vector<int> const& rank_counts) {
-  for (int const p : rank_counts)
+  for (int const p : rank_counts) {
+    auto const counts = std::is_same_v<T, float> ? counts_for(p) : std::vector<std::size_t>{0, 3, 1500};
     for (staging const& how : {staging{.slice = 2048, .slices = 3}, staging{.slice = 64 << 10}})
       on_staged(p, how, [&](auto& ranks, auto& comm) {
-        for (std::size_t const n : counts_for(p))
+        for (std::size_t const n : counts)
           for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
             device_conformance<T, std::remove_reference_t<decltype(ranks)>, std::remove_reference_t<decltype(comm)>>(
                 ranks, comm, n, p / 2, {.stream = ranks.on().make_stream(), .algorithm = by})
                 .check_reductions(op);
       });
+  }
 }
 
 // What each rank's call threw; ranks leave when all have thrown.
@@ -143,6 +146,7 @@ TEST_CASE("slices are on their way at once, and no byte goes twice") {
     expect(up == slices * (2 * 1024 + 3 * 1024), "what peers sent goes up once, and the result");
     expect(kernels == slices, "a kernel a slice");
     expect(most_ahead == 4, "four slices on their way");
+    on.wait(0, deadline::after(10s));
   });
 }
 

@@ -143,7 +143,7 @@ template <staging_device D, class Transport>
   throw error({.code = error_code::system,
                .rank = comm.rank(),
                .peer = rank == comm.rank() ? -1 : rank,
-               .what = join({"rank ", rank, " cannot stage memory of its device: ", std::string_view(found->why)}),
+               .what = join({"rank ", rank, " cannot stage memory of its device: ", found->why}),
                .way_out = "ask for fewer or smaller slices, or free memory there",
                .where = where});
 }
