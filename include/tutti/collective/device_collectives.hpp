@@ -2,7 +2,6 @@
 // Collectives on memory of devices among ranks that pass a buffer each: what is checked before anything is launched.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -77,9 +77,7 @@ class device_board {
   void name(int self, std::uint32_t id, std::string_view text) const noexcept {
     if (id != 0) write_name(rank(self).known_names, id, text);
   }
-  std::optional<call_words> find(int r, std::uint32_t call) const noexcept {
-    return read_call(record(r, call), call);
-  }
+  std::optional<call_words> find(int r, std::uint32_t call) const noexcept { return read_call(record(r, call), call); }
   std::string name(int r, std::uint32_t id) const { return read_name(rank(r).known_names, id); }
 
   // The `sequence`-th call of this rank's program.
