@@ -212,12 +212,13 @@ struct steps_work {
     std::size_t const slice = channels.slice / sizeof(T);
     std::size_t const own_begin = by_blocks ? whole.at(0, rank).begin : 0;
     chunk_table const all(shared.chunks, whole.parts(), 0), own(shared.chunks, whole.parts(), own_begin);
-    surfaces<T, chunk_table> memory{.input = {in[rank], has_all_in ? all : own},
-                                    .output = {out[rank], has_all_out ? all : own},
-                                    .scratch = {reinterpret_cast<T*>(scratch + rank * scratch_bytes), all}};
+    surfaces<T, chunk_table> memory{
+        .input = {in[rank], has_all_in ? all : own},
+        .output = {out[rank], has_all_out ? all : own},
+        .scratch = {reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank) * scratch_bytes), all}};
     if (one_slice(schedule, of)) {
       memory.scratch.slice = slice;
-      memory.scratch.data += block * schedule.lanes(of) * slice;
+      memory.scratch.data += static_cast<std::size_t>(block * schedule.lanes(of)) * slice;
     }
     mailbox mail(channels, rank, block, shared.lists);
     auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, 0,
