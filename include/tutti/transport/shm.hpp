@@ -262,6 +262,6 @@ class shm : public mailbox {
   std::vector<process_watch> watches_;
 };
 
-static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm>);
+static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm> && holds_votes<shm>);
 
 }  // namespace tutti
