@@ -88,8 +88,9 @@ class traffic {
   }
   // Whether this rank is needed for nothing any more.
   bool settled() noexcept {
-    if constexpr (sends_later<Transport>) return transport_.all_sent();
-    else if constexpr (maps) return references_.all_read(transport_);
+    if constexpr (sends_later<Transport>)
+      if (!transport_.all_sent()) return false;
+    if constexpr (maps) return references_.all_read(transport_);
     else return true;
   }
 
