@@ -11,7 +11,6 @@
 #include <source_location>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -117,36 +116,36 @@ class agreeing {
   std::vector<bool> gone_;
 };
 
-// The group whose ranks can see who is left: this one, or that of the only node; null where there is none.
+// Calls f(group) with the group whose ranks can see who is left: this one, or that of the only node.
 template <class Transport, class F>
-decltype(auto) with_voters(group<Transport>& g, F&& f) {
-  if constexpr (has_levels<Transport>) return f(g.levels->only_node() ? &g.levels->only_node()->group() : nullptr);
-  else return f(&g);
+void with_voters(group<Transport>& g, std::source_location where, F&& f) {
+  if constexpr (holds_votes<Transport>) {
+    f(g);
+  } else {
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = g.levels->only_node()) return f(node->group());
+    refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
+           "use tutti::init() or tutti::init<tutti::hierarchical>() on one machine, or start anew from what was saved",
+           where);
+  }
 }
 
 template <class Transport>
 verdict hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
-  return with_voters(g, [&](auto* voters) -> verdict {
-    using voting = std::remove_reference_t<decltype(voters->transport())>;
-    if constexpr (holds_votes<voting>)
-      if (voters != nullptr) return agreeing<voting>(*voters, on, flags).run(where);
-    refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
-           "use tutti::init() or tutti::init<tutti::hierarchical>() on one machine, or start anew from what was saved",
-           where);
-  });
+  verdict out;
+  with_voters(g, where, [&](auto& voters) { out = agreeing(voters, on, flags).run(where); });
+  return out;
 }
 
 // Ends the calls of all ranks, and waits for those that this rank has started.
 template <class Transport>
-void end_calls_to_shrink(group<Transport>& g) {
-  with_voters(g, [&](auto* voters) {
-    if (voters != nullptr) voters->revoke_for_survivors();
-    if (voters != nullptr && voters->started) voters->started->finish();
-  });
-  if constexpr (has_levels<Transport>) {
-    g.revoke_for_survivors();
-    if (g.started) g.started->finish();
-  }
+void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
+  auto const end = [](auto& calls) {
+    calls.revoke_for_survivors();
+    if (calls.started) calls.started->finish();
+  };
+  with_voters(g, where, end);
+  if constexpr (has_levels<Transport>) end(g);
 }
 
 template <class Transport>
@@ -192,7 +191,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
   if (size() > 1) {
     group_->expect_open(where);
     if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
-    detail::end_calls_to_shrink(*group_);
+    detail::end_calls_to_shrink(*group_, where);
   }
   auto const vote = [&](bool yes) {
     return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : verdict{};
