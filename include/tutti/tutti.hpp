@@ -21,6 +21,7 @@
 #include "tutti/collective/scan.hpp"
 #include "tutti/collective/scatter.hpp"
 #include "tutti/collective/split.hpp"
+#include "tutti/collective/survive.hpp"
 #include "tutti/collective/topology.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/local.hpp"

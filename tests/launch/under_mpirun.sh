@@ -7,8 +7,8 @@ kind=$1 program=$2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export TUTTI_TIMEOUT=30
 case $kind in
-  openmpi) mark="Open MPI" ;;
-  mpich) mark="HYDRA" ;;
+  openmpi) mark="Open MPI" recovery=--enable-recovery ;;
+  mpich) mark="HYDRA" recovery= ;;  # it ends all ranks
 esac
 launcher=
 for name in "mpirun.$kind" mpirun mpiexec mpiexec.hydra; do
@@ -35,6 +35,10 @@ expect_right() {
 expect_right direct 4
 "$launcher" -n 3 sh -c "\"$program\" twice; exit \$?" >"$work/script" 2>&1 || fail script
 expect_right script 3
+if [ -n "$recovery" ]; then  # the exit code tells of the rank that is killed
+  "$launcher" "$recovery" -n 4 "$program" survive 2 >"$work/survive" 2>&1
+  expect_right survive 3
+fi
 # Open MPI's launchers remove each other's folders where they share one.
 mkdir "$temporary/one" "$temporary/other"
 TMPDIR=$temporary/one "$launcher" -n 2 "$program" sum 1 >"$work/one" 2>&1 &

@@ -69,9 +69,19 @@ using returned_by = std::conditional_t<detail::is_asynchronous<std::remove_refer
 
 namespace detail {
 
+template <class Transport>
+group<Transport>& group_of(communicator<Transport>& comm) {
+  return comm.group();
+}
+template <class Transport>
+group<Transport>& group_of(asynchronous<Transport>& comm) {
+  return comm.blocking().group();
+}
+
 // What a rank does alone, at once.
 template <communicating Comm, class F>
-returned_by<Comm> call_alone(Comm&, F&& f) {
+returned_by<Comm> call_alone(Comm& comm, F&& f) {
+  group_of(comm).expect_no_fault({});
   f();
   return returned_by<Comm>();
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -83,6 +84,12 @@ namespace detail {
 }
 
 }  // namespace detail
+
+// What ranks have agreed on.
+struct agreement {
+  int flags;              // of all that came, bitwise and
+  std::vector<int> gone;  // have ended or closed their communicator
+};
 
 // What a rank passes to split to be in no group.
 inline constexpr int no_color = -1;
@@ -179,10 +186,54 @@ class communicator {
   // This rank's calls of a collective that have ended, where TUTTI_STATISTICS=1 or TUTTI_TRACE was set when this was made.
   call_statistics statistics(collective what) const { return group_->statistics(what); }
 
+  // -- When something went wrong: defined in collective/survive.hpp, and named as by ULFM (MPI_Comm_revoke, _agree, _shrink).
+
+  // Ends all calls of all ranks on this communicator, running, started or later, with error: revoked, which names this rank
+  // and the reason. This rank alone calls it, and it waits for nobody: ranks that compute learn it in their next call. Where
+  // there is a fault already, that stays. Agreements and groups can still be made.
+  //
+  //   if (diverged(loss)) comm.revoke("the loss is not a number");
+  void revoke(std::string_view reason);
+
+  // Ends the job: revokes the communicator, says why on stderr and ends this process at once with this exit code. Output is
+  // flushed; destructors and exit handlers, which could wait for ranks that are gone, do not run. Ranks that wait in a call
+  // throw revoked, so do others in their next call, and launchers end them when they see the exit code. Over MPI the
+  // processes are ended by MPI_Abort. Ranks that are threads end with their process.
+  //
+  //   if (!save(checkpoint)) comm.abort("the disk is full");
+  [[noreturn]] void abort(std::string_view reason, int exit_code = 1);
+
+  // All ranks that are left get the same: the bitwise and of the flags of those that came, and which ranks have ended or
+  // closed this communicator. Ranks may be killed in the middle of it, and the communicator may have a fault; calls that
+  // were started go on beside it. All that are left call it, and shrink, in the same order.
+  // Throws error, the same at all: timeout (TUTTI_TIMEOUT) with the ranks that are there and did not come, mismatch where
+  // some shrink; bad_argument over MPI, on several nodes too: an MPI without fault tolerance cannot tell who is left.
+  //
+  //   bool const all_saved = comm.agree(saved ? 1 : 0).flags != 0;
+  agreement agree(int flags = ~0, std::source_location where = std::source_location::current());
+
+  // A communicator of the ranks that are left, in the order of their ranks, once they have agreed on who these are. All that
+  // are left call it; those in a call on this communicator are ended first (rank_lost or rank_left with the rank that is
+  // gone, else revoked). Ranks that end meanwhile are left out too. After it this communicator is closed at this rank, and
+  // its calls throw revoked; memory from allocate stays until it goes.
+  // Throws error as agree and subgroup do. Where it throws at one rank it throws at all, and can be tried again.
+  //
+  //   try { train(comm); } catch (tutti::error const& e) {
+  //     if (e.code() != tutti::error_code::rank_lost) throw;
+  //     comm = comm.shrink();
+  //     resume(comm, comm.survivors());
+  //   }
+  communicator shrink(std::source_location where = std::source_location::current())
+    requires divisible<Transport>;
+
+  // Of a communicator that shrink made: the ranks that its own have had before, by their new ones. Empty for any other.
+  std::vector<int> const& survivors() const noexcept { return survivors_; }
+
   // For the collectives.
   tutti::group<Transport>& group() noexcept { return *group_; }
 
  private:
+  std::vector<int> survivors_;
   std::unique_ptr<tutti::group<Transport>> group_;
 };
 

@@ -82,6 +82,8 @@ class group {
   // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
   std::function<std::optional<fault>()> fault_outside;
 
+  std::uint64_t agreements = 0;  // that this rank has voted in
+
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
@@ -168,7 +170,37 @@ class group {
   }
 
   void expect_no_fault(std::source_location where = std::source_location::current()) {
-    if (notices_->faulty()) report_fault(where);
+    expect_open(where);
+    if (notices_ && notices_->faulty()) report_fault(where);
+  }
+
+  void expect_open(std::source_location where) const {
+    if (closed_) throw closed_->in_call(where);
+  }
+
+  // -- The end of all calls, of all ranks, where there was no fault before.
+  [[gnu::cold]] void revoke(std::string_view why) {
+    if (ranks() > 1) {
+      notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
+      transport_->ring_all();
+    } else if (!closed_) {
+      close(why, way_out(error_code::revoked));
+    }
+  }
+  // The same, with the ranks that are gone as the reason, where there are some.
+  [[gnu::cold]] void revoke_for_survivors() {
+    int gone = 0;
+    while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
+    std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
+    if (gone == ranks()) return revoke(shrinks);
+    error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
+    notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
+    transport_->ring_all();
+  }
+  // This rank's further calls throw that.
+  [[gnu::cold]] void close(std::string_view what, std::string_view way_out) {
+    closed_.emplace(error::details{
+        .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
   }
   // The same for who has waited long.
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where) {
@@ -293,12 +325,15 @@ class group {
     }
   }
 
-  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where) {
+  [[gnu::cold]] std::string departure(error_code code, int peer) const {
     bool const left = code == error_code::rank_left;
+    return join(
+        {left ? join({"rank ", peer, " closed its communicator "}) : join({transport_->describe(peer), " ended "}),
+         last_call(peer)});
+  }
+  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where) {
     raise({static_cast<int>(code), rank(), peer,
-           join({left ? join({"rank ", peer, " closed its communicator "})
-                      : join({transport_->describe(peer), " ended "}),
-                 last_call(peer), ", while rank ", rank(), " is in ", this_call()})},
+           join({departure(code, peer), ", while rank ", rank(), " is in ", this_call()})},
           where);
   }
 
@@ -335,6 +370,7 @@ class group {
   }
 
   [[noreturn, gnu::cold]] void report_fault(std::source_location where) {
+    expect_open(where);
     notices_->accept_fault();
     if constexpr (!memory_stays) withdraw();
     std::optional<fault> found = notices_->find_fault();
@@ -345,7 +381,7 @@ class group {
     if (!found)
       found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
     auto const code = static_cast<error_code>(found->code);
-    int const peer = found->peer == rank() ? found->rank : found->peer;
+    int const other = found->peer == rank() ? found->rank : found->peer, peer = other == rank() ? -1 : other;
     error const out({code, rank(), peer, found->text, way_out(code), where});
     recorder_.note_error(out.what(), sequence_, *notices_);
     throw out;
@@ -380,6 +416,7 @@ class group {
       case error_code::system:
         return maps_memory<Transport> ? "use protocol staged or direct for such memory"
                                       : "see what else the transport's library says";
+      case error_code::revoked: return "go on in what shrink() or subgroup() gives, or end";
       case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
       default: return "this communicator cannot be used any more";
     }
@@ -393,6 +430,7 @@ class group {
 
   grown_memory<Transport> inbox_;
   std::optional<decltype(std::declval<Transport&>().notices())> notices_;
+  std::optional<error> closed_;  // what every call throws
   std::uint64_t sequence_ = 0;
   std::uint64_t history_ = 0;  // a hash of all calls
   recorder recorder_;

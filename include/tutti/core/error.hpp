@@ -19,6 +19,7 @@ enum class error_code {
   rank_lost,     // a peer's process ended in the middle
   rank_left,     // a peer closed its communicator while others still call
   system,        // the operating system refused something
+  revoked,       // a rank has closed the communicator to all: revoke, abort, shrink
 };
 
 constexpr std::string_view name(error_code code) {
@@ -29,6 +30,7 @@ constexpr std::string_view name(error_code code) {
     case error_code::rank_lost: return "rank lost";
     case error_code::rank_left: return "rank left";
     case error_code::system: return "system";
+    case error_code::revoked: return "revoked";
   }
   return "?";
 }

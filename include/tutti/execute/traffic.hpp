@@ -119,8 +119,9 @@ class traffic {
   // Whether this rank is needed for nothing any more.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool settled() noexcept {
-    if constexpr (sends_later<Transport>) return transport_.all_sent();
-    else if constexpr (maps) return references_->all_read(transport_);
+    if constexpr (sends_later<Transport>)
+      if (!transport_.all_sent()) return false;
+    if constexpr (maps) return references_->all_read(transport_);
     else return true;
   }
 

@@ -15,6 +15,7 @@
 #include "tutti/core/shape.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
+#include "tutti/transport/ballot.hpp"
 #include "tutti/transport/caches.hpp"
 #include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice.hpp"
@@ -189,6 +190,18 @@ template <class T>
 concept spans_machines = transport<T> && requires(T const c) {
   { c.local_rank() } noexcept -> std::same_as<int>;
   { c.local_ranks() } noexcept -> std::same_as<int>;
+};
+
+// Its ranks can agree though some of them end.
+template <class T>
+concept holds_votes = transport<T> && requires(T t) {
+  { t.votes() } -> std::same_as<ballot>;
+};
+
+// It can end the processes of all its ranks.
+template <class T>
+concept ends_job = transport<T> && requires(T t, int code) {
+  { t.end_job(code) } noexcept;
 };
 
 // Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each

@@ -137,6 +137,6 @@ class loopback : public mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(maps_memory<loopback> && shows_packets<loopback> && divisible<loopback>);
+static_assert(maps_memory<loopback> && shows_packets<loopback> && divisible<loopback> && holds_votes<loopback>);
 
 }  // namespace tutti

@@ -19,6 +19,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
+#include "tutti/transport/ballot.hpp"
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
@@ -184,6 +185,7 @@ class mailbox {
   std::string describe(int peer) const { return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"}); }
 
   board notices() const noexcept { return {segment_, rank_}; }
+  ballot votes() const noexcept { return {segment_, rank_, ranks_}; }
   segment const& memory() const noexcept { return segment_; }
 
  protected:

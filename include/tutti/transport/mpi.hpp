@@ -155,6 +155,8 @@ class mpi {
     return out;
   }
 
+  void end_job(int code) noexcept { MPI_Abort(comm_.get(), code); }
+
   mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
   void ask_peers() noexcept { board_.ask(); }
@@ -259,6 +261,6 @@ class mpi {
 };
 
 static_assert(divisible<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> &&
-              asks_peers<mpi> && sends_beside_calls<mpi>);
+              asks_peers<mpi> && sends_beside_calls<mpi> && ends_job<mpi>);
 
 }  // namespace tutti

@@ -126,6 +126,7 @@ class rendezvous {
         char word = 0;
         if (::recv(guests[r].get(), &word, 1, MSG_DONTWAIT) == 1)
           throw ranks_absent(name_of(0), absent(guests), others_.way_out);
+        expect_end();
         throw error({.code = error_code::rank_lost,
                      .rank = name_of(0),
                      .peer = name_of(static_cast<int>(r)),
@@ -235,7 +236,7 @@ class rendezvous {
     message.head.msg_control = message.control;
     message.head.msg_controllen = sizeof message.control;
     if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
-      expect_all_to_come();  // or rank 0 has given up before it knew of this one
+      expect_end();  // or rank 0 has given up before it knew of this one
       throw error({.code = error_code::rank_lost,
                    .rank = name_of(rank_),
                    .peer = name_of(0),
@@ -267,6 +268,16 @@ class rendezvous {
   }
   void expect_all_to_come() const {
     for (int r = 0; r < ranks_; ++r) expect_to_come(r);
+  }
+
+  // A connection has ended. That of a process that is killed does so a moment before the system says that this has ended,
+  // and whoever hears of this rank's error is to find the same.
+  void expect_end() const {
+    if (!others_.gone) return;
+    for (auto const soon = deadline::after(std::chrono::milliseconds(200)); !soon.passed();) {
+      expect_all_to_come();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tutti/core/shape.hpp"
+
 namespace tutti {
 
 inline constexpr std::size_t cache_line = 64;
@@ -88,6 +90,18 @@ enum class presence : std::uint32_t { absent, joined, left };
 
 enum class fetching : std::uint32_t { untried, works, refused };
 
+// What a rank has counted in an agreement; see transport/ballot.hpp.
+struct proposal {
+  static constexpr std::size_t words = max_ranks / 64;
+  std::atomic<std::uint64_t> number;
+  std::atomic<std::uint32_t> outcome;
+  std::atomic<std::uint32_t> flags;
+  std::atomic<std::uint64_t> gone[words];
+  std::atomic<std::uint64_t> named[words];
+};
+// Who has voted has read all decisions but the last.
+inline constexpr std::size_t proposals = 2;
+
 struct rank_page {
   alignas(cache_line) std::atomic<presence> status;
   std::uint32_t process;
@@ -105,6 +119,8 @@ struct rank_page {
   alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the turns of packets that it is done with
   call_record calls[records];
   call_record awaited;  // the message that it waits for
+  alignas(cache_line) std::atomic<std::uint64_t> vote;
+  proposal proposed[proposals];
   name_record known_names[names];
   packet near[near_sets][packet_lines];
   packet far[far_sets][packet_lines];
@@ -122,6 +138,7 @@ struct fault_record {
 struct segment_header {
   std::uint64_t identity;  // random
   fault_record fault;
+  alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and whose proposal it is
 };
 
 // The addresses of a segment's parts. Parts that nobody touches take no memory: the mapping is sparse.

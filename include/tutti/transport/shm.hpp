@@ -222,9 +222,7 @@ class shm : public mailbox {
     auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
     bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
       nap(ready);
-      for (int r = 0; r < ranks(); ++r) {
-        begin_watch(r);
-        if (status(r) != presence::left && !lost(r)) continue;
+      if (int const r = gone(); r >= 0) {
         if (ready()) return true;  // it came, like all others, and went its way since
         throw error({.code = error_code::rank_lost,
                      .rank = name_of(rank()),
@@ -236,6 +234,18 @@ class shm : public mailbox {
       return true;
     });
     if (!met) throw ranks_absent(name_of(rank()), absent(), others.way_out);
+  }
+
+  // Of ranks that were to join: one that has ended, before any that has given up, as others do because of that one.
+  [[gnu::cold]] int gone() {
+    int out = -1;
+    for (int r = 0; r < ranks(); ++r) {
+      begin_watch(r);
+      if (status(r) == presence::left && out < 0) out = r;
+    }
+    for (int r = 0; r < ranks(); ++r)
+      if (lost(r)) return r;
+    return out;
   }
 
   presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
@@ -262,6 +272,6 @@ class shm : public mailbox {
   std::vector<process_watch> watches_;
 };
 
-static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm>);
+static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm> && holds_votes<shm>);
 
 }  // namespace tutti

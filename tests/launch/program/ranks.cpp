@@ -52,6 +52,18 @@ int run(std::string const& task, int number) {
       if (i == 100 && comm.rank() == number) ::raise(SIGKILL);
       tutti::barrier(comm);
     }
+  } else if (task == "survive") {
+    try {
+      for (int i = 0; true; ++i) {
+        if (i == 100 && comm.rank() == number) ::raise(SIGKILL);
+        tutti::barrier(comm);
+      }
+    } catch (tutti::error const& e) {
+      if (e.code() != tutti::error_code::rank_lost || e.peer() != number) throw;
+    }
+    comm = comm.shrink();
+    if (!sums_up(comm, 1)) return 3;
+    std::printf("rank %d of %d: right\n", comm.rank(), comm.size());
   } else if (task == "forks") {  // a process that a rank forks leaves nothing of the rank
     if (::fork() == 0) return 0;
     if (!sums_up(comm, 1)) return 3;

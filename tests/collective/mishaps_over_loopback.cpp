@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between threads that are late, lost, sent twice, cut, or of another call.
+// labels: threads
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "collective/mishaps.hpp"
+#include "support/sanitized.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+static_assert(maps_memory<faulty<loopback>> && shows_packets<faulty<loopback>> && sends_later<faulty<loopback>>);
+
+namespace {
+
+constexpr int ranks = 4;
+
+// What a rank says that is not content.
+std::string run_case(mishap_case const& k) {
+  auto const shared = std::make_shared<loopback::hub>(ranks, max_tracks);
+  std::string said[ranks];
+  {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        misfortune const mine = r == unlucky ? k.fortune : misfortune{};
+        communicator<faulty<loopback>> comm(std::make_unique<faulty<loopback>>(mine, shared, r));
+        try {
+          check_mishap(comm, k);
+        } catch (std::exception const& e) {
+          said[r] = e.what();
+        }
+        comm.agree();  // nobody leaves before all have looked
+      });
+  }
+  std::string out;
+  for (std::string const& s : said) out += s;
+  return out;
+}
+
+void check_all(std::vector<mishap> const& mishaps, std::vector<protocol> const& protocols) {
+  auto const cases = all_cases(mishaps, protocols);
+  for (std::size_t i = 0; i < cases.size(); i += sanitized ? 15 : 3) CHECK(run_case(cases[i]) == "");
+}
+
+}  // namespace
+
+TEST_CASE("messages that are late, in another order between channels, change nothing over loopback") {
+  check_all({mishap::none, mishap::delay}, {protocol::staged, protocol::direct});
+}
+
+TEST_CASE("messages that are cut, of another call, or sent twice are errors of all over loopback") {
+  check_all({mishap::cut, mishap::mistake, mishap::repeat}, {protocol::staged, protocol::direct});
+}
+
+TEST_CASE("messages that are lost, and a rank that says nothing any more, are errors of all over loopback") {
+  check_all({mishap::lose, mishap::mute}, {protocol::staged});
+}

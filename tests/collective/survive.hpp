@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// revoke, agree and shrink over one transport, where ranks leave; each function is what a rank does.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+// No rank is in the call any more when it returns, so a fault that comes next finds nobody there.
+template <class Comm>
+void expect_sum(Comm& comm) {
+  std::vector<int> ones(1000, 1);
+  all_reduce(comm, ones);
+  expect(ones[999] == comm.size(), "a sum is wrong");
+  comm.agree();
+}
+
+// A rank revokes while the others wait in a call, have started some, or do something else.
+template <class Comm>
+void check_revoke(Comm& comm) {
+  int const rank = comm.rank(), last = comm.size() - 1;
+  expect_sum(comm);
+  std::string const words = "rank " + std::to_string(last) + " has revoked the communicator: enough";
+  auto const refused = [&](auto&& call) {
+    error const e = error_of(call);
+    expect_error(e, error_code::revoked, words);
+    expect(e.peer() == (rank == last ? -1 : last), "the wrong rank is to blame");
+  };
+  if (rank == last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    comm.revoke("enough");
+    comm.revoke("more than enough");
+  } else if (rank == 0) {
+    refused([&] { expect_sum(comm); });
+  } else if (rank == 1) {
+    std::vector<int> a(1000), b(10);
+    work first = all_reduce(async(comm), a), second = all_reduce(async(comm), b);
+    refused([&] { second.wait(); });
+    refused([&] { first.wait(); });
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  }
+  refused([&] { barrier(comm); });
+  refused([&] { barrier(async(comm)).wait(); });
+  expect(comm.agree(rank == 0 ? 6 : 3).flags == (comm.size() > 1 ? 2 : 6), "the flags are wrong");
+  auto again = comm.shrink();
+  expect(again.size() == last + 1 && again.rank() == rank, "nobody has gone, and shrink has lost somebody");
+  expect_sum(again);
+}
+
+// Without a fault: agreements between calls and beside calls that were started.
+template <class Comm>
+void check_agree(Comm& comm) {
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int> ones(50, 1);
+    work const sum = all_reduce(async(comm), ones);
+    agreement const all = comm.agree(~(1 << comm.rank()));
+    expect(all.flags == ~((1 << comm.size()) - 1) && all.gone.empty(), "an agreement is wrong");
+    work(sum).wait();
+    if (round % 10 == 0) expect_sum(comm);
+  }
+}
+
+// Ranks leave one after another, the highest first, and the others go on.
+template <class Comm>
+void check_shrink_to_one(Comm all) {
+  int const before = all.rank(), ranks = all.size();
+  for (int left = ranks; left > 1; --left) {
+    expect_sum(all);
+    if (all.rank() == left - 1) return;
+    if (left % 2 == 0) {  // else the first to know is the one that comes first to shrink
+      error const e = error_of([&] { barrier(all); });
+      bool const knows = e.code() == error_code::rank_left && e.peer() == left - 1;
+      expect(knows, std::string("not the rank that has left: ") + e.what());
+    }
+    expect(all.agree().gone == std::vector{left - 1}, "another rank has gone");
+    Comm rest = all.shrink();
+    expect_error(error_of([&] { barrier(all); }), error_code::revoked, "has shrunk this communicator to the ranks 0");
+    expect_error(error_of([&] { all.shrink(); }), error_code::revoked, "go on in the communicator that shrink()");
+    expect(rest.size() == left - 1 && rest.rank() == before, "a rank is in the wrong place");
+    expect(rest.survivors().size() == static_cast<std::size_t>(left - 1) && rest.survivors().back() == left - 2,
+           "the survivors are others");
+    all = std::move(rest);
+  }
+  expect_sum(all);
+  all.revoke("the end");
+  expect_error(error_of([&] { expect_sum(all); }), error_code::revoked, "rank 0 has revoked the communicator: the end");
+}
+
+// With a TUTTI_TIMEOUT of a second: rank 1 of 3 comes late, and then in time.
+template <class Comm>
+void check_late_to_agree(Comm& comm) {
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  for (int again = 0; again < 2; ++again) {
+    error const e = error_of([&] { comm.agree(); });
+    if (again == 0 || comm.rank() != 1)
+      expect_error(e, error_code::timeout, "did not come to agreement #" + std::to_string(again + 1) + " in time: 1");
+    if (comm.rank() == 1) break;
+  }
+  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  // Rank 1 has missed two, of which it knows one.
+  if (comm.rank() == 1) expect_error(error_of([&] { comm.agree(); }), error_code::timeout, "in time: 1");
+  expect(comm.agree(3).flags == 3, "an agreement after one that was given up is wrong");
+  expect(comm.shrink().size() == 3, "nobody has gone");
+}
+
+// Rank 0 of 3 calls agree where the others shrink.
+template <class Comm>
+void check_confusion(Comm& comm) {
+  expect_sum(comm);
+  error const e = error_of([&] {
+    if (comm.rank() == 0) comm.agree();
+    else comm.shrink();
+  });
+  expect_error(e, error_code::mismatch, "some ranks call agree where others call shrink; on one side are: ");
+  expect(comm.shrink().size() == 3, "nobody has gone");
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A transport whose messages go wrong at one rank: late, lost, twice, with another length or of another call; or which is
+// killed, or says nothing any more.
+#pragma once
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "tutti/transport/concept.hpp"
+
+namespace tutti::testing {
+
+enum class mishap { none, delay, lose, repeat, cut, mistake, kill, mute };
+
+// Messages are counted from 1. `delay` is for all of them: each waits in its channel until the transport was asked so many
+// times, at random, while others pass it in other channels.
+struct misfortune {
+  mishap what = mishap::none;
+  int message = 0;  // which one it befalls
+  unsigned seed = 0;
+};
+
+template <transport Transport>
+class faulty : public Transport {
+ public:
+  template <class... Arguments>
+  explicit faulty(misfortune const& m, Arguments&&... arguments)
+      : Transport(std::forward<Arguments>(arguments)...), plan_(m), random_(m.seed) {}
+
+  bool struck() const noexcept { return struck_; }
+
+  std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
+    send_some();
+    if (is_held(to, track) || mute()) return nullptr;
+    std::byte* const place = Transport::claim(to, track, bytes, alignment);
+    claimed_[{to, track}] = {place, alignment};
+    return place;
+  }
+  void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    auto const [place, alignment] = claimed_[{to, track}];
+    switch (next()) {
+      case mishap::lose: return;
+      case mishap::cut: return Transport::publish(to, track, bytes == 0 ? 1 : bytes - 1, more, tag);
+      case mishap::mistake: return Transport::publish(to, track, bytes, more, ~tag);
+      case mishap::repeat: {
+        std::vector<std::byte> const same(place, place + bytes);
+        Transport::publish(to, track, bytes, more, tag);
+        if (std::byte* const again = Transport::claim(to, track, bytes, alignment)) {
+          std::memcpy(again, same.data(), bytes);
+          Transport::publish(to, track, bytes, more, tag);
+        }
+        return;
+      }
+      default: send([=, this] { Transport::publish(to, track, bytes, more, tag); }, to, track);
+    }
+  }
+  void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    switch (next()) {
+      case mishap::lose: return;
+      case mishap::cut: return Transport::refer(to, track, data, bytes - 1, more, tag);
+      case mishap::mistake: return Transport::refer(to, track, data, bytes, more, ~tag);
+      case mishap::repeat:
+        Transport::refer(to, track, data, bytes, more, tag);
+        if (Transport::claim(to, track, bytes, 1) != nullptr) Transport::refer(to, track, data, bytes, more, tag);
+        return;
+      default: send([=, this] { Transport::refer(to, track, data, bytes, more, tag); }, to, track);
+    }
+  }
+  void refer_foreign(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+    next();
+    send([=, this] { Transport::refer_foreign(to, track, data, bytes, more, tag); }, to, track);
+  }
+  std::uint64_t published(int to, int track) noexcept {
+    return Transport::published(to, track) + (is_held(to, track) ? 1 : 0);
+  }
+  arrival look(int from, int track, std::uint32_t tag) noexcept {
+    send_some();
+    return mute() ? arrival{} : Transport::look(from, track, tag);
+  }
+  bool all_sent() noexcept {
+    send_some();
+    return held_.empty();
+  }
+
+ private:
+  struct message {
+    int to, track;
+    unsigned looks;  // until it leaves
+    std::function<void()> send;
+  };
+
+  bool mute() const noexcept { return plan_.what == mishap::mute && struck_; }
+
+  mishap next() noexcept {
+    if (plan_.what == mishap::none || plan_.what == mishap::delay || ++count_ != plan_.message) return mishap::none;
+    struck_ = true;
+    if (plan_.what == mishap::kill) ::raise(SIGKILL);
+    return plan_.what;
+  }
+  void send(std::function<void()> f, int to, int track) {
+    if (plan_.what == mishap::delay) held_.push_back({to, track, static_cast<unsigned>(random_() % 100), std::move(f)});
+    else if (!mute()) f();
+  }
+  void send_some() noexcept {
+    for (std::size_t i = 0; i < held_.size();) {
+      if (held_[i].looks > 0 && --held_[i].looks > 0) {
+        ++i;
+        continue;
+      }
+      held_[i].send();
+      held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  bool is_held(int to, int track) const noexcept {
+    for (message const& m : held_)
+      if (m.to == to && m.track == track) return true;
+    return false;
+  }
+
+  struct claimed_place {
+    std::byte* place = nullptr;
+    std::size_t alignment = 1;
+  };
+
+  misfortune plan_;
+  std::minstd_rand random_;
+  std::deque<message> held_;
+  std::map<std::pair<int, int>, claimed_place> claimed_;  // by peer and track
+  int count_ = 0;
+  bool struck_ = false;
+};
+
+}  // namespace tutti::testing
