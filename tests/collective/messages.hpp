@@ -99,16 +99,17 @@ struct planned_message {
   bool any_source;
 };
 
-// All ranks make the same plan. Where a receive takes any source, its tag is of its own.
+// All ranks make the same plan. Where a receive takes any source, its tag is of its own, also in plans that follow.
 inline std::vector<planned_message> random_plan(int ranks, unsigned seed, int messages) {
   std::mt19937 random(seed);
   std::vector<planned_message> out;
   std::size_t const sizes[] = {0, 1, 9, 300, 5000, 70000};
+  int const own_tag = 1000 * (1 + static_cast<int>(seed));
   for (int i = 0; i < messages; ++i) {
     auto const rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(ranks)); };
     int const from = rank(), to = rank();
     bool const any = random() % 4 == 0;
-    out.push_back({from, to, any ? 1000 + i : static_cast<int>(random() % 3), sizes[random() % 6], any});
+    out.push_back({from, to, any ? own_tag + i : static_cast<int>(random() % 3), sizes[random() % 6], any});
   }
   return out;
 }

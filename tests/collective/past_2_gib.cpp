@@ -29,12 +29,23 @@ TEST_CASE("counts past 2^31 are reduced and sent whole") {
     for (std::size_t i = 0; i < count; ++i)
       if (data[i] != static_cast<std::uint8_t>(2 * value(i)))
         throw std::runtime_error("wrong sum of element " + std::to_string(i));
-    if (comm.rank() == 1) data.assign(count, 0);
-    broadcast(comm, data, 0);
-    for (std::size_t i = 0; i < count; i += 4093)
-      if (data[i] != static_cast<std::uint8_t>(2 * value(i)))
-        throw std::runtime_error("wrong copy of element " + std::to_string(i));
-    if (data.back() != static_cast<std::uint8_t>(2 * value(count - 1)))
-      throw std::runtime_error("wrong copy of the last element");
+    auto const check_copy = [&](auto&& copy) {
+      if (comm.rank() == 1) data.assign(count, 0);
+      copy();
+      for (std::size_t i = 0; i < count; i += 4093)
+        if (data[i] != static_cast<std::uint8_t>(2 * value(i)))
+          throw std::runtime_error("wrong copy of element " + std::to_string(i));
+      if (data.back() != static_cast<std::uint8_t>(2 * value(count - 1)))
+        throw std::runtime_error("wrong copy of the last element");
+    };
+    check_copy([&] { broadcast(comm, data, 0); });
+    check_copy([&] {
+      if (comm.rank() == 0) send(comm, data, 1);
+      else recv(comm, data, 0);
+    });
+    check_copy([&] {
+      if (comm.rank() == 0) isend(comm, data, 1).wait();
+      else recv(comm, data, 0);
+    });
   }));
 }
