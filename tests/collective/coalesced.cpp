@@ -20,7 +20,7 @@ namespace {
 
 std::vector<std::vector<long>> arrays_of(int rank) {
   std::vector<std::vector<long>> out;
-  for (std::size_t const count : {3, 0, 1, 500, 40, 40, 70000, 8, 0, 0, 1000, 4099, 1}) {
+  for (std::size_t const count : {3u, 0u, 1u, 500u, 40u, 40u, 70000u, 8u, 0u, 0u, 1000u, 4099u, 1u}) {
     auto& array = out.emplace_back(count);
     for (std::size_t k = 0; k < count; ++k) array[k] = static_cast<long>(k * 3 + out.size()) + rank;
   }
@@ -31,7 +31,7 @@ template <class Comm>
 void check_lists_of_arrays(Comm& comm) {
   auto wanted = arrays_of(comm.rank());
   for (auto& array : wanted) all_reduce(comm, array);
-  for (std::size_t const bytes : {0, 1, 64, 5000, 1 << 16, 1 << 20, 1 << 26}) {
+  for (std::size_t const bytes : {0u, 1u, 64u, 5000u, 1u << 16, 1u << 20, 1u << 26}) {
     auto list = arrays_of(comm.rank());
     all_reduce(comm, list, sum{}, {}, {.bucket_bytes = bytes});
     expect(list == wanted, "buckets of " + std::to_string(bytes) + " bytes give another sum");

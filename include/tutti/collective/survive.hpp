@@ -30,7 +30,7 @@ class agreeing {
   }
 
   // Throws error: timeout, mismatch.
-  verdict run(std::source_location where) {
+  resolution run(std::source_location where) {
     auto& transport = group_.transport();
     look_for_gone();
     bool const settled =
@@ -43,15 +43,15 @@ class agreeing {
     if (!settled) {
       auto const late = awaited();
       if (late.empty()) count();
-      else propose(verdict::late, late);
+      else propose(resolution::late, late);
     }
-    verdict const out = *votes_.decision(number_);
+    resolution const out = *votes_.decision(number_);
     transport.ring_all();
     group_.agreements = std::max(number_, votes_.last_decided());
-    if (out.outcome == verdict::agreed) return out;
+    if (out.outcome == resolution::agreed) return out;
     int const peer = out.named.size() == 1 && out.named[0] != group_.rank() ? out.named[0] : -1;
     std::string const who = list_of(out.named);
-    if (out.outcome == verdict::late)
+    if (out.outcome == resolution::late)
       throw error({.code = error_code::timeout,
                    .rank = group_.rank(),
                    .peer = peer,
@@ -90,7 +90,7 @@ class agreeing {
     return out;
   }
   void count() {
-    verdict seen;
+    resolution seen;
     std::vector<int> others;
     for (int r = 0; r < group_.ranks(); ++r) {
       auto const vote = votes_.of(r, number_);
@@ -99,11 +99,11 @@ class agreeing {
       if (vote->on != on_) others.push_back(r);
       else if (vote->flags == 0) seen.named.push_back(r);
     }
-    if (others.empty()) propose(verdict::agreed, seen.named, seen.flags);
-    else propose(verdict::confused, others);
+    if (others.empty()) propose(resolution::agreed, seen.named, seen.flags);
+    else propose(resolution::confused, others);
   }
-  void propose(verdict::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
-    verdict out{outcome, flags, {}, std::move(named)};
+  void propose(resolution::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
+    resolution out{outcome, flags, {}, std::move(named)};
     for (int r = 0; r < group_.ranks(); ++r)
       if (gone_[static_cast<std::size_t>(r)]) out.gone.push_back(r);
     votes_.propose(number_, out);
@@ -131,8 +131,8 @@ void with_voters(group<Transport>& g, std::source_location where, F&& f) {
 }
 
 template <class Transport>
-verdict hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
-  verdict out;
+resolution hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
+  resolution out;
   with_voters(g, where, [&](auto& voters) { out = agreeing(voters, on, flags).run(where); });
   return out;
 }
@@ -178,7 +178,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
   if (size() == 1) return {flags, {}};
-  verdict out = detail::hold_vote(*group_, motion::agree, static_cast<std::uint32_t>(flags), where);
+  resolution out = detail::hold_vote(*group_, motion::agree, static_cast<std::uint32_t>(flags), where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 
@@ -194,7 +194,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     detail::end_calls_to_shrink(*group_, where);
   }
   auto const vote = [&](bool yes) {
-    return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : verdict{};
+    return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : resolution{};
   };
   while (true) {
     std::vector<int> const gone = vote(true).gone;
@@ -208,7 +208,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     } catch (...) {
       refused = std::current_exception();
     }
-    verdict const after = vote(made.has_value());
+    resolution const after = vote(made.has_value());
     if (after.gone != gone) continue;
     if (refused) std::rethrow_exception(refused);
     if (!after.named.empty())

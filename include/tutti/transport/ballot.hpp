@@ -16,7 +16,7 @@ namespace tutti {
 // What ranks vote on; not all may mean the same.
 enum class motion : std::uint32_t { agree, shrink };
 
-struct verdict {
+struct resolution {
   enum outcomes : std::uint32_t { agreed, late, confused } outcome = agreed;
   std::uint32_t flags = ~0u;  // of all who voted, bitwise and
   std::vector<int> gone;      // have ended or left
@@ -47,7 +47,7 @@ class ballot {
   }
 
   // No effect where this agreement is decided already.
-  void propose(std::uint64_t number, verdict const& v) noexcept {
+  void propose(std::uint64_t number, resolution const& v) noexcept {
     std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
     if (number_of(last) >= number) return;
     proposal& mine = segment_->rank(rank_).proposed[number % proposals];
@@ -61,15 +61,15 @@ class ballot {
                                                        std::memory_order_acq_rel);
   }
   // None while there is none. Who comes so late that the others have decided on more than the next is late, whatever it was.
-  std::optional<verdict> decision(std::uint64_t number) const {
+  std::optional<resolution> decision(std::uint64_t number) const {
     std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
     if (number_of(word) < number) return {};
-    verdict out;
+    resolution out;
     if (number_of(word) == number)
       if (read(segment_->rank(static_cast<int>(word & ((1u << rank_bits) - 1))).proposed[number % proposals], number,
                out))
         return out;
-    out.outcome = verdict::late;
+    out.outcome = resolution::late;
     out.gone = {};
     out.named = {rank_};
     return out;
@@ -99,9 +99,9 @@ class ballot {
     return out;
   }
   // False where its author has begun to write another over it.
-  bool read(proposal const& p, std::uint64_t number, verdict& out) const {
+  bool read(proposal const& p, std::uint64_t number, resolution& out) const {
     if (p.number.load(std::memory_order_acquire) != number) return false;
-    out.outcome = static_cast<verdict::outcomes>(p.outcome.load(std::memory_order_acquire));
+    out.outcome = static_cast<resolution::outcomes>(p.outcome.load(std::memory_order_acquire));
     out.flags = p.flags.load(std::memory_order_acquire);
     out.gone = read(p.gone);
     out.named = read(p.named);
