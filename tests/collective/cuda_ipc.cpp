@@ -6,12 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "support/device_ranks.hpp"
+#include "support/device_conformance.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/tutti.hpp"
@@ -33,21 +34,19 @@ void on_devices(int ranks, std::size_t arena, F const& f) {
   });
 }
 
-void expect_right(int wrong, std::string const& what) { expect(wrong == 0, what + ": " + std::to_string(wrong)); }
-
 }  // namespace
 
 TEST_CASE("reductions have the bits of the host") {
   for (int const p : {1, 2, 3, 4, 8}) {
     CAPTURE(p);
     on_devices(p, small_arena, [&](auto& ranks, auto& comm) {
-      checked_ranks const check{ranks, comm};
       for (std::size_t const n : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(p - 1),
                                   static_cast<std::size_t>(p + 1), std::size_t{1000}, std::size_t{4099}})
-        expect_right(check.template wrong_reductions<float>(n, sum{}), "float " + std::to_string(n));
-      expect_right(check.template wrong_reductions<bfloat16>(1000, mean{}), "bfloat16");
-      expect_right(check.template wrong_reductions<affine>(1000, compose{}), "not commutative");
-      expect_right(check.template wrong_reductions<summary>(300, summarise{}), "a struct");
+        check_reductions_of<float>(ranks, comm, n, sum{});
+      check_reductions_of<bfloat16>(ranks, comm, 1000, mean{});
+      check_reductions_of<affine>(ranks, comm, 1000, compose{});
+      check_reductions_of<summary>(ranks, comm, 300, summarise{});
+      check_reductions_of<std::complex<float>>(ranks, comm, 300, product{});
     });
   }
 }
@@ -56,11 +55,10 @@ TEST_CASE("blocks come to where they belong") {
   for (int const p : {1, 2, 3, 4, 8}) {
     CAPTURE(p);
     on_devices(p, small_arena, [&](auto& ranks, auto& comm) {
-      checked_ranks const check{ranks, comm};
       for (std::size_t const n : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(p), std::size_t{1000}}) {
-        expect_right(check.template wrong_moves<float>(n), "float " + std::to_string(n));
-        expect_right(check.template wrong_moves<std::uint8_t>(n), "bytes " + std::to_string(n));
-        expect_right(check.template wrong_moves<summary>(n), "structs " + std::to_string(n));
+        check_movement_of<float>(ranks, comm, n);
+        check_movement_of<std::uint8_t>(ranks, comm, n);
+        check_movement_of<summary>(ranks, comm, n);
       }
     });
   }

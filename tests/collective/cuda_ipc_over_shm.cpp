@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "support/device_ranks.hpp"
+#include "support/device_conformance.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/collective/cuda_ipc.hpp"
@@ -55,10 +55,9 @@ TEST_CASE("collectives have the bits of the host") {
   for (int const p : {2, 4})
     for (std::size_t const arena : {std::size_t{4096}, std::size_t{1} << 20})
       on_devices(p, arena, [&](auto& ranks, auto& comm) {
-        checked_ranks const check{ranks, comm};
         for (std::size_t const n : {std::size_t{1}, std::size_t{4099}}) {
-          expect(check.template wrong_reductions<float>(n, sum{}) == 0, "reductions");
-          expect(check.template wrong_moves<std::uint16_t>(n) == 0, "moves");
+          check_reductions_of<float>(ranks, comm, n, sum{});
+          check_movement_of<std::uint16_t>(ranks, comm, n);
         }
       });
 }

@@ -28,14 +28,19 @@ class device_conformance {
   }
 
   template <class Op>
-  void check_reductions(Op const& op) {
-    bool const parts = how_.algorithm != algorithm_id::two_shot;
+  void check_all_reduce(Op const& op) {
     compare(
         "all_reduce", n_, n_, [&](auto& in, auto& out) { all_reduce(ranks_, in, out, op, how_); },
         [&](auto& in, auto& out) { all_reduce(comm_, in, out, op, by_one_shot); });
     compare_in_place(
         "all_reduce", n_, [&](auto& data) { all_reduce(ranks_, data, op, how_); },
         [&](auto& data) { all_reduce(comm_, data, op, by_one_shot); });
+  }
+
+  template <class Op>
+  void check_reductions(Op const& op) {
+    bool const parts = how_.algorithm != algorithm_id::two_shot;
+    check_all_reduce(op);
     compare(
         "reduce", n_, n_, [&](auto& in, auto& out) { reduce(ranks_, in, out, op, root_, how_); },
         [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_one_shot); });
@@ -96,10 +101,12 @@ class device_conformance {
         [&](auto& in, auto& out) { scatter_v(ranks_, in, counts_, out, {}, root_, how_); },
         [&](auto& in, auto& out) { scatter_v(comm_, in, counts_, out, {}, root_, by_one_shot); });
     std::vector<std::size_t> const sent(size(), own());
+    std::vector<std::size_t> places;  // with gaps
+    for (std::size_t q = 0, end = 0; q < size(); end += counts_[q] + 3, ++q) places.push_back(end + 3);
     compare(
-        "all_to_all_v", own() * size(), sum_,
-        [&](auto& in, auto& out) { all_to_all_v(ranks_, in, sent, out, counts_, {}, {}, how_); },
-        [&](auto& in, auto& out) { all_to_all_v(comm_, in, sent, out, counts_, {}, {}, by_one_shot); });
+        "all_to_all_v", own() * size(), sum_ + 3 * size(),
+        [&](auto& in, auto& out) { all_to_all_v(ranks_, in, sent, out, counts_, {}, places, how_); },
+        [&](auto& in, auto& out) { all_to_all_v(comm_, in, sent, out, counts_, {}, places, by_one_shot); });
     barrier(ranks_, how_);
   }
 
@@ -154,5 +161,21 @@ class device_conformance {
   std::vector<std::size_t> counts_;  // of _v forms
   std::size_t sum_ = 0;
 };
+
+// With the first rank and the last as the root; all_reduce by two_shot too.
+template <class T, device_ranks R, class Comm, class Op>
+void check_reductions_of(R& ranks, Comm& comm, std::size_t count, Op const& op,
+                         stream_of<typename R::device_type> stream = {}) {
+  for (int const root : {0, comm.size() - 1})
+    device_conformance<T, R, Comm>(ranks, comm, count, root, {.stream = stream}).check_reductions(op);
+  for (algorithm_id const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot})
+    device_conformance<T, R, Comm>(ranks, comm, count, 0, {.stream = stream, .algorithm = algorithm})
+        .check_all_reduce(op);
+}
+template <class T, device_ranks R, class Comm>
+void check_movement_of(R& ranks, Comm& comm, std::size_t count, stream_of<typename R::device_type> stream = {}) {
+  for (int const root : {0, comm.size() - 1})
+    device_conformance<T, R, Comm>(ranks, comm, count, root, {.stream = stream}).check_movement();
+}
 
 }  // namespace tutti::testing

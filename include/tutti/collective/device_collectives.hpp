@@ -17,6 +17,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
+#include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
 
 namespace tutti {
@@ -140,15 +141,16 @@ void move_on_device(R& ranks, request const& what, T const* in, layout const& gi
 template <collective C, class In, class Out, device_ranks R, class Op>
 void combine_on_device(R& ranks, request const& what, In const* in, layout const& given, Out* out, layout const& got,
                        Op const& op, device_options_of<R> const& how, std::source_location where) {
+  using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
-  ranks.template combine<C>(device_call<typename R::device_type, In, Out>{.what = what,
-                                                                          .type = type_name<In>(),
-                                                                          .in = in,
-                                                                          .given = given,
-                                                                          .out = out,
-                                                                          .got = got,
-                                                                          .how = how,
-                                                                          .where = where},
+  ranks.template combine<C>(call{.what = what,
+                                 .type = type_name<In>(),
+                                 .in = to_device_form<Op>(in),
+                                 .given = given,
+                                 .out = to_device_form<Op>(out),
+                                 .got = got,
+                                 .how = how,
+                                 .where = where},
                             op);
 }
 
