@@ -74,7 +74,7 @@ TEST_CASE("registered buffers are read where they are") {
         expect(different(ranks_values<float>{got}, ranks_values<float>{expected}) == 0, "bits");
       };
       std::vector<float> const first(mine.begin(), mine.begin() + n);
-      auto const sum_on_host = [&](auto& to) { all_reduce(comm, first, to, sum{}, on_host_by_one_shot); };
+      auto const sum_on_host = [&](auto& to) { all_reduce(comm, first, to, sum{}, {.algorithm = algorithm_id::one_shot}); };
       for (int turn = 0; turn < 3; ++turn) {
         fill(ranks, in.data(), mine);
         all_reduce(ranks, in.first(n), out.first(n));
