@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads the flight records of ranks and says who is behind, and joins their traces.
+// Reads the flight records of ranks and says who is behind; joins their traces, and draws them.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -121,14 +123,76 @@ json events_of(std::string const& path) {
   return json::parse(text + "]");
 }
 
-void join(std::vector<std::string> const& paths, std::string const& to) {
-  json all = json::array();
+std::vector<json> events_of_all(std::vector<std::string> const& paths) {
+  std::vector<json> out;
   for (std::string const& path : paths)
-    for (json& event : events_of(path)) all.push_back(std::move(event));
-  std::ofstream file(to);
-  file << json{{"traceEvents", all}, {"displayTimeUnit", "ns"}}.dump() << "\n";
-  if (!file.flush()) throw std::runtime_error(fmt::format("{} cannot be written", to));
+    for (json& event : events_of(path)) out.push_back(std::move(event));
+  return out;
+}
+
+void write(std::string const& path, std::string const& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) throw std::runtime_error(fmt::format("{} cannot be written", path));
+}
+
+void join(std::vector<std::string> const& paths, std::string const& to) {
+  auto const all = events_of_all(paths);
+  write(to, json{{"traceEvents", all}, {"displayTimeUnit", "ns"}}.dump() + "\n");
   fmt::print("{} events of {} ranks in {}; open it in https://ui.perfetto.dev\n", all.size(), paths.size(), to);
+}
+
+// Time from left to right in milliseconds, a lane for each communicator of each rank, a colour for each collective.
+void draw(std::vector<std::string> const& paths, std::string const& to, double begin, double length) {
+  auto const all = events_of_all(paths);
+  std::map<std::pair<int, int>, int> lanes;
+  std::map<std::string, int> names;
+  double first = std::numeric_limits<double>::max(), last = 0;
+  for (json const& e : all) {
+    if (e.at("ph") != "X") continue;
+    lanes[{e.at("pid"), e.at("tid")}] = 0;
+    names[e.at("name")] = 0;
+    double const ts = e.at("ts"), duration = e.at("dur");
+    first = std::min(first, ts), last = std::max(last, ts + duration);
+  }
+  if (lanes.empty()) throw std::runtime_error("there is no call in these traces");
+  int count = 0;
+  for (auto& lane : lanes) lane.second = count++;
+  count = 0;
+  for (auto& name : names) name.second = count++;
+  double const from = first + begin * 1e3, until = length > 0 ? std::min(last, from + length * 1e3) : last;
+  double const left = 110, width = 1000, height = 26, top = 40, scale = width / std::max(until - from, 1e-3);
+  auto const hue = [&](std::string const& name) { return names.at(name) * 360 / static_cast<int>(names.size()); };
+  double const bottom = top + height * static_cast<double>(lanes.size());
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" "
+      "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      left + width + 20, bottom + 30);
+  double x = left;
+  for (auto const& [name, number] : names) {
+    svg += fmt::format(
+        "<rect x=\"{}\" y=\"10\" width=\"12\" height=\"12\" fill=\"hsl({},60%,60%)\"/>"
+        "<text x=\"{}\" y=\"20\">{}</text>\n",
+        x, hue(name), x + 16, name);
+    x += 40 + 7.0 * static_cast<double>(name.size());
+  }
+  for (auto const& [lane, row] : lanes)
+    svg += fmt::format("<text x=\"4\" y=\"{}\">rank {}{}</text>\n", top + height * row + 17, lane.first,
+                       lane.second == 0 ? "" : fmt::format(", group {}", lane.second));
+  for (json const& e : all) {
+    if (e.at("ph") != "X") continue;
+    double const ts = e.at("ts"), end = ts + e.at("dur").get<double>();
+    if (end < from || ts > until) continue;
+    double const a = std::max(ts, from), b = std::min(end, until);
+    svg += fmt::format("<rect x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"hsl({},60%,60%)\"/>\n",
+                       left + (a - from) * scale, top + height * lanes.at({e.at("pid"), e.at("tid")}) + 3,
+                       std::max((b - a) * scale, 0.3), height - 6, hue(e.at("name")));
+  }
+  for (int tick = 0; tick <= 10; ++tick)
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{:.3g} ms</text>\n", left + width * tick / 10,
+                       bottom + 20, begin + (until - from) * tick / 1e4);
+  write(to, svg + "</svg>\n");
+  fmt::print("drew {:.3g} ms of {} lanes in {}\n", (until - from) / 1e3, lanes.size(), to);
 }
 
 }  // namespace
@@ -140,12 +204,19 @@ int main(int argc, char** argv) {
   std::string to;
   auto* const show_command = app.add_subcommand("show", "who is where, and who is behind");
   show_command->add_option("files", paths, "flight records of the ranks of one communicator")->required();
+  double begin = 0, length = 0;
+  auto* const draw_command = app.add_subcommand("draw", "a picture (SVG) of traces");
+  draw_command->add_option("files", paths, "traces")->required();
+  draw_command->add_option("-o,--output", to, "the file to write")->required();
+  draw_command->add_option("--begin", begin, "milliseconds after the first call");
+  draw_command->add_option("--length", length, "milliseconds; 0: all");
   auto* const join_command = app.add_subcommand("join", "one trace of those of all ranks");
   join_command->add_option("files", paths, "traces")->required();
   join_command->add_option("-o,--output", to, "the file to write")->required();
   CLI11_PARSE(app, argc, argv);
   try {
     if (show_command->parsed()) show(paths);
+    else if (draw_command->parsed()) draw(paths, to, begin, length);
     else join(paths, to);
   } catch (std::exception const& e) {
     fmt::print(stderr, "tutti-record: {}\n", e.what());

@@ -64,6 +64,22 @@ TEST_CASE("traces are joined, also one that ends in the middle") {
         "\n");
 }
 
+TEST_CASE("a picture has a lane for each communicator") {
+  temporary_folder const at;
+  std::string const path = at.path() / "t.0.json", picture = at.path() / "t.svg";
+  write(path, R"([
+{"name": "scan", "ph": "X", "ts": 1000.0, "dur": 500.0, "pid": 0, "tid": 0},
+{"name": "barrier", "ph": "X", "ts": 2000.0, "dur": 1000.0, "pid": 0, "tid": 1},
+)");
+  command c(tool + " draw " + path + " -o " + picture);
+  CHECK(c.wait() == 0);
+  CHECK(c.said("drew 2 ms of 2 lanes in "));
+  std::ifstream file(picture);
+  std::string const svg(std::istreambuf_iterator<char>(file), {});
+  CHECK(svg.find("rank 0, group 1") != std::string::npos);
+  CHECK(svg.find("x=\"610.00\" y=\"69\" width=\"500.00\"") != std::string::npos);  // the barrier: the second half
+}
+
 TEST_CASE("what is no record or trace is refused") {
   temporary_folder const at;
   std::string const path = at.path() / "x";
