@@ -102,8 +102,9 @@ TEST_CASE("an error leaves a record at each rank, in which the odd one can be se
     json const record = read(at.path() / ("run." + std::to_string(r) + ".json"));
     CHECK(record["reason"].get<std::string>().find("ranks disagree in call #2") != std::string::npos);
     CHECK(record["calls"].back()["ended"] == false);
+    // Who finds the fault at the end of the barrier has no second call.
     for (json const& peer : record["peers"])
-      if (peer["called"] == 2)
+      if (peer["called"] == 2 && record["calls"].back()["sequence"] == 2)
         CHECK((peer["fingerprint"] == record["calls"].back()["fingerprint"]) == (r != 1 && peer["rank"] != 1));
   }
 }

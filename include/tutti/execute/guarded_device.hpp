@@ -12,7 +12,7 @@
 namespace tutti::detail {
 
 // Where others read meanwhile.
-TUTTI_HOST_DEVICE inline void store_word(std::uint32_t* word, std::uint32_t value) {
+TUTTI_HOST_DEVICE inline void store_beat(std::uint32_t* word, std::uint32_t value) {
 #if defined(__CUDA_ARCH__)
   *static_cast<std::uint32_t volatile*>(word) = value;
 #else
@@ -28,7 +28,7 @@ struct beating {
 
   template <class Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    if (group.rank() == 0) store_word(beat, ++*count);
+    if (group.rank() == 0) store_beat(beat, ++*count);
     work(group);
   }
 };
