@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitized.hpp"
 #include "support/system_calls.hpp"
 #include "tutti/tutti.hpp"
 
@@ -139,13 +140,6 @@ void be_quiet(communicator<shm>& comm, small_call const& call, report& mine) {
   mine.counted = true;
 }
 
-// Sanitizers ask the system for things of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
-
 bool has_cores() {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) >= ranks;
@@ -153,7 +147,8 @@ bool has_cores() {
 
 }  // namespace
 
-TEST_CASE("a small call makes no allocation, no lock and no system call" * doctest::skip(sanitized)) {
+// Sanitizers ask the system for things of their own.
+TEST_CASE("a small call makes no allocation, no lock and no system call" * doctest::skip(testing::sanitized)) {
 #if !defined(__x86_64__) && !defined(__aarch64__)
   MESSAGE("skipped: where a system call leaves its result is known for x86-64 and AArch64 alone");
   return;

@@ -6,18 +6,12 @@
 #include <string>
 
 #include "launch/command.hpp"
+#include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti::testing;
 
 namespace {
-
-// Sanitizers reserve terabytes of address space.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 std::string ranks(int n, std::string const& task) {
   return TUTTI_RUN " -n " + std::to_string(n) + " " TUTTI_RANKS " " + task;
@@ -93,6 +87,7 @@ TEST_CASE("a process that a rank forks does not speak for the rank") {
   CAPTURE(c.output);
 }
 
+// Sanitizers reserve terabytes of address space.
 TEST_CASE("a rank that gets no address space says why, and the others do not wait for it" * doctest::skip(sanitized)) {
   stopwatch time;
   command c(with_timeout(

@@ -215,8 +215,10 @@ struct steps_work {
     surfaces<T, chunk_table> memory{
         .input = {in[rank], has_all_in ? all : own},
         .output = {out[rank], has_all_out ? all : own},
-        .scratch = {reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank) * scratch_bytes), all}};
-    if (one_slice(schedule, of)) {
+        .scratch = {
+            schedule.scratch ? reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank) * scratch_bytes) : nullptr,
+            all}};
+    if (schedule.scratch && one_slice(schedule, of)) {
       memory.scratch.slice = slice;
       memory.scratch.data += static_cast<std::size_t>(block * schedule.lanes(of)) * slice;
     }
