@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/report.hpp"
 #include "support/device_algorithms.hpp"
 #include "tutti/cuda.cuh"
 
@@ -17,14 +18,6 @@ namespace {
 
 using namespace tutti;
 using namespace tutti::testing;
-
-int failed = 0;
-
-void report(std::string_view what, bool good) {
-  std::printf("%-6s %.*s\n", good ? "ok" : "FAILED", static_cast<int>(what.size()), what.data());
-  std::fflush(stdout);
-  failed += !good;
-}
 
 std::vector<std::size_t> counts{1, 1000};
 device_options<cuda_device> const staged{.protocol = protocol::staged};

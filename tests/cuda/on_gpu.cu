@@ -16,6 +16,7 @@
 #include <thrust/iterator/transform_iterator.h>
 #include <vector>
 
+#include "cuda/report.hpp"
 #include "support/device_checks.hpp"
 #include "support/device_collectives.hpp"
 #include "support/device_conformance.hpp"
@@ -26,14 +27,6 @@ namespace {
 
 using namespace tutti;
 using namespace tutti::testing;
-
-int failed = 0;
-
-void report(std::string_view what, bool good) {
-  std::printf("%-6s %.*s\n", good ? "ok" : "FAILED", static_cast<int>(what.size()), what.data());
-  std::fflush(stdout);
-  failed += !good;
-}
 
 deadline soon() { return deadline::after(std::chrono::seconds{60}); }
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a program of checks on a GPU says, without doctest.
+#pragma once
+
+#include <cstdio>
+#include <string_view>
+
+namespace tutti::testing {
+
+inline int failed = 0;
+
+inline void report(std::string_view what, bool good) {
+  std::printf("%-6s %.*s\n", good ? "ok" : "FAILED", static_cast<int>(what.size()), what.data());
+  std::fflush(stdout);
+  failed += !good;
+}
+
+}  // namespace tutti::testing
