@@ -24,7 +24,7 @@ returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const
                       count * static_cast<std::size_t>(comm.size()), where);
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
                        from == own ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
   return detail::move_blocks<Algorithm, collective::all_gather, T>(
       comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count), from, to, from == own, o, where);
 }
@@ -49,7 +49,7 @@ returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<s
   extent const mine = blocks.at(0, rank);
   bool const in_place = from == to + mine.begin;
   detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to + mine.begin, mine.count); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to + mine.begin, mine.count); });
   return detail::move_ragged<Algorithm, collective::all_gather, T>(
       comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
       {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place},

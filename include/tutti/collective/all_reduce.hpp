@@ -28,7 +28,7 @@ returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op 
   T* const to = std::ranges::data(out);
   detail::expect_size(comm, "the output of all_reduce", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   return detail::reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 

@@ -26,7 +26,7 @@ returned_by<Comm> all_to_all(Comm&& comm, In const& in, Out&& out, options const
         "use a multiple of the number of ranks, or all_to_all_v", where);
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, count * sizeof(T)); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, count * sizeof(T)); });
   return detail::move_blocks<Algorithm, collective::all_to_all, T>(
       comm, detail::movement_request<collective::all_to_all, Algorithm, T>(o, count / ranks), from, to, from == to, o,
       where);
@@ -60,7 +60,7 @@ returned_by<Comm> all_to_all_v(Comm&& comm, In const& in, std::span<std::size_t 
   detail::expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own],
                       where);
   if (comm.size() == 1)
-    return detail::call_alone(comm, [&] {
+    return detail::call_alone(comm, [=] {
       detail::move_alone(from + sent.at(0, 0).begin, to + received.at(0, 0).begin, sent.at(0, 0).count);
     });
   return detail::move_ragged<Algorithm, collective::all_to_all, T>(

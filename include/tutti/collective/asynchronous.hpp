@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti::async(comm): collectives that return before they have ended.
+// tutti::async(comm) and tutti::prepared(comm): collectives that return before they have ended, or begun.
 #pragma once
 
+#include <concepts>
+#include <exception>
 #include <memory>
 #include <source_location>
 #include <type_traits>
@@ -9,16 +11,18 @@
 
 #include "tutti/collective/engine.hpp"
 #include "tutti/collective/in_flight.hpp"
+#include "tutti/collective/persistent.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Stands for a communicator in a call that is only started, and returns work.
+// What stands for a communicator in a call that is not made at once.
 template <transport Transport>
-class asynchronous {
+class stand_in {
  public:
   using transport_type = Transport;
 
-  explicit asynchronous(communicator<Transport>& comm) : comm_(comm) {}
+  explicit stand_in(communicator<Transport>& comm) : comm_(comm) {}
 
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
@@ -29,6 +33,23 @@ class asynchronous {
 
  private:
   communicator<Transport>& comm_;
+};
+
+}  // namespace detail
+
+// In a call that is only started, and returns work.
+template <transport Transport>
+class asynchronous : public detail::stand_in<Transport> {
+ public:
+  using detail::stand_in<Transport>::stand_in;
+
+  // For the collectives.
+  using returned = work;
+  template <class Operation>
+  Operation take(Operation call, std::source_location where) const {
+    call.start(where);
+    return call;
+  }
 };
 
 // Every collective takes it in place of the communicator, checks its arguments, and returns work, while the call goes on.
@@ -45,6 +66,36 @@ asynchronous<Transport> async(communicator<Transport>& comm) {
   return asynchronous<Transport>(comm);
 }
 
+// In a call that is only prepared, and returns persistent.
+template <transport Transport>
+class preparing : public detail::stand_in<Transport> {
+ public:
+  using detail::stand_in<Transport>::stand_in;
+
+  // For the collectives.
+  using returned = persistent;
+  template <class Operation>
+  Operation take(Operation call, std::source_location) const {
+    return call;
+  }
+};
+
+// Every collective, and send and recv, take it in place of the communicator, check their arguments, and return what can be
+// started many times: see persistent. All that is said of async holds of its starts; nothing is sent before. See MPI-4.1,
+// 3.9 and 6.13.
+//
+//   tutti::persistent sum = tutti::all_reduce(tutti::prepared(comm), gradient);
+//   for (auto const& batch : batches) {
+//     backward(batch, gradient);
+//     sum.start();
+//     load_next();
+//     sum.wait();
+//   }
+template <transport Transport>
+preparing<Transport> prepared(communicator<Transport>& comm) {
+  return preparing<Transport>(comm);
+}
+
 namespace detail {
 
 template <class Comm>
@@ -56,16 +107,31 @@ inline constexpr bool is_asynchronous = false;
 template <class Transport>
 inline constexpr bool is_asynchronous<asynchronous<Transport>> = true;
 
+template <class Comm>
+concept stands_in = requires(Comm& comm) {
+  typename Comm::returned;
+  { comm.blocking() };
+} && std::derived_from<Comm, stand_in<typename Comm::transport_type>>;
+
+template <class Comm>
+struct returns {
+  using type = void;
+};
+template <stands_in Comm>
+struct returns<Comm> {
+  using type = typename Comm::returned;
+};
+
 }  // namespace detail
 
-// What collectives take: a communicator, or async of one.
+// What collectives take: a communicator, or async of one, or prepared, or a batch.
 template <class Comm>
 concept communicating =
-    detail::is_communicator<std::remove_reference_t<Comm>> || detail::is_asynchronous<std::remove_reference_t<Comm>>;
+    detail::is_communicator<std::remove_reference_t<Comm>> || detail::stands_in<std::remove_reference_t<Comm>>;
 
-// What they return.
+// What they return: nothing, work, persistent, nothing.
 template <communicating Comm>
-using returned_by = std::conditional_t<detail::is_asynchronous<std::remove_reference_t<Comm>>, work, void>;
+using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
 
 namespace detail {
 
@@ -73,20 +139,53 @@ template <class Transport>
 group<Transport>& group_of(communicator<Transport>& comm) {
   return comm.group();
 }
-template <class Transport>
-group<Transport>& group_of(asynchronous<Transport>& comm) {
+template <stands_in Comm>
+auto& group_of(Comm& comm) {
   return comm.blocking().group();
 }
 
-// What a rank does alone, at once.
+// What a rank does alone: f(), which keeps what it refers to, but for `numbers`.
+template <class Transport, class F>
+class lone_call final : public pending_call {
+ public:
+  lone_call(group<Transport>& g, lists_of_sizes numbers, F const& f)
+      : pending_call(nullptr, prepared), group_(g), numbers_(std::move(numbers)), f_(f) {}
+
+  static void start(std::shared_ptr<pending_call> const& call) { static_cast<lone_call&>(*call).run(); }
+
+ private:
+  void run() {
+    group_.expect_no_fault({});
+    restart();
+    std::exception_ptr thrown;
+    try {
+      f_();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    end(std::move(thrown));
+    follower::run_due();
+  }
+
+  group<Transport>& group_;
+  lists_of_sizes numbers_;
+  F f_;
+};
+// It is done at once, but where it is only prepared.
 template <communicating Comm, class F>
-returned_by<Comm> call_alone(Comm& comm, F&& f) {
-  group_of(comm).expect_no_fault({});
-  f();
-  return returned_by<Comm>();
+returned_by<Comm> call_alone(Comm& comm, F const& f) {
+  using transport_type = typename Comm::transport_type;
+  if constexpr (is_communicator<Comm> || is_asynchronous<Comm>) {
+    group_of(comm).expect_no_fault({});
+    f();
+    return returned_by<Comm>();
+  } else {
+    using call = lone_call<transport_type, F>;
+    return comm.take(persistent(std::make_shared<call>(group_of(comm), std::move(comm.numbers), f), call::start), {});
+  }
 }
 
-// Makes the call f(comm, kept...), with a communicator, or starts it: then f gets what stands for one, and copies of `kept`.
+// Makes the call f(comm, kept...), with a communicator, or prepares it: then f gets what stands for one, and copies of `kept`.
 template <class Algorithm, class Transport, class F, class... Kept>
 void call_on(communicator<Transport>& comm, options const& o, std::source_location where, F const& f,
              Kept const&... kept) {
@@ -94,27 +193,27 @@ void call_on(communicator<Transport>& comm, options const& o, std::source_locati
 }
 
 template <class Transport, class F, class... Kept>
-work start(group<Transport>& g, lists_of_sizes& numbers, F const& f, Kept const&... kept) {
+persistent prepare(group<Transport>& g, lists_of_sizes& numbers, F const& f, Kept const&... kept) {
   if (!g.started) g.started = std::make_unique<in_flight<Transport>>(g);
   auto& queue = static_cast<in_flight<Transport>&>(*g.started);
-  auto call = std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...);
-  queue.add(call);
-  return work(std::move(call));
+  return {std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...),
+          [](std::shared_ptr<pending_call> const& call) {
+            in_flight<Transport>::start(std::static_pointer_cast<queued_call<Transport>>(call));
+          }};
 }
 
-template <class Algorithm, class Transport, class F, class... Kept>
-work call_on(asynchronous<Transport>& comm, options const& o, std::source_location where, F const& f,
-             Kept const&... kept) {
+template <class Algorithm, stands_in Comm, class F, class... Kept>
+returned_by<Comm> call_on(Comm& comm, options const& o, std::source_location where, F const& f, Kept const&... kept) {
   static_assert(!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>,
                 "native and two_level wait inside; use them in blocking calls");
   if (o.algorithm == algorithm_id::native || o.algorithm == algorithm_id::two_level)
     refuse(comm.rank(), join({name(o.algorithm), " waits inside, and this call is only started"}),
            "name another algorithm, or none, or make a blocking call", where);
-  work out;
+  persistent out;
   if (!on_only_node<Algorithm>(comm.blocking(), o, where,
-                               [&](auto& node) { out = start(node.group(), comm.numbers, f, kept...); }))
-    out = start(comm.blocking().group(), comm.numbers, f, kept...);
-  return out;
+                               [&](auto& node) { out = prepare(node.group(), comm.numbers, f, kept...); }))
+    out = prepare(comm.blocking().group(), comm.numbers, f, kept...);
+  return comm.take(std::move(out), where);
 }
 
 // The call itself, from here on known to the other ranks.
@@ -140,8 +239,8 @@ template <class Transport>
 lists_of_sizes& numbers_of(communicator<Transport>& comm) {
   return comm.group().numbers;
 }
-template <class Transport>
-lists_of_sizes& numbers_of(asynchronous<Transport>& comm) {
+template <stands_in Comm>
+lists_of_sizes& numbers_of(Comm& comm) {
   return comm.numbers;
 }
 

@@ -38,7 +38,7 @@ class batch {
     detail::run_transfers(comm_, all, o, where);
     std::vector<received> out;
     for (transfer const& t : all)
-      if (t.what == transfer::receive) out.push_back(receive_work::of(t));
+      if (t.what == transfer::receive) out.push_back(detail::received_of(t));
     return out;
   }
 

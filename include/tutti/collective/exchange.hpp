@@ -3,67 +3,66 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
 #include <span>
-#include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tutti/collective/call_queue.hpp"
 #include "tutti/collective/communicator.hpp"
-#include "tutti/collective/work.hpp"
-#include "tutti/core/text.hpp"
+#include "tutti/collective/message_faults.hpp"
 #include "tutti/execute/messenger.hpp"
 
 namespace tutti::detail {
 
-// A send or receive that was started.
+// A send or receive that was prepared.
 class started_transfer final : public pending_call {
  public:
   started_transfer(pending_calls& queue, transfer const& t, std::chrono::nanoseconds timeout,
                    std::source_location where)
-      : pending_call(queue), message(t), limit(timeout), time(timeout), place(where) {}
+      : pending_call(&queue, prepared), message(t), limit(timeout), place(where), asked_(t) {}
 
   using pending_call::end;
+  void restart() noexcept {
+    pending_call::restart();
+    message = asked_;
+    time = countdown(limit);
+  }
 
   transfer message;
   std::chrono::nanoseconds limit;
-  countdown time;
+  countdown time{limit};
   std::source_location place;
+
+ private:
+  transfer const asked_;
 };
 
 // Messages go on beside the calls of their communicator, on a track of their own, and end in any order. A fault is the
 // communicator's, as that of a call is: all ranks get it, and no message goes on.
 template <class Transport>
-class exchange final : public pending_calls {
+class exchange final : public call_queue<Transport> {
  public:
   static exchange& of(group<Transport>& g) {
     if (!g.messages) g.messages = std::make_unique<exchange>(g);
     return static_cast<exchange&>(*g.messages);
   }
 
-  explicit exchange(group<Transport>& g) : group_(g), messenger_(g.transport()) {
-    if constexpr (!bound_to_thread<Transport>) any_thread_ = !g.fault_outside;  // which asks a transport that is
-  }
-  exchange(exchange const&) = delete;
-  exchange& operator=(exchange const&) = delete;
-  // Memory of the program's is still being read and written. Where an exception has taken that away, nothing is.
-  ~exchange() override {
-    if (std::uncaught_exceptions() > 0) give_up();
-    finish();
-    if (listed_) progress_list::of_process().remove(*this);
-  }
+  explicit exchange(group<Transport>& g)
+      : call_queue<Transport>(g, !bound_to_thread<Transport> && !g.fault_outside),  // which asks a transport that is
+        messenger_(g.transport()),
+        faults_(g, messenger_) {}
+  ~exchange() override { this->close(); }
 
   // Starts all, receives first, and returns when they have ended.
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
+    follower::at_end const runs_due;
     expect_sound(where);
     for (transfer& t : all) t.attended = true;
     bool started = false;
@@ -77,66 +76,48 @@ class exchange final : public pending_calls {
       return first_of(all) == nullptr ? progress::done : reached;
     };
     countdown time(timeout_of(timeout));
-    auto const examine = [&] {
+    auto const nap = [&](auto const& ready) {
+      if (alone()) return false;  // nobody else could send or receive
+      tell_and_nap(ready, [&] { return first_of(all); });
       attempt_locked([&] {
         for (transfer const& t : all) expect_partner(t, where);
       });
+      return true;
     };
-    auto const shown = [&] { return first_of(all); };
-    if (!wait_until_ended(look, time, shown, examine))
-      attempt_locked([&] { raise_timeout(*first_of(all), timeout_of(timeout), where); });
+    if (!wait_until_done(look, group_.transport().waits(), time, nap))
+      attempt_locked([&] { faults_.raise_timeout(*first_of(all), timeout_of(timeout), where); });
     await_nothing();
     expect_no_fault(where);
   }
 
-  std::shared_ptr<started_transfer> add(transfer const& t, std::chrono::nanoseconds timeout,
-                                        std::source_location where) {
-    expect_sound(where);
-    auto out = std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where);
-    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
-    std::lock_guard const lock(busy_);
-    started_.push_back(out);
-    count_.store(started_.size(), std::memory_order_release);
-    progress_list::of_process().count_started();
-    try {
-      attempt([&] { start(out->message); });
-    } catch (...) {
-    }  // the transfer has it
-    move();
-    return out;
+  template <class Operation>
+  Operation prepare(transfer const& t, std::chrono::nanoseconds timeout, std::source_location where) {
+    return Operation(std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where),
+                     [](std::shared_ptr<pending_call> const& call) {
+                       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
+                     });
   }
 
-  // -- For who waits.
-  progress advance() noexcept override {
-    thread_ = std::this_thread::get_id();
-    std::lock_guard const lock(busy_);
-    return move();
-  }
-  progress help() noexcept override {
-    if (!any_thread_ && std::this_thread::get_id() != thread_.load()) return progress::stuck;
-    std::unique_lock const lock(busy_, std::try_to_lock);
-    return lock ? move() : progress::stuck;
-  }
   bool wait(pending_call const* one, deadline until) override {
-    thread_ = std::this_thread::get_id();
-    auto const look = [&] {
-      std::lock_guard const lock(busy_);
-      progress const reached = move();
-      return (one != nullptr ? one->ended() : started_.empty()) ? progress::done : reached;
-    };
     auto const shown = [&] {
       std::lock_guard const lock(busy_);
       for (auto const& s : started_)
         if (one == nullptr || s.get() == one) return &s->message;
       return static_cast<transfer*>(nullptr);
     };
-    progress_list::attendance const here;
-    bool const done = wait_until_ended(look, until, shown, [] {});
+    bool const done = this->wait_for(one, until, [&](auto const& ready) {
+      if (alone()) std::this_thread::sleep_for(idler::rest);
+      else tell_and_nap(ready, shown);
+      return true;
+    });
     await_nothing();
     return done;
   }
 
  private:
+  using call_queue<Transport>::busy_;
+  using call_queue<Transport>::group_;
+
   static transfer* first_of(std::span<transfer> all) {
     auto const at = std::ranges::find(all, false, &transfer::ended);
     return at == all.end() ? nullptr : &*at;
@@ -151,22 +132,35 @@ class exchange final : public pending_calls {
   void expect_sound(std::source_location where) {
     if constexpr (bound_to_thread<Transport>) group_.transport().expect_thread();
     expect_no_fault(where);
-    thread_ = std::this_thread::get_id();
+    this->use_here();
+  }
+
+  void add(std::shared_ptr<started_transfer> const& call) {
+    expect_sound(call->place);
+    {
+      std::lock_guard const lock(busy_);
+      call->restart();
+      started_.push_back(call);
+      this->count_started();
+      try {
+        attempt([&] {
+          if (!call->message.ended) start(call->message);
+        });
+      } catch (...) {
+      }  // the transfer has it
+      move();
+    }
+    follower::run_due();
   }
 
   // What this rank waits for is on the board once it has waited long. `shown`: the transfer to be named there, or null.
-  template <class Look, class Until, class Shown, class Examine>
-  bool wait_until_ended(Look&& look, Until until, Shown&& shown, Examine&& examine) {
-    return wait_until_done(look, group_.transport().waits(), until, [&](auto const& ready) {
-      if (alone()) return false;  // nobody else could send or receive
-      if (transfer const* const t = told_ ? nullptr : shown()) {
-        group_.notices().await(to_words(*t));
-        told_ = true;
-      }
-      group_.transport().nap(ready);
-      examine();
-      return true;
-    });
+  template <class Ready, class Shown>
+  void tell_and_nap(Ready const& ready, Shown&& shown) {
+    if (transfer const* const t = told_ ? nullptr : shown()) {
+      group_.notices().await(to_words(*t));
+      told_ = true;
+    }
+    group_.transport().nap(ready);
   }
   // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
   void await_nothing() noexcept {
@@ -186,10 +180,10 @@ class exchange final : public pending_calls {
   }
   progress move_messages(std::source_location where) {
     progress const reached = messenger_.poll();
-    if (messenger_.found()) raise_unfit(messenger_.found(), where);
+    if (messenger_.found()) faults_.raise_unfit(messenger_.found(), where);
     return reached;
   }
-  progress move() noexcept {
+  progress move() noexcept override {
     progress_list::moving const now;
     if (started_.empty()) return progress::stuck;
     progress reached = progress::stuck;
@@ -197,7 +191,7 @@ class exchange final : public pending_calls {
     try {
       attempt([&] {
         reached = move_messages(where);
-        if (reached == progress::stuck && time_to_examine()) examine_started();
+        if (reached == progress::stuck && this->time_to_examine()) examine_started();
       });
     } catch (...) {
     }  // the transfers have it
@@ -209,7 +203,7 @@ class exchange final : public pending_calls {
     for (std::size_t i = 0; i < started_.size(); ++i) {
       started_transfer& s = *started_[i];
       expect_partner(s.message, s.place);
-      if (!s.message.ended && s.time.passed()) raise_timeout(s.message, s.limit, s.place);
+      if (!s.message.ended && s.time.passed()) faults_.raise_timeout(s.message, s.limit, s.place);
     }
   }
   template <class Which>
@@ -217,10 +211,9 @@ class exchange final : public pending_calls {
     std::erase_if(started_, [&](auto const& s) {
       if (!which(*s)) return false;
       s->end(thrown);
-      progress_list::of_process().count_ended();
+      this->count_ended();
       return true;
     });
-    count_.store(started_.size(), std::memory_order_release);
   }
 
   // Where f throws, nothing goes on, and all that was started ends with that.
@@ -239,24 +232,13 @@ class exchange final : public pending_calls {
     std::lock_guard const lock(busy_);
     attempt(f);
   }
-  [[gnu::cold]] void give_up() noexcept {
+  [[gnu::cold]] void give_up() noexcept override {
     try {
       attempt_locked([&] {
-        if (!started_.empty())
-          raise(
-              error_code::rank_left, group_.rank(),
-              join({"rank ", group_.rank(), " gave up ", text(started_.front()->message), ", because of an exception"}),
-              started_.front()->place);
+        if (!started_.empty()) faults_.raise_given_up(started_.front()->message, started_.front()->place);
       });
     } catch (...) {
     }
-  }
-
-  // Once in a nap's time, while looks find nothing; and the clock is not read each time.
-  bool time_to_examine() noexcept {
-    if (++looks_ % 16 != 0 || !next_look_.passed()) return false;
-    next_look_ = deadline::after(nap_length);
-    return true;
   }
 
   // -- Faults.
@@ -285,73 +267,14 @@ class exchange final : public pending_calls {
     while (!t.ended && move_messages(where) != progress::stuck) {
     }
     if (t.ended) return;
-    raise(
-        code, peer,
-        join({code == error_code::rank_left ? join({"rank ", peer, " closed its communicator"})
-                                            : join({group_.transport().describe(peer), " ended, ", group_.doing(peer)}),
-              ", while rank ", group_.rank(), " is in ", text(t)}),
-        where);
+    faults_.raise_gone(t, code, peer, where);
   }
 
-  [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
-                                             std::source_location where) {
-    std::string what = join({"no end of ", text(t), ", of rank ", group_.rank(), ", within ",
-                             std::chrono::duration<double>(limit).count(), " s"});
-    int peer = t.source != no_rank ? t.source : t.peer;
-    if (alone() || peer == group_.rank()) what += "; it waits for itself";
-    else what += waiting_chain(peer);
-    raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
-  }
-  // What the peer does, and whom it waits for itself, as far as that goes.
-  [[gnu::cold]] std::string waiting_chain(int peer) {
-    if constexpr (asks_peers<Transport>) group_.transport().heed();
-    std::string out;
-    std::vector<int> seen{group_.rank()};
-    for (; peer != any_source && !std::ranges::count(seen, peer); seen.push_back(peer)) {
-      out += join({"; rank ", peer, " is ", group_.doing(peer)});
-      auto const message = group_.notices().awaited(peer);
-      if (!message) return out;
-      peer = peer_of(*message);
-      if (peer == group_.rank())
-        return out + "; so they wait for each other: start both ways at once, by send_recv, batch, isend or irecv";
-    }
-    return out;
-  }
-  [[noreturn, gnu::cold]] void raise_unfit(unfit_message const& m, std::source_location where) {
-    std::string type = messenger_.type_name(m.from, m.type);
-    if (type.empty()) type = alone() ? "another type" : group_.notices().name(m.from, m.type);
-    std::string const sender = join({"rank ", m.from, ", tag ", m.tag});
-    if (m.refused != 0)
-      raise(error_code::system, m.from,
-            join({"rank ", group_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}),
-            where);
-    transfer const& r = *m.receive;
-    raise(error_code::mismatch, m.from,
-          join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, " does not fit the ", text(r), " (",
-                r.bytes, " bytes), of rank ", group_.rank()}),
-          where);
-  }
-  [[gnu::cold]] std::string text(transfer const& t) {
-    if (alone()) return t.what == transfer::send ? "send" : "recv";
-    return describe_message(to_words(t), group_.notices(), group_.rank());
-  }
-  [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where) {
-    if (alone())
-      throw error({.code = code, .rank = 0, .what = what, .way_out = "start the other end before", .where = where});
-    group_.raise({static_cast<int>(code), group_.rank(), peer, what}, where);
-  }
-
-  group<Transport>& group_;
   messenger<Transport> messenger_;
-  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
-  bool any_thread_ = false;
-  bool listed_ = false;
+  message_faults<Transport> faults_;
   bool told_ = false;  // the board has what this rank waits for
   std::uint32_t introduced_ = 0;
-  std::mutex busy_;
   std::vector<std::shared_ptr<started_transfer>> started_;
-  unsigned looks_ = 0;
-  deadline next_look_ = deadline::after(nap_length);
 };
 
 // Calls f(exchange) with that of the ranks: of a single node, its own.

@@ -26,7 +26,7 @@ returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, opt
     detail::expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
   return detail::move_blocks<Algorithm, collective::gather, T>(
       comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
@@ -56,7 +56,7 @@ returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::
     memory.in_place = memory.input.data == own;
     memory.output = {to, blocks};
     detail::expect_apart(root, memory.input.data, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(memory.input.data, own, bytes); });
+    if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(memory.input.data, own, bytes); });
   }
   return detail::move_ragged<Algorithm, collective::gather, T>(
       comm, detail::ragged(detail::movement_request<collective::gather, Algorithm, T>(o, 0, root)), memory, o, where);

@@ -164,6 +164,8 @@ class group {
     if (notices_) notices_->introduce(id, name);
   }
 
+  // The number of the last call that began.
+  std::uint64_t sequence() const noexcept { return sequence_; }
   call_statistics statistics(collective what) const { return recorder_.statistics(what); }
   void write_record(std::string const& prefix, std::string const& reason) const {
     if (notices_) recorder_.write(prefix, reason, sequence_, *notices_);

@@ -2,29 +2,32 @@
 // The calls of a communicator that were started: each begins when those before it have ended.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <source_location>
-#include <string_view>
 #include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "tutti/collective/call_queue.hpp"
 #include "tutti/collective/running_call.hpp"
-#include "tutti/collective/work.hpp"
+#include "tutti/core/reused_room.hpp"
 
 namespace tutti::detail {
 
-// A call in the queue. When its turn has come, the collective takes it for the communicator.
+template <class Transport>
+class in_flight;
+
+// A call that was prepared, and in the queue from its start to its end. When its turn has come, the collective takes it for
+// the communicator. A call that is started again finds its memory where it was.
 template <class Transport>
 class queued_call : public pending_call {
  public:
-  queued_call(pending_calls& queue, group<Transport>& g) : pending_call(queue), group_(g) {}
+  queued_call(in_flight<Transport>& queue, group<Transport>& g)
+      : pending_call(&queue, prepared), in_flight_(queue), group_(g) {}
 
   // -- For the collective.
   int rank() const noexcept { return group_.rank(); }
@@ -40,13 +43,16 @@ class queued_call : public pending_call {
       surprise const& found() const noexcept override { return work.found(); }
       std::invoke_result_t<Make&> work;
     };
-    task_ = std::make_unique<kept>(make);
+    task_.template emplace<kept>(make);
     timeout_ = timeout;
     time_ = countdown(timeout);
     where_ = where;
   }
 
   // -- For the queue.
+  in_flight<Transport>& queue() const noexcept { return in_flight_; }
+  using pending_call::number;
+  using pending_call::restart;
   // Done where it has ended.
   progress advance() noexcept {
     progress reached = progress::done;
@@ -71,6 +77,8 @@ class queued_call : public pending_call {
   }
 
  private:
+  friend class in_flight<Transport>;
+
   struct task {
     virtual ~task() = default;
     virtual progress poll() noexcept = 0;
@@ -88,8 +96,10 @@ class queued_call : public pending_call {
     }
   }
 
+  in_flight<Transport>& in_flight_;
   tutti::group<Transport>& group_;
-  std::unique_ptr<task> task_;
+  std::shared_ptr<queued_call> next_;
+  reused_room<task> task_;
   std::chrono::nanoseconds timeout_{};
   countdown time_{{}};
   std::source_location where_;
@@ -99,7 +109,7 @@ class queued_call : public pending_call {
 template <class Transport, class F, class... Kept>
 class held_call final : public queued_call<Transport> {
  public:
-  held_call(pending_calls& queue, group<Transport>& g, lists_of_sizes numbers, F const& f, Kept const&... kept)
+  held_call(in_flight<Transport>& queue, group<Transport>& g, lists_of_sizes numbers, F const& f, Kept const&... kept)
       : queued_call<Transport>(queue, g), numbers_(std::move(numbers)), f_(f), kept_(kept...) {}
 
  private:
@@ -120,7 +130,9 @@ class beginning_call : public opened_call<Transport> {
 
   template <class... Arguments>
   explicit beginning_call(queued_call<Transport>& queued, Arguments const&... arguments)
-      : opened_call<Transport>(queued.group(), arguments...), queued_(queued) {}
+      : opened_call<Transport>(queued.group(), arguments...), queued_(queued) {
+    queued.number(queued.group().sequence());
+  }
 
   template <class Make>
   void run(Make&& make) {
@@ -145,67 +157,52 @@ class beginning_call : public opened_call<Transport> {
 };
 
 template <class Transport>
-class in_flight final : public pending_calls {
+class in_flight final : public call_queue<Transport> {
  public:
-  explicit in_flight(group<Transport>& g) : group_(g) {
-    if constexpr (bound_to_thread<Transport>) any_thread_ = g.transport().threads_at_once();
-    else any_thread_ = !g.fault_outside;  // which asks a transport that may be bound
-    progress_list::of_process().add(*this);
-  }
-  in_flight(in_flight const&) = delete;
-  in_flight& operator=(in_flight const&) = delete;
-  // Memory of the program's is still being read and written. Where an exception has taken that away, nothing is.
-  ~in_flight() override {
-    if (std::uncaught_exceptions() > 0) give_up();
-    finish();
-    progress_list::of_process().remove(*this);
-  }
+  explicit in_flight(group<Transport>& g) : call_queue<Transport>(g, on_any_thread(g)) {}
+  ~in_flight() override { this->close(); }
 
+  static void start(std::shared_ptr<queued_call<Transport>> const& call) { call->queue().add(call); }
   void add(std::shared_ptr<queued_call<Transport>> call) {
-    thread_ = std::this_thread::get_id();
-    std::lock_guard const lock(busy_);
-    calls_.push_back(std::move(call));
-    count_.store(calls_.size(), std::memory_order_release);
-    progress_list::of_process().count_started();
-    move();
+    this->use_here();
+    {
+      std::lock_guard const lock(busy_);
+      auto* const added = call.get();
+      added->restart();
+      (first_ ? last_->next_ : first_) = std::move(call);
+      last_ = added;
+      this->count_started();
+      move();
+    }
+    follower::run_due();
   }
 
-  progress advance() noexcept override {
-    thread_ = std::this_thread::get_id();
-    std::lock_guard const lock(busy_);
-    return move();
-  }
-  progress help() noexcept override {
-    if (!any_thread_ && std::this_thread::get_id() != thread_.load()) return progress::stuck;
-    std::unique_lock const lock(busy_, std::try_to_lock);
-    return lock ? move() : progress::stuck;
-  }
   bool wait(pending_call const* one, deadline until) override {
-    thread_ = std::this_thread::get_id();
-    auto const look = [&] {
-      std::lock_guard const lock(busy_);
-      progress const reached = move();
-      return (one != nullptr ? one->ended() : calls_.empty()) ? progress::done : reached;
-    };
-    auto& transport = group_.transport();
-    progress_list::attendance const here;
-    return wait_until_done(look, transport.waits(), until, [&](auto const& ready) {
+    return this->wait_for(one, until, [&](auto const& ready) {
       // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
       if constexpr (asks_peers<Transport>) std::this_thread::sleep_for(idler::rest);
-      else transport.nap(ready);
+      else group_.transport().nap(ready);
       return true;
     });
   }
 
  private:
-  progress move() noexcept {
+  using call_queue<Transport>::busy_;
+  using call_queue<Transport>::group_;
+
+  static bool on_any_thread(group<Transport>& g) {
+    if constexpr (bound_to_thread<Transport>) return g.transport().threads_at_once();
+    else return !g.fault_outside;  // which asks a transport that may be bound
+  }
+
+  progress move() noexcept override {
     progress_list::moving const now;
     bool moved = false;
-    while (!calls_.empty()) {
-      progress reached = calls_.front()->advance();
-      if (reached == progress::stuck && time_to_examine()) {
-        calls_.front()->examine();
-        if (calls_.front()->ended()) reached = progress::done;
+    while (first_) {
+      progress reached = first_->advance();
+      if (reached == progress::stuck && this->time_to_examine()) {
+        first_->examine();
+        if (first_->ended()) reached = progress::done;
       }
       moved |= reached != progress::stuck;
       if (reached != progress::done) break;
@@ -214,33 +211,18 @@ class in_flight final : public pending_calls {
     return moved ? progress::moved : progress::stuck;
   }
   void drop_first() noexcept {
-    calls_.pop_front();
-    count_.store(calls_.size(), std::memory_order_release);
-    progress_list::of_process().count_ended();
+    first_ = std::exchange(first_->next_, nullptr);
+    this->count_ended();
   }
-
-  // Ends all without a look at what they would move next.
-  void give_up() noexcept {
+  void give_up() noexcept override {
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
-    if (!calls_.empty()) group_.give_up();
-    for (; !calls_.empty(); drop_first()) calls_.front()->examine();
+    if (first_) group_.give_up();
+    for (; first_; drop_first()) first_->examine();
   }
 
-  // Once in a nap's time, while looks find nothing; and the clock is not read each time.
-  bool time_to_examine() noexcept {
-    if (++looks_ % 16 != 0 || !next_look_.passed()) return false;
-    next_look_ = deadline::after(nap_length);
-    return true;
-  }
-
-  group<Transport>& group_;
-  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
-  bool any_thread_ = true;
-  std::mutex busy_;
-  std::deque<std::shared_ptr<queued_call<Transport>>> calls_;
-  unsigned looks_ = 0;
-  deadline next_look_ = deadline::after(nap_length);
+  std::shared_ptr<queued_call<Transport>> first_;  // each has the next
+  queued_call<Transport>* last_ = nullptr;
 };
 
 }  // namespace tutti::detail

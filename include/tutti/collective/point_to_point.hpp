@@ -2,10 +2,12 @@
 // Messages between two ranks: send, recv, isend, irecv, send_recv.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "tutti/collective/asynchronous.hpp"
@@ -23,24 +25,35 @@ struct received {
   friend bool operator==(received const&, received const&) = default;
 };
 
-// The work of a receive that was started.
-class receive_work : public work {
+namespace detail {
+
+inline received received_of(transfer const& t) { return {t.source, t.source_tag, t.got / t.element_bytes}; }
+
+// With what a receive has got, once it has ended.
+template <class Handle>
+class receiving : public Handle {
  public:
-  receive_work() = default;  // of no_rank
-  explicit receive_work(std::shared_ptr<detail::started_transfer> call) : work(call), call_(std::move(call)) {}
+  receiving() = default;
+  template <class... Arguments>
+  explicit receiving(std::shared_ptr<started_transfer> call, Arguments... arguments)
+      : Handle(std::move(call), arguments...) {}
+  // The work of the last start.
+  template <std::same_as<persistent> Operation>
+  explicit receiving(receiving<Operation> const& prepared) : Handle(prepared) {}
 
   // Waits as wait() does.
   received get() {
-    wait();
-    return call_ ? of(call_->message) : received{no_rank, any_tag, 0};
+    this->wait();
+    if (!this->call()) return {no_rank, any_tag, 0};
+    return received_of(static_cast<started_transfer const&>(*this->call()).message);
   }
-
-  // For the calls that receive.
-  static received of(transfer const& t) { return {t.source, t.source_tag, t.got / t.element_bytes}; }
-
- private:
-  std::shared_ptr<detail::started_transfer> call_;
 };
+
+}  // namespace detail
+
+// The work of a receive that was started, and a receive that was prepared.
+using receive_work = detail::receiving<work>;  // by default of no_rank
+using persistent_receive = detail::receiving<persistent>;
 
 namespace detail {
 
@@ -92,10 +105,11 @@ void run_transfers(communicator<Transport>& comm, std::span<transfer> all, optio
                    std::source_location where) {
   with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
 }
-template <class Transport>
-std::shared_ptr<started_transfer> start_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
-                                                 std::source_location where) {
-  return with_exchange(comm, where, [&](auto& messages) { return messages.add(t, o.timeout, where); });
+template <class Operation, class Transport>
+Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
+                           std::source_location where) {
+  return with_exchange(comm, where,
+                       [&](auto& messages) { return messages.template prepare<Operation>(t, o.timeout, where); });
 }
 
 }  // namespace detail
@@ -108,7 +122,7 @@ std::shared_ptr<started_transfer> start_transfer(communicator<Transport>& comm, 
 // then, wait for each other until the deadline; see send_recv and batch. Messages of a rank to another whose tags both fit
 // a receive are received in their order. Calls and messages of a communicator do not disturb each other, and messages go on
 // while their ranks wait in tutti.
-// On async(comm), or as isend: starts it, and returns work. Works end in any order.
+// On async(comm), or as isend: starts it, and returns work. Works end in any order. On prepared(comm): returns persistent.
 // Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all ranks of the
 // communicator get. See MPI-4.1, 3.2 and 3.5.
 //
@@ -119,16 +133,18 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
                        std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "send", to, tag, false, where);
   detail::check_options(comm, "send", o, where);
-  if (to == no_rank) return returned_by<Comm>();
   transfer t = detail::send_of(in, to, tag);
-  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>)
-    return work(detail::start_transfer(comm.blocking(), t, o, where));
-  else detail::run_transfers(comm, {&t, 1}, o, where);
+  if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
+    return comm.take(detail::prepare_transfer<persistent>(comm.blocking(), t, o, where), where);
+  } else {
+    if (to != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
+  }
 }
 
 // Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the begin of `out`. The message must
 // not be longer than `out`; what is behind its end stays as it was. Returns who sent it, its tag and its count.
-// On async(comm), or as irecv: starts it, and returns work, whose get() says that. All else as send; MPI-4.1, 3.2.4.
+// On async(comm), or as irecv: starts it, and returns work, whose get() says that; on prepared(comm) persistent, whose get()
+// says that of the last start. All else as send; MPI-4.1, 3.2.4.
 //
 //   tutti::received const got = tutti::recv(comm, halo, tutti::any_source);
 //   tutti::receive_work next = tutti::irecv(comm, halo, left, 7);
@@ -138,12 +154,13 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
   detail::check_message(comm, "recv", from, tag, true, where);
   detail::check_options(comm, "recv", o, where);
   transfer t = detail::receive_of(out, from, tag);
-  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
-    if (from == no_rank) return receive_work();
-    return receive_work(detail::start_transfer(comm.blocking(), t, o, where));
+  if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
+    auto call = comm.take(detail::prepare_transfer<persistent_receive>(comm.blocking(), t, o, where), where);
+    if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) return receive_work(call);
+    else return call;
   } else {
     if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
-    return receive_work::of(t);
+    return detail::received_of(t);
   }
 }
 
@@ -171,7 +188,7 @@ received send_recv(communicator<Transport>& comm, In const& in, int to, Out&& ou
   transfer both[] = {detail::receive_of(out, from, tag), detail::send_of(in, to, tag)};
   detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
   detail::run_transfers(comm, both, o, where);
-  return receive_work::of(both[0]);
+  return detail::received_of(both[0]);
 }
 
 }  // namespace tutti

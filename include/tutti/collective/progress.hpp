@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/collective/follower.hpp"
 #include "tutti/core/background.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
 
 namespace tutti {
@@ -33,14 +35,37 @@ class pending_calls {
   // Until `one`, or all where it is null, has ended: true. False once `until` has passed.
   virtual bool wait(pending_call const* one, deadline until) = 0;
 
-  // How many there are. Who sees none sees all that they have done.
+  // How many there are, with what follows them. Who sees none sees all that they have done.
   std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   void finish() {
+    if (follows_ == this)
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = "what follows a call (work::then) waits for the communicator of that call, and so for itself",
+           .way_out = "start the call by tutti::async"});
     if (count() > 0) wait(nullptr, {});
   }
 
+  // What follows a call is one more of them until it has run.
+  void count_follower() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  void discount_follower() noexcept { count_.fetch_sub(1, std::memory_order_release); }
+  // While this thread runs what follows one.
+  class following {
+   public:
+    explicit following(pending_calls const* calls) noexcept : before_(std::exchange(follows_, calls)) {}
+    following(following const&) = delete;
+    following& operator=(following const&) = delete;
+    ~following() { follows_ = before_; }
+
+   private:
+    pending_calls const* before_;
+  };
+
  protected:
   std::atomic<std::size_t> count_{0};
+
+ private:
+  static inline thread_local pending_calls const* follows_ = nullptr;
 };
 
 // Between looks that found nothing: yields at first, and sleeps later.
@@ -108,7 +133,12 @@ class progress_list {
    private:
     bool before_;
   };
-  static progress help() noexcept { return pending() == 0 || moves_ ? progress::stuck : of_process().help_all(); }
+  static progress help() noexcept {
+    if (pending() == 0 || moves_) return progress::stuck;
+    progress const reached = of_process().help_all();
+    follower::run_due();
+    return reached;
+  }
   // Until there is something to do, or stopped.
   void wait_for_calls(std::stop_token const& stop) {
     std::unique_lock lock(changes_);

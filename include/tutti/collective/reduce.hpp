@@ -27,7 +27,7 @@ returned_by<Comm> reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}
     detail::expect_size(comm, "the output of reduce", std::ranges::size(out), count, where);
     detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   return detail::reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
 }
 

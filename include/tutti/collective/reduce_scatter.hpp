@@ -26,7 +26,7 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
   detail::expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, count, op); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   return detail::call_on<Algorithm>(
       comm, o, where,
@@ -68,7 +68,7 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
   bool const in_place = to == from + blocks.at(0, rank).begin;
   detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
                        in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::reduce_alone(from, to, blocks.end(), op); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, blocks.end(), op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   request const r =
       detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);

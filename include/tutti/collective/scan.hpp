@@ -21,7 +21,7 @@ returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, optio
   expect_size(comm, "the output of a scan", std::ranges::size(out), count, where);
   expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   if (comm.size() > 1) return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
-  return call_alone(comm, [&] {
+  return call_alone(comm, [=] {
     if (C == collective::scan) reduce_alone(from, to, count, op);
   });
 }

@@ -26,7 +26,7 @@ returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, op
     detail::expect_size(comm, "the root's input of scatter", std::ranges::size(in), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(from, to, bytes); });
+  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
   return detail::move_blocks<Algorithm, collective::scatter, T>(
       comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root), from, to, in_place, o, where);
 }
@@ -56,7 +56,7 @@ returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t con
     memory.in_place = own == to;
     memory.input = {from, blocks};
     detail::expect_apart(root, from, blocks.end(), to, bytes, memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::call_alone(comm, [&] { detail::move_alone(own, to, bytes); });
+    if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(own, to, bytes); });
   }
   return detail::move_ragged<Algorithm, collective::scatter, T>(
       comm, detail::ragged(detail::movement_request<collective::scatter, Algorithm, T>(o, 0, root)), memory, o, where);

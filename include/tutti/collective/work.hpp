@@ -2,54 +2,23 @@
 // work: a call that was started and may not have ended yet.
 #pragma once
 
-#include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
+#include "tutti/collective/pending_call.hpp"
 #include "tutti/collective/progress.hpp"
 #include "tutti/core/wait.hpp"
 
 namespace tutti {
-namespace detail {
-
-// What a handle and the queue of a communicator share of a call.
-class pending_call {
- public:
-  using clock = deadline::clock;
-
-  explicit pending_call(pending_calls& queue) : queue_(queue) {}
-  pending_call(pending_call const&) = delete;
-  pending_call& operator=(pending_call const&) = delete;
-  virtual ~pending_call() = default;
-
-  bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // Of a call that has ended; null where it went well.
-  std::exception_ptr const& thrown() const noexcept { return thrown_; }
-  clock::duration duration() const noexcept { return (ended() ? end_ : clock::now()) - begin_; }
-  // As long as it has not ended.
-  pending_calls& queue() const noexcept { return queue_; }
-
- protected:
-  void end(std::exception_ptr thrown) noexcept {
-    thrown_ = std::move(thrown);
-    end_ = clock::now();
-    ended_.store(true, std::memory_order_release);
-  }
-
- private:
-  pending_calls& queue_;
-  clock::time_point begin_ = clock::now(), end_{};
-  std::exception_ptr thrown_;
-  std::atomic<bool> ended_{false};
-};
-
-}  // namespace detail
-
 // What a collective on tutti::async(comm) returns. Copies are handles of one call. Dropping them all does not end it: the
 // memory that it was given must stay, what it reads unchanged and what it writes untouched, until it has ended.
 // A call goes on while its rank waits in tutti for anything, tests any work, or has a progress_thread.
@@ -73,16 +42,57 @@ class work {
 
   // Moves the calls of this work's communicator, and throws nothing.
   void advance() {
-    if (!done()) call_->queue().advance();
+    if (!done()) call_->queue()->advance();
   }
-  bool done() const noexcept { return !call_ || call_->ended(); }
+  bool done() const noexcept {
+    if (!call_) return true;
+    if (!call_->ended()) return false;
+    call_->end_is_seen();
+    return true;
+  }
   // What the call has ended with; null where it went well, or goes on.
   std::exception_ptr exception() const noexcept { return call_ && call_->ended() ? call_->thrown() : nullptr; }
   // From the start to the end, or until now.
   std::chrono::nanoseconds duration() const noexcept { return call_ ? call_->duration() : std::chrono::nanoseconds(0); }
+  // The number of the call on its communicator, by which errors and flight records name it. 0 before its turn has come, and
+  // for what has none: messages, what a rank does alone, and what follows a call.
+  std::uint64_t sequence() const noexcept { return call_ ? call_->sequence() : 0; }
+
+  // Calls f() once when the call has ended well, and returns the work of that, which throws what f, or else the call, has
+  // thrown: f is not called where the call went wrong. Several may follow one call, in any order.
+  //
+  // f runs here where the call has ended, else on the thread that moves it to its end: one that waits in tutti for anything,
+  // or the progress_thread. It must not wait in tutti: calls that it needs it starts, and what is to come after them follows
+  // them. Calls on a communicator must start in the same order on all ranks, so where f starts one, nothing else of this
+  // rank starts calls there before f has run; a blocking call of the same communicator waits for f, and is refused within it.
+  //
+  //   tutti::work done = tutti::all_reduce(tutti::async(comm), gradient).then([&] { step(weights, gradient); });
+  template <std::invocable F>
+  work then(F&& f) const {
+    if (done()) {
+      if (exception()) return *this;
+      try {
+        detail::pending_calls::following const here(call_ ? call_->queue() : nullptr);
+        std::invoke(f);
+      } catch (...) {
+        return work(std::make_shared<detail::ended_call>(std::current_exception()));
+      }
+      return work();
+    }
+    auto next = std::make_shared<detail::continuation<std::decay_t<F>>>(*call_->queue(), std::forward<F>(f));
+    call_->follow(next);
+    detail::follower::run_due();
+    return work(std::move(next));
+  }
+
+ protected:
+  std::shared_ptr<detail::pending_call> const& call() const noexcept { return call_; }
 
  private:
-  bool wait_until(deadline until) { return (done() || call_->queue().wait(call_.get(), until)) && finish(); }
+  bool wait_until(deadline until) {
+    if (!done() && !call_->queue()->wait(call_.get(), until)) return false;
+    return done() && finish();
+  }
   bool finish() const {
     if (call_ && call_->thrown()) std::rethrow_exception(call_->thrown());
     return true;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "tutti/core/fifo.hpp"
 #include "tutti/execute/message_head.hpp"
 #include "tutti/execute/transfer.hpp"
 
@@ -68,7 +68,7 @@ class matching {
   int& waiting_for(transfer const& r) { return r.peer == any_source ? any_ : from_[static_cast<std::size_t>(r.peer)]; }
 
   std::vector<transfer*> receives_;
-  std::deque<kept_message> messages_;
+  fifo<kept_message> messages_;
   std::vector<int> from_;  // receives from each rank
   int any_ = 0;            // and from any
 };

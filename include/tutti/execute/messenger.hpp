@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/fifo.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/matching.hpp"
 #include "tutti/execute/message_head.hpp"
@@ -112,11 +112,11 @@ class messenger {
     std::string text;
   };
   struct peer {
-    std::deque<transfer*> queue;     // sends of which it was told nothing
+    fifo<transfer*> queue;     // sends of which it was told nothing
     std::vector<transfer*> offered;  // those that it was told of
-    std::deque<transfer*> asked;     // and those that go to it in slices
+    fifo<transfer*> asked;     // and those that go to it in slices
     std::vector<transfer*> leaving;  // all of which is on its way
-    std::deque<answer_to_it> answers;
+    fifo<answer_to_it> answers;
     std::set<std::uint32_t> told_types;
     std::map<std::uint32_t, std::string> type_names;  // that it told
     std::vector<transfer*> answered;                  // receives that end with the last answer

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a handle and the queue of a communicator share of a call that was started.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tutti/collective/follower.hpp"
+#include "tutti/collective/progress.hpp"
+#include "tutti/core/wait.hpp"
+
+namespace tutti::detail {
+
+class pending_call {
+ public:
+  using clock = deadline::clock;
+
+  // Goes on from here, in a queue, or in none: then another call moves it.
+  explicit pending_call(pending_calls& queue) : queue_(&queue) {}
+  pending_call(pending_call const&) = delete;
+  pending_call& operator=(pending_call const&) = delete;
+  virtual ~pending_call() = default;
+
+  bool ended() const noexcept { return ended_.load(); }
+  // Of a call that has ended; null where it went well.
+  std::exception_ptr const& thrown() const noexcept { return thrown_; }
+  clock::duration duration() const noexcept { return (ended() ? end_ : clock::now()) - begin_; }
+  std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+  // It is there as long as the call has not ended.
+  pending_calls* queue() const noexcept { return queue_; }
+
+  // This thread runs it at once where the call has ended; but see follower::run_due.
+  void follow(std::shared_ptr<follower> const& f) noexcept {
+    f->self_ = f;
+    f->next_ = followers_.load(std::memory_order_relaxed);
+    while (!followers_.compare_exchange_weak(f->next_, f.get())) {
+    }
+    if (ended()) hand_on();  // which may have been before it was in the list
+  }
+
+  // -- Of an operation that is started again and again: who starts it must have seen its end.
+  bool end_was_seen() const noexcept { return seen_.load(std::memory_order_acquire); }
+  void end_is_seen() noexcept { seen_.store(true, std::memory_order_release); }
+
+ protected:
+  enum prepared_only { prepared };
+  // Goes on from restart().
+  pending_call(pending_calls* queue, prepared_only) : queue_(queue), ended_(true), seen_(true) {}
+
+  void restart() noexcept {
+    begin_ = clock::now();
+    thrown_ = nullptr;
+    sequence_.store(0, std::memory_order_relaxed);
+    seen_.store(false, std::memory_order_relaxed);
+    ended_.store(false);
+  }
+  void number(std::uint64_t sequence) noexcept { sequence_.store(sequence, std::memory_order_relaxed); }
+  void end(std::exception_ptr thrown) noexcept {
+    thrown_ = std::move(thrown);
+    end_ = clock::now();
+    ended_.store(true);
+    if (followers_.load() != nullptr) hand_on();
+  }
+
+ private:
+  // What follows is due on this thread, in the order in which it came.
+  void hand_on() noexcept {
+    end_is_seen();
+    follower* in_order = nullptr;
+    for (follower* f = followers_.exchange(nullptr); f != nullptr;) {
+      follower* const next = f->next_;
+      f->next_ = in_order;
+      in_order = f;
+      f = next;
+    }
+    while (in_order != nullptr) {
+      follower* const f = in_order;
+      in_order = f->next_;
+      f->become_due(thrown_);
+    }
+  }
+
+  pending_calls* queue_;
+  clock::time_point begin_ = clock::now(), end_{};
+  std::exception_ptr thrown_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<follower*> followers_{nullptr};  // the last first
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> seen_{false};
+};
+
+class ended_call final : public pending_call {
+ public:
+  explicit ended_call(std::exception_ptr thrown) : pending_call(nullptr, prepared) { end(std::move(thrown)); }
+};
+
+// f, once a call has ended well.
+template <class F>
+class continuation final : public pending_call, public follower {
+ public:
+  template <class G>
+  continuation(pending_calls& queue, G&& f) : pending_call(queue), f_(std::forward<G>(f)) {
+    queue.count_follower();
+  }
+
+  void run(std::exception_ptr const& thrown) noexcept override {
+    std::exception_ptr own = thrown;
+    if (!own) {
+      pending_calls::following const here(queue());
+      try {
+        std::invoke(*f_);
+      } catch (...) {
+        own = std::current_exception();
+      }
+    }
+    f_.reset();
+    pending_calls* const calls = queue();
+    end(std::move(own));
+    calls->discount_follower();
+  }
+
+ private:
+  std::optional<F> f_;
+};
+
+}  // namespace tutti::detail

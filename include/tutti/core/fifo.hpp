@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A queue in one array: once that has grown it allocates nothing, where std::deque does at every few elements.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace tutti {
+
+template <class T>
+class fifo {
+ public:
+  bool empty() const noexcept { return first_ == all_.size(); }
+  T& front() noexcept { return all_[first_]; }
+  auto begin() noexcept { return all_.begin() + static_cast<std::ptrdiff_t>(first_); }
+  auto end() noexcept { return all_.end(); }
+
+  void push_back(T element) {
+    // At most one element is moved here for each that has gone.
+    if (all_.size() == all_.capacity() && first_ >= all_.size() / 2) {
+      all_.erase(all_.begin(), begin());
+      first_ = 0;
+    }
+    all_.push_back(std::move(element));
+  }
+  void pop_front() {
+    [[maybe_unused]] T const gone(std::move(front()));
+    if (++first_ == all_.size()) clear();
+  }
+  void erase(typename std::vector<T>::iterator at) {
+    if (at == begin()) pop_front();
+    else all_.erase(at);
+  }
+  void clear() noexcept {
+    all_.clear();
+    first_ = 0;
+  }
+
+ private:
+  std::vector<T> all_;
+  std::size_t first_ = 0;  // those before it have gone
+};
+
+}  // namespace tutti
