@@ -28,6 +28,7 @@ class stand_in {
   int size() const noexcept { return comm_.size(); }
 
   // For the collectives.
+  static constexpr bool coalesces = false;
   communicator<Transport>& blocking() const noexcept { return comm_; }
   lists_of_sizes numbers;
 
@@ -112,6 +113,10 @@ concept stands_in = requires(Comm& comm) {
   typename Comm::returned;
   { comm.blocking() };
 } && std::derived_from<Comm, stand_in<typename Comm::transport_type>>;
+
+// What puts all_reduces of one operation together; an operation with a state is not known to be the same one.
+template <class Comm, class Op>
+concept coalesces = stands_in<Comm> && Comm::coalesces && std::is_empty_v<Op>;
 
 template <class Comm>
 struct returns {

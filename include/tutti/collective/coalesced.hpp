@@ -5,9 +5,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <ranges>
 #include <source_location>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
 
@@ -25,25 +28,111 @@ struct coalescing {
 
 namespace detail {
 
-// Calls f(first, end, elements) for neighbours of the list that fit into a bucket together, and for one that fits in none.
-template <class List, class F>
-void for_each_bucket(List& list, std::size_t most, F&& f) {
-  auto const end = std::ranges::end(list);
-  for (auto first = std::ranges::begin(list); first != end;) {
-    auto last = first;
-    std::size_t elements = 0;
-    do elements += std::ranges::size(*last++);
-    while (last != end && elements + std::ranges::size(*last) <= most);
-    f(first, last, elements);
-    first = last;
+// An array of a list, where it comes from and where it goes to.
+template <class T>
+struct piece {
+  T const* in;
+  T* out;
+  std::size_t count;
+};
+template <class List>
+auto pieces_of(List& list) {
+  std::vector<piece<element_of<List>>> out;
+  for (auto&& array : list)
+    out.push_back({std::ranges::data(array), std::ranges::data(array), std::ranges::size(array)});
+  return out;
+}
+template <class T>
+void copy_into(T* bucket, std::span<piece<T> const> pieces) {
+  for (auto const& p : pieces) {
+    if (p.count > 0) std::memcpy(static_cast<void*>(bucket), p.in, p.count * sizeof(T));
+    bucket += p.count;
   }
 }
+template <class T>
+void copy_out_of(T const* bucket, std::span<piece<T> const> pieces) {
+  for (auto const& p : pieces) {
+    if (p.count > 0) std::memcpy(static_cast<void*>(p.out), bucket, p.count * sizeof(T));
+    bucket += p.count;
+  }
+}
+
+// Calls f(pieces, elements) for neighbours that fit into a bucket together, and for one that fits in none.
+template <class T, class F>
+void for_each_bucket(std::span<piece<T> const> all, std::size_t most, F&& f) {
+  for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
+    std::size_t elements = 0;
+    do elements += all[last++].count;
+    while (last < all.size() && elements + all[last].count <= most);
+    f(all.subspan(first, last - first), elements);
+  }
+}
+
+// all_reduce of many arrays, to be started as often as one likes.
+template <class Algorithm, class Transport, class T, class Op>
+class coalesced_reductions {
+ public:
+  coalesced_reductions(communicator<Transport>& comm, Op const& op, options const& o, coalescing const& how,
+                       std::source_location where)
+      : comm_(comm), op_(op), options_(o), most_(how.bucket_bytes / sizeof(T)), where_(where) {}
+
+  void add(piece<T> const& one) {
+    pieces_.push_back(one);
+    buckets_.clear();
+  }
+  void add(std::span<piece<T> const> all) {
+    for (auto const& one : all) add(one);
+  }
+
+  // Adds the works of all to the list.
+  void start(std::vector<work>& works) {
+    if (buckets_.empty()) cut();
+    for (auto const& b : buckets_) {
+      if (b->all != nullptr) copy_into<T>(b->all, b->pieces);
+      b->call.start(where_);
+      works.push_back(b->all == nullptr ? b->call : b->call.then([b] { copy_out_of<T>(b->all, b->pieces); }));
+    }
+  }
+
+ private:
+  struct bucket {
+    explicit bucket(Transport& transport) : memory(transport) {}
+    grown_memory<Transport> memory;
+    T* all = nullptr;  // there; null of a piece alone
+    std::vector<piece<T>> pieces;
+    persistent call;
+  };
+
+  void cut() {
+    for_each_bucket<T>(pieces_, most_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
+      auto b = std::make_shared<bucket>(comm_.group().transport());
+      b->pieces.assign(pieces.begin(), pieces.end());
+      std::span<T const> in(pieces[0].in, elements);
+      std::span<T> out(pieces[0].out, elements);
+      if (pieces.size() > 1) {
+        b->all = reinterpret_cast<T*>(b->memory.at_least(elements * sizeof(T)));
+        in = out = std::span(b->all, elements);
+      }
+      b->call = all_reduce<Algorithm>(prepared(comm_), in, out, op_, options_, where_);
+      buckets_.push_back(std::move(b));
+    });
+  }
+
+  communicator<Transport>& comm_;
+  Op op_;
+  options options_;
+  std::size_t most_;
+  std::source_location where_;
+  std::vector<piece<T>> pieces_;
+  std::vector<std::shared_ptr<bucket>> buckets_;
+};
 
 }  // namespace detail
 
 // Every rank passes a list of as many arrays of the same sizes; each is combined in place as all_reduce does. Those that fit
 // into a bucket together are copied into it, combined by one call, and copied back: many small arrays then take the time
 // of a few calls. `bucket.bucket_bytes` is the same on all ranks.
+// On async(comm): starts them all, each bucket in memory of its own, and returns one work. To do so again and again, see batch.
 //
 // Order of combination: that of all_reduce on arrays of the buckets' lengths. So a result has the same bits on every rank
 // and in every run, but its grouping depends on the sizes of the whole list and on the bucket's.
@@ -57,20 +146,26 @@ void all_reduce(communicator<Transport>& comm, List&& list, Op const& op = {}, o
                 coalescing const& bucket = {}, std::source_location where = std::source_location::current()) {
   using T = element_of<List>;
   std::size_t const most = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
-  detail::for_each_bucket(list, most, [&](auto first, auto last, std::size_t elements) {
-    if (std::ranges::next(first) == last) return all_reduce<Algorithm>(comm, std::span(*first), op, o, where);
-    T* const all = reinterpret_cast<T*>(comm.group().bucket.at_least(elements * sizeof(T)));
-    T* next = all;
-    auto const copy = [](T* to, T const* from, std::size_t n) {
-      if (n > 0) std::memcpy(static_cast<void*>(to), from, n * sizeof(T));
-    };
-    for (auto i = first; i != last; next += std::ranges::size(*i), ++i)
-      copy(next, std::ranges::data(*i), std::ranges::size(*i));
-    all_reduce<Algorithm>(comm, std::span(all, elements), op, o, where);
-    next = all;
-    for (auto i = first; i != last; next += std::ranges::size(*i), ++i)
-      copy(std::ranges::data(*i), next, std::ranges::size(*i));
+  auto const all = detail::pieces_of(list);
+  detail::for_each_bucket<T>(all, most, [&](std::span<detail::piece<T> const> pieces, std::size_t elements) {
+    if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
+    T* const together = reinterpret_cast<T*>(comm.group().bucket.at_least(elements * sizeof(T)));
+    detail::copy_into<T>(together, pieces);
+    all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
+    detail::copy_out_of<T>(together, pieces);
   });
+}
+
+template <class Algorithm = automatic, transport Transport, list_of_buffers List, class Op = sum>
+  requires operation<Op, element_of<List>>
+work all_reduce(asynchronous<Transport> comm, List&& list, Op const& op = {}, options const& o = {},
+                coalescing const& bucket = {}, std::source_location where = std::source_location::current()) {
+  using T = element_of<List>;
+  detail::coalesced_reductions<Algorithm, Transport, T, Op> all(comm.blocking(), op, o, bucket, where);
+  all.add(detail::pieces_of(list));
+  std::vector<work> works;
+  all.start(works);
+  return detail::joined(works);
 }
 
 }  // namespace tutti

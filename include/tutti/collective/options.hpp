@@ -17,6 +17,8 @@ struct options {
   algorithm_id algorithm = algorithm_id::automatic;
   tutti::protocol protocol = tutti::protocol::automatic;
   std::chrono::nanoseconds timeout{0};
+
+  friend bool operator==(options const&, options const&) = default;
 };
 
 }  // namespace tutti

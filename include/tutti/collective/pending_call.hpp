@@ -10,7 +10,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tutti/collective/follower.hpp"
 #include "tutti/collective/progress.hpp"
@@ -128,6 +130,47 @@ class continuation final : public pending_call, public follower {
 
  private:
   std::optional<F> f_;
+};
+
+// Ends when all of several calls have, with what the first of the list that went wrong has thrown.
+class joined_call final : public pending_call {
+ public:
+  // The queue is that of one of them that has not ended, and waits for all; null where there is none.
+  joined_call(pending_calls* queue, std::size_t calls) : pending_call(queue, prepared), parts_(calls), left_(calls) {
+    restart();
+    if (queue != nullptr) queue->count_follower();
+  }
+  static void follow(std::shared_ptr<joined_call> const& whole,
+                     std::span<std::shared_ptr<pending_call> const> calls) noexcept {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      whole->parts_[i].whole = whole.get();
+      calls[i]->follow(std::shared_ptr<follower>(whole, &whole->parts_[i]));
+    }
+    follower::run_due();
+  }
+
+ private:
+  struct part final : follower {
+    void run(std::exception_ptr const& why) noexcept override {
+      thrown = why;
+      whole->count_part();
+    }
+    joined_call* whole = nullptr;
+    std::exception_ptr thrown;
+  };
+
+  void count_part() noexcept {
+    if (left_.fetch_sub(1) > 1) return;
+    std::exception_ptr first;
+    for (part const& p : parts_)
+      if (!first) first = p.thrown;
+    pending_calls* const calls = queue();
+    end(std::move(first));
+    if (calls != nullptr) calls->discount_follower();
+  }
+
+  std::vector<part> parts_;
+  std::atomic<std::size_t> left_;
 };
 
 }  // namespace tutti::detail

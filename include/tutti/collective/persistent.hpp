@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "tutti/collective/work.hpp"
-#include "tutti/core/error.hpp"
 
 namespace tutti {
 
@@ -28,11 +27,7 @@ class persistent : public work {
   // message's start also the fault that the communicator has.
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
-    if (!call()->end_was_seen())
-      throw error({.code = error_code::bad_argument,
-                   .what = "a persistent operation is started again, and nobody has seen that it has ended",
-                   .way_out = "wait() for it first",
-                   .where = where});
+    expect_seen(where);
     start_(call());
   }
 

@@ -36,17 +36,20 @@ template <collective C, class Algorithm, class Comm, class T, class Op>
 returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
                                  options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, Op>(comm, o, where);
-  return call_on<Algorithm>(
-      comm, o, where,
-      [=](auto& ranks, Op const& kept) {
-        request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
-        auto call = open(ranks, r, o, type_name<T>(), name_of<Op>(), where);
-        if (call.plan().how == protocol::packet)
-          return execute_packets<C>(ranks.group(), call, r, reducing<T, Op>{kept}, in, out);
-        surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
-        execute<Algorithm, C>(ranks.group(), call, r, reducing<T, Op>{kept}, memory, count);
-      },
-      op);
+  if constexpr (C == collective::all_reduce && coalesces<Comm, Op>)
+    return comm.template coalesce<Algorithm>(in, out, count, op, o, where);
+  else
+    return call_on<Algorithm>(
+        comm, o, where,
+        [=](auto& ranks, Op const& kept) {
+          request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
+          auto call = open(ranks, r, o, type_name<T>(), name_of<Op>(), where);
+          if (call.plan().how == protocol::packet)
+            return execute_packets<C>(ranks.group(), call, r, reducing<T, Op>{kept}, in, out);
+          surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
+          execute<Algorithm, C>(ranks.group(), call, r, reducing<T, Op>{kept}, memory, count);
+        },
+        op);
 }
 
 }  // namespace tutti::detail

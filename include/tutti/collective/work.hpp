@@ -10,15 +10,24 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tutti/collective/pending_call.hpp"
 #include "tutti/collective/progress.hpp"
+#include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
 
 namespace tutti {
+
+class work;
+namespace detail {
+work joined(std::span<work const> all);
+}
+
 // What a collective on tutti::async(comm) returns. Copies are handles of one call. Dropping them all does not end it: the
 // memory that it was given must stay, what it reads unchanged and what it writes untouched, until it has ended.
 // A call goes on while its rank waits in tutti for anything, tests any work, or has a progress_thread.
@@ -87,8 +96,18 @@ class work {
 
  protected:
   std::shared_ptr<detail::pending_call> const& call() const noexcept { return call_; }
+  // Whoever starts it again has learnt of the end before.
+  void expect_seen(std::source_location where) const {
+    if (call_ && !call_->end_was_seen())
+      throw error({.code = error_code::bad_argument,
+                   .what = "a persistent operation is started again, and nobody has seen that it has ended",
+                   .way_out = "wait() for it first",
+                   .where = where});
+  }
 
  private:
+  friend work detail::joined(std::span<work const> all);
+
   bool wait_until(deadline until) {
     if (!done() && !call_->queue()->wait(call_.get(), until)) return false;
     return done() && finish();
@@ -100,6 +119,25 @@ class work {
 
   std::shared_ptr<detail::pending_call> call_;
 };
+
+namespace detail {
+
+// The work of several, of one communicator.
+inline work joined(std::span<work const> all) {
+  std::vector<std::shared_ptr<pending_call>> calls;
+  pending_calls* queue = nullptr;
+  for (work const& w : all) {
+    if (!w.call_) continue;
+    calls.push_back(w.call_);
+    if (!w.call_->ended()) queue = w.call_->queue();
+  }
+  if (calls.empty()) return work();
+  auto whole = std::make_shared<joined_call>(queue, calls.size());
+  joined_call::follow(whole, calls);
+  return work(std::move(whole));
+}
+
+}  // namespace detail
 
 // Until all have ended. Throws what the first of the list that went wrong has ended with, when all have ended.
 inline void wait_for_all(std::span<work> all) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls that are prepared, batches, and what follows calls, over MPI and over nodes.
+// ranks: 4
+// timeout: 200
+#include "collective/persistent.hpp"
+
+#include <doctest/doctest.h>
+
+#include "collective/coalesced.hpp"
+#include "collective/continuations.hpp"
+#include "mpi/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("calls are prepared and started over MPI") {
+  for (int const ranks : {1, 2, 3, 4}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_prepared_messages(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_prepared_wrong(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_lists_of_arrays(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_batches(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_batches_in_flight(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_then(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_then_throws(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_sequence(comm); }) == "");
+  }
+}
+
+TEST_CASE("calls are prepared and started on a node") {
+  auto const on_a_node = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
+  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_prepared<affine, compose>(comm, 300, {}, 1); }) == "");
+  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_prepared_messages(comm); }) == "");
+  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_batches(comm); }) == "");
+  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_then(comm); }) == "");
+}
+
+TEST_CASE("prepared calls end with an error over MPI") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) { check_prepared_fault(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_then_after_fault(comm); }) == "");
+  }
+}
