@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
+#include "collective/buffer_check.hpp"
 #include "collective/coalesced.hpp"
 #include "collective/continuations.hpp"
 #include "mpi/ranks.hpp"
@@ -34,6 +37,16 @@ TEST_CASE("calls are prepared and started on a node") {
   CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_prepared_messages(comm); }) == "");
   CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_batches(comm); }) == "");
   CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_then(comm); }) == "");
+}
+
+TEST_CASE("memory of a call that has not ended is its own over MPI") {
+  ::setenv("TUTTI_CHECK", "buffers", 1);
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK(on_ranks(ranks, [](auto& comm) { check_overlaps(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_changes(comm); }) == "");
+  }
+  ::unsetenv("TUTTI_CHECK");
 }
 
 TEST_CASE("prepared calls end with an error over MPI") {

@@ -190,34 +190,50 @@ returned_by<Comm> call_alone(Comm& comm, F const& f) {
   }
 }
 
+// What a call says of its memory where buffers are checked: list(use) calls use.reads and use.writes, with pointers, or null,
+// and bytes.
+template <class List>
+auto memory_of(collective what, char const* suffix, List const& list) {
+  return [=](int rank, std::source_location where) {
+    auto use = std::make_unique<buffers_in_use>(join({name(what), suffix}), rank, where);
+    list(*use);
+    return use;
+  };
+}
+inline constexpr auto no_memory = [](int, std::source_location) { return std::unique_ptr<buffers_in_use>(); };
+
 // Makes the call f(comm, kept...), with a communicator, or prepares it: then f gets what stands for one, and copies of `kept`.
-template <class Algorithm, class Transport, class F, class... Kept>
-void call_on(communicator<Transport>& comm, options const& o, std::source_location where, F const& f,
+template <class Algorithm, class Transport, class Memory, class F, class... Kept>
+void call_on(communicator<Transport>& comm, options const& o, std::source_location where, Memory const&, F const& f,
              Kept const&... kept) {
   if (!on_only_node<Algorithm>(comm, o, where, [&](auto& node) { f(node, kept...); })) f(comm, kept...);
 }
 
-template <class Transport, class F, class... Kept>
-persistent prepare(group<Transport>& g, lists_of_sizes& numbers, F const& f, Kept const&... kept) {
+template <class Transport, class Memory, class F, class... Kept>
+persistent prepare(group<Transport>& g, lists_of_sizes& numbers, std::source_location where, Memory const& memory,
+                   F const& f, Kept const&... kept) {
   if (!g.started) g.started = std::make_unique<in_flight<Transport>>(g);
   auto& queue = static_cast<in_flight<Transport>&>(*g.started);
-  return {std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...),
-          [](std::shared_ptr<pending_call> const& call) {
+  auto held = std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...);
+  if (g.environment.checks_buffers) held->check(memory(g.rank(), where));
+  return {std::move(held), [](std::shared_ptr<pending_call> const& call) {
             in_flight<Transport>::start(std::static_pointer_cast<queued_call<Transport>>(call));
           }};
 }
 
-template <class Algorithm, stands_in Comm, class F, class... Kept>
-returned_by<Comm> call_on(Comm& comm, options const& o, std::source_location where, F const& f, Kept const&... kept) {
+template <class Algorithm, stands_in Comm, class Memory, class F, class... Kept>
+returned_by<Comm> call_on(Comm& comm, options const& o, std::source_location where, Memory const& memory, F const& f,
+                          Kept const&... kept) {
   static_assert(!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>,
                 "native and two_level wait inside; use them in blocking calls");
   if (o.algorithm == algorithm_id::native || o.algorithm == algorithm_id::two_level)
     refuse(comm.rank(), join({name(o.algorithm), " waits inside, and this call is only started"}),
            "name another algorithm, or none, or make a blocking call", where);
   persistent out;
-  if (!on_only_node<Algorithm>(comm.blocking(), o, where,
-                               [&](auto& node) { out = prepare(node.group(), comm.numbers, f, kept...); }))
-    out = prepare(comm.blocking().group(), comm.numbers, f, kept...);
+  if (!on_only_node<Algorithm>(comm.blocking(), o, where, [&](auto& node) {
+        out = prepare(node.group(), comm.numbers, where, memory, f, kept...);
+      }))
+    out = prepare(comm.blocking().group(), comm.numbers, where, memory, f, kept...);
   return comm.take(std::move(out), where);
 }
 

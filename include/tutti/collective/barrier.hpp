@@ -22,7 +22,7 @@ returned_by<Comm> barrier(Comm&& comm, options const& o = {},
     bit_or op{};
   };
   return detail::call_on<Algorithm>(
-      comm, o, where,
+      comm, o, where, detail::no_memory,
       [=](auto& ranks, tokens const& t) {
         request const r{.what = collective::barrier,
                         .algorithm = detail::id_of<Algorithm>(o),

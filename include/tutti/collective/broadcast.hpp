@@ -19,7 +19,11 @@ returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options con
   if (comm.size() == 1) return detail::call_alone(comm, [] {});
   detail::check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
   std::byte* const memory = detail::writable_bytes_of(data);
-  return detail::call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+  auto const used = detail::memory_of(collective::broadcast, "", [=, sends = comm.rank() == root](auto& use) {
+    if (sends) use.reads(memory, count * sizeof(T));
+    else use.writes(memory, count * sizeof(T));
+  });
+  return detail::call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
     request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
     auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet)

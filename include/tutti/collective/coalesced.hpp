@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <ranges>
 #include <source_location>
@@ -88,9 +89,18 @@ class coalesced_reductions {
   void start(std::vector<work>& works) {
     if (buckets_.empty()) cut();
     for (auto const& b : buckets_) {
-      if (b->all != nullptr) copy_into<T>(b->all, b->pieces);
+      if (b->all == nullptr) {
+        b->call.start(where_);
+        works.push_back(b->call);
+        continue;
+      }
+      if (b->use) b->use->begin();
+      copy_into<T>(b->all, b->pieces);
       b->call.start(where_);
-      works.push_back(b->all == nullptr ? b->call : b->call.then([b] { copy_out_of<T>(b->all, b->pieces); }));
+      works.push_back(b->call.then([b] {
+        if (auto const changed = b->use ? b->use->end() : nullptr) std::rethrow_exception(changed);
+        copy_out_of<T>(b->all, b->pieces);
+      }));
     }
   }
 
@@ -101,6 +111,7 @@ class coalesced_reductions {
     T* all = nullptr;  // there; null of a piece alone
     std::vector<piece<T>> pieces;
     persistent call;
+    std::unique_ptr<buffers_in_use> use;  // of the pieces; null unless buffers are checked
   };
 
   void cut() {
@@ -112,6 +123,13 @@ class coalesced_reductions {
       if (pieces.size() > 1) {
         b->all = reinterpret_cast<T*>(b->memory.at_least(elements * sizeof(T)));
         in = out = std::span(b->all, elements);
+        if (comm_.group().environment.checks_buffers)
+          b->use = memory_of(collective::all_reduce, "", [&](auto& use) {
+            for (auto const& p : pieces) {
+              use.reads(p.in, p.count * sizeof(T));
+              use.writes(p.out, p.count * sizeof(T));
+            }
+          })(comm_.rank(), where_);
       }
       b->call = all_reduce<Algorithm>(prepared(comm_), in, out, op_, options_, where_);
       buckets_.push_back(std::move(b));

@@ -60,6 +60,7 @@ class device_works final : public pending_calls {
     bool moved = false;
     for (auto const& one : all_)
       if (!one->ended()) moved |= one->look();
+    follower::run_due();
     return moved ? progress::moved : progress::stuck;
   }
   progress help() noexcept override { return advance(); }

@@ -92,10 +92,17 @@ class exchange final : public call_queue<Transport> {
 
   template <class Operation>
   Operation prepare(transfer const& t, std::chrono::nanoseconds timeout, std::source_location where) {
-    return Operation(std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where),
-                     [](std::shared_ptr<pending_call> const& call) {
-                       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
-                     });
+    auto out = std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where);
+    if (group_.environment.checks_buffers && t.peer != no_rank) {
+      bool const sends = t.what == transfer::send;
+      auto use = std::make_unique<buffers_in_use>(sends ? "send" : "recv", group_.rank(), where);
+      if (sends) use->reads(t.from, t.bytes);
+      else use->writes(t.to, t.bytes);
+      out->check(std::move(use));
+    }
+    return Operation(std::move(out), [](std::shared_ptr<pending_call> const& call) {
+      static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
+    });
   }
 
   bool wait(pending_call const* one, deadline until) override {

@@ -50,7 +50,13 @@ template <class Algorithm, collective C, class T, class Comm>
 returned_by<Comm> move_ragged(Comm& comm, request const& r, surfaces<std::byte> const& memory, options const& o,
                               std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  return call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+  auto const used = memory_of(C, "_v", [=](auto& use) {
+    if (memory.input.data != nullptr)
+      memory.input.where.for_each_extent([&](extent e) { use.reads(memory.input.data + e.begin, e.count); });
+    if (memory.output.data != nullptr)
+      memory.output.where.for_each_extent([&](extent e) { use.writes(memory.output.data + e.begin, e.count); });
+  });
+  return call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
     auto call = open(ranks, r, o, type_name<T>(), {}, where);
     surfaces<std::byte> own = memory;
     execute<Algorithm, C>(ranks.group(), call, r, moving{}, own);
@@ -63,7 +69,11 @@ template <class Algorithm, collective C, class T, class Comm>
 returned_by<Comm> move_blocks(Comm& comm, request const& r, std::byte const* from, std::byte* to, bool in_place,
                               options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, void>(comm, o, where);
-  return call_on<Algorithm>(comm, o, where, [=](auto& ranks) {
+  auto const used = memory_of(C, "", [=, ranks = static_cast<std::size_t>(comm.size())](auto& use) {
+    use.reads(from, r.bytes() * (deals(C) ? ranks : 1));
+    use.writes(to, r.bytes() * (collects(C) ? ranks : 1));
+  });
+  return call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
     auto call = open(ranks, r, o, type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet) return execute_packets<C>(ranks.group(), call, r, moving{}, from, to);
     layout const blocks = layout::blocks(r.bytes(), ranks.size()), own = blocks.only(ranks.rank());

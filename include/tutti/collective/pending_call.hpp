@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/collective/buffer_check.hpp"
 #include "tutti/collective/follower.hpp"
 #include "tutti/collective/progress.hpp"
 #include "tutti/core/wait.hpp"
@@ -47,6 +48,15 @@ class pending_call {
     if (ended()) hand_on();  // which may have been before it was in the list
   }
 
+  // -- Where buffers are checked: before a start, which throws, and after one that has thrown.
+  void check(std::unique_ptr<buffers_in_use> buffers) noexcept { buffers_ = std::move(buffers); }
+  void check_start() {
+    if (buffers_) buffers_->begin();
+  }
+  void take_back() noexcept {
+    if (buffers_) buffers_->leave();
+  }
+
   // -- Of an operation that is started again and again: who starts it must have seen its end.
   bool end_was_seen() const noexcept { return seen_.load(std::memory_order_acquire); }
   void end_is_seen() noexcept { seen_.store(true, std::memory_order_release); }
@@ -66,6 +76,8 @@ class pending_call {
   void number(std::uint64_t sequence) noexcept { sequence_.store(sequence, std::memory_order_relaxed); }
   void end(std::exception_ptr thrown) noexcept {
     thrown_ = std::move(thrown);
+    if (buffers_)
+      if (auto const changed = buffers_->end(); changed && !thrown_) thrown_ = changed;
     end_ = clock::now();
     ended_.store(true);
     if (followers_.load() != nullptr) hand_on();
@@ -90,6 +102,7 @@ class pending_call {
   }
 
   pending_calls* queue_;
+  std::unique_ptr<buffers_in_use> buffers_;  // null unless they are checked
   clock::time_point begin_ = clock::now(), end_{};
   std::exception_ptr thrown_;
   std::atomic<std::uint64_t> sequence_{0};

@@ -28,7 +28,13 @@ class persistent : public work {
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
     expect_seen(where);
-    start_(call());
+    call()->check_start();
+    try {
+      start_(call());
+    } catch (...) {
+      call()->take_back();
+      throw;
+    }
   }
 
  private:

@@ -30,6 +30,11 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   return detail::call_on<Algorithm>(
       comm, o, where,
+      detail::memory_of(collective::reduce_scatter, "",
+                        [=](auto& use) {
+                          use.reads(from, count * ranks * sizeof(T));
+                          use.writes(to, count * sizeof(T));
+                        }),
       [=](auto& all, Op const& kept) {
         request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
         auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
@@ -74,6 +79,11 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
       detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
   return detail::call_on<Algorithm>(
       comm, o, where,
+      detail::memory_of(collective::reduce_scatter, "_v",
+                        [=](auto& use) {
+                          use.reads(from, blocks.end() * sizeof(T));
+                          use.writes(to, blocks.at(0, rank).count * sizeof(T));
+                        }),
       [=](auto& all, Op const& kept) {
         auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
         surfaces<T> memory{.input = {from, blocks},

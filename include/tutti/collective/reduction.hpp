@@ -36,11 +36,15 @@ template <collective C, class Algorithm, class Comm, class T, class Op>
 returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
                                  options const& o, std::source_location where) {
   check_algorithm<Algorithm, C, Op>(comm, o, where);
-  if constexpr (C == collective::all_reduce && coalesces<Comm, Op>)
+  if constexpr (C == collective::all_reduce && coalesces<Comm, Op>) {
     return comm.template coalesce<Algorithm>(in, out, count, op, o, where);
-  else
+  } else {
+    auto const used = memory_of(C, "", [=](auto& use) {
+      use.reads(in, count * sizeof(T));
+      use.writes(out, count * sizeof(T));
+    });
     return call_on<Algorithm>(
-        comm, o, where,
+        comm, o, where, used,
         [=](auto& ranks, Op const& kept) {
           request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
           auto call = open(ranks, r, o, type_name<T>(), name_of<Op>(), where);
@@ -50,6 +54,7 @@ returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t co
           execute<Algorithm, C>(ranks.group(), call, r, reducing<T, Op>{kept}, memory, count);
         },
         op);
+  }
 }
 
 }  // namespace tutti::detail

@@ -23,10 +23,11 @@ struct settings {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // TUTTI_TIMEOUT
   overrides algorithms{};                                      // TUTTI_ALGORITHM
   log_level log = log_level::none;                             // TUTTI_LOG
-  std::string record{};     // TUTTI_RECORD: where flight records go, less ".<rank>.json"
-  int record_signal = 0;    // TUTTI_RECORD_SIGNAL
-  std::string trace{};      // TUTTI_TRACE: the same for traces
-  bool statistics = false;  // TUTTI_STATISTICS=1
+  std::string record{};         // TUTTI_RECORD: where flight records go, less ".<rank>.json"
+  int record_signal = 0;        // TUTTI_RECORD_SIGNAL
+  std::string trace{};          // TUTTI_TRACE: the same for traces
+  bool statistics = false;      // TUTTI_STATISTICS=1
+  bool checks_buffers = false;  // TUTTI_CHECK=buffers
 
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
@@ -50,6 +51,10 @@ struct settings {
       out.record_signal = std::atoi(text.data());
       if (out.record_signal < 1 || out.record_signal > 64)
         refuse("TUTTI_RECORD_SIGNAL", text, "a signal", "its number, e.g. 10 for SIGUSR1 on Linux");
+    }
+    if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
+      if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or leave it");
+      out.checks_buffers = true;
     }
     out.record = variable("TUTTI_RECORD");
     out.trace = variable("TUTTI_TRACE");

@@ -28,8 +28,15 @@ namespace detail {
 work joined(std::span<work const> all);
 }
 
-// What a collective on tutti::async(comm) returns. Copies are handles of one call. Dropping them all does not end it: the
-// memory that it was given must stay, what it reads unchanged and what it writes untouched, until it has ended.
+// What a collective on tutti::async(comm) returns. Copies are handles of one call. Dropping them all does not end it.
+//
+// From the start to the end of a call its memory is its own: arrays stay where they are; what it reads may be read by anybody,
+// other calls too, and written by nobody; what it writes is neither read nor written by anybody else. Lists of counts and
+// offsets, and the operation, are copied at the start. TUTTI_CHECK=buffers in the environment, read once a communicator,
+// checks that among all calls and messages of the process that were started: a start throws buffer_in_use where memory
+// overlaps that of a call in flight and one of both writes it, and names both; a call whose input was changed ends with it
+// on this rank, though other ranks may have used either value. What blocking calls use is not checked.
+//
 // A call goes on while its rank waits in tutti for anything, tests any work, or has a progress_thread.
 class work {
  public:

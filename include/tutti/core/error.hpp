@@ -13,13 +13,14 @@
 namespace tutti {
 
 enum class error_code {
-  bad_argument,  // this rank's own call is wrong; nothing was sent
-  mismatch,      // ranks called different things
-  timeout,       // the deadline passed
-  rank_lost,     // a peer's process ended in the middle
-  rank_left,     // a peer closed its communicator while others still call
-  system,        // the operating system refused something
-  revoked,       // a rank has closed the communicator to all: revoke, abort, shrink
+  bad_argument,   // this rank's own call is wrong; nothing was sent
+  mismatch,       // ranks called different things
+  timeout,        // the deadline passed
+  rank_lost,      // a peer's process ended in the middle
+  rank_left,      // a peer closed its communicator while others still call
+  system,         // the operating system refused something
+  buffer_in_use,  // TUTTI_CHECK=buffers: memory of a call that has not ended was used otherwise
+  revoked,        // a rank has closed the communicator to all: revoke, abort, shrink
 };
 
 constexpr std::string_view name(error_code code) {
@@ -30,6 +31,7 @@ constexpr std::string_view name(error_code code) {
     case error_code::rank_lost: return "rank lost";
     case error_code::rank_left: return "rank left";
     case error_code::system: return "system";
+    case error_code::buffer_in_use: return "buffer in use";
     case error_code::revoked: return "revoked";
   }
   return "?";

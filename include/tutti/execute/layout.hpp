@@ -63,6 +63,13 @@ class layout {
     for (int k = 0; k < what.count; ++k) sum += at(lane, what.at(k, chunks_)).count;
     return sum;
   }
+  // Calls f(extent) for what lies in the buffer.
+  template <class F>
+  void for_each_extent(F&& f) const {
+    if (kind_ == kinds::whole) return f(extent{0, count_});
+    if (only_ >= 0) return f(at(0, only_));
+    for (int c = 0; c < chunks_; ++c) f(at(0, c));
+  }
   // How far the message reaches.
   TUTTI_HOST_DEVICE std::size_t end() const {
     if (kind_ == kinds::whole) return count_;

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// TUTTI_CHECK=buffers: whether the memory of calls that were started is left to them until they have ended.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/execute/plan.hpp"
+
+namespace tutti::detail {
+
+// The memory of a call, each time that it is started.
+class buffers_in_use {
+ public:
+  buffers_in_use(std::string call, int rank, std::source_location where)
+      : call_(std::move(call)), rank_(rank), where_(where) {}
+  buffers_in_use(buffers_in_use const&) = delete;
+  buffers_in_use& operator=(buffers_in_use const&) = delete;
+  ~buffers_in_use() { leave(); }
+
+  void reads(void const* data, std::size_t bytes) { add(reads_, data, bytes); }
+  void writes(void const* data, std::size_t bytes) { add(writes_, data, bytes); }
+
+  // Throws where a call in flight of this process uses the memory otherwise than to read it as well.
+  void begin() {
+    std::lock_guard const lock(of_process().changes);
+    for (buffers_in_use const* other : of_process().in_flight) {
+      expect_apart(writes_, "writes", *other, other->writes_, "writes");
+      expect_apart(writes_, "writes", *other, other->reads_, "reads");
+      expect_apart(reads_, "reads", *other, other->writes_, "writes");
+    }
+    of_process().in_flight.push_back(this);
+    sum_ = sum_of_inputs();
+  }
+  // What the end of the call throws: where an input has changed.
+  std::exception_ptr end() noexcept {
+    leave();
+    if (sum_of_inputs() == sum_) return nullptr;
+    return std::make_exception_ptr(
+        error({.code = error_code::buffer_in_use,
+               .rank = rank_,
+               .what = join({"what ", call_, " reads was changed before it had ended"}),
+               .way_out = "leave it as it is until wait() or test() says that the call has ended",
+               .where = where_}));
+  }
+  void leave() noexcept {
+    std::lock_guard const lock(of_process().changes);
+    std::erase(of_process().in_flight, this);
+  }
+
+ private:
+  struct memory {
+    std::byte const* begin;
+    std::byte const* end;
+    bool overlaps(memory const& other) const { return begin < other.end && other.begin < end; }
+  };
+  using memories = std::vector<memory>;
+
+  struct list {
+    std::mutex changes;
+    std::vector<buffers_in_use const*> in_flight;
+  };
+  static list& of_process() {
+    static list* const all = new list;  // some communicators end with the process
+    return *all;
+  }
+
+  static void add(memories& to, void const* data, std::size_t bytes) {
+    auto const* const begin = static_cast<std::byte const*>(data);
+    if (begin != nullptr && bytes > 0) to.push_back({begin, begin + bytes});
+  }
+
+  void expect_apart(memories const& own, char const* verb, buffers_in_use const& other, memories const& others,
+                    char const* its_verb) const {
+    for (memory const& mine : own)
+      for (memory const& its : others)
+        if (mine.overlaps(its))
+          throw error({.code = error_code::buffer_in_use,
+                       .rank = rank_,
+                       .what = join({call_, " ", verb, " memory that ", other.call_, ", started on rank ", other.rank_,
+                                     " at ", other.where_.file_name(), ":", other.where_.line(), ", ", its_verb,
+                                     " and has not ended with"}),
+                       .way_out = "wait for that first, or use other memory",
+                       .where = where_});
+  }
+
+  // Of what this call does not write itself.
+  std::uint64_t sum_of_inputs() const noexcept {
+    std::uint64_t sum = 0;
+    for (memory const& in : reads_) {
+      if (std::ranges::any_of(writes_, [&](memory const& out) { return out.overlaps(in); })) continue;
+      for (std::byte const* at = in.begin; at < in.end; at += sizeof sum) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, at, std::min(sizeof word, static_cast<std::size_t>(in.end - at)));
+        sum = mix(sum, word);
+      }
+    }
+    return sum;
+  }
+
+  std::string call_;
+  int rank_;
+  std::source_location where_;
+  memories reads_, writes_;
+  std::uint64_t sum_ = 0;
+};
+
+}  // namespace tutti::detail
