@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of many arrays, and batches: the results of a call for each, for all sizes of buckets, in few calls.
-// labels: processes
+// all_reduce of many arrays, and batches, over loopback: the results of a call for each, for all sizes of buckets, in few calls.
+// labels: threads
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -10,21 +10,18 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-TEST_CASE("many arrays in few calls are summed as each alone") {
+TEST_CASE("many arrays in few calls are summed as each alone over loopback") {
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_lists_of_arrays(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_lists_of_arrays(comm); }));
   }
 }
 
-TEST_CASE("messages and collectives in one batch do what each alone does, in few calls") {
+TEST_CASE("messages and collectives in one batch do what each alone does, in few calls over loopback") {
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_batches(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_batches_in_flight(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_batches(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_batches_in_flight(comm); }));
   }
 }
 
