@@ -109,10 +109,7 @@ template <class Transport>
 inline constexpr bool is_asynchronous<asynchronous<Transport>> = true;
 
 template <class Comm>
-concept stands_in = requires(Comm& comm) {
-  typename Comm::returned;
-  { comm.blocking() };
-} && std::derived_from<Comm, stand_in<typename Comm::transport_type>>;
+concept stands_in = std::derived_from<Comm, stand_in<typename Comm::transport_type>>;
 
 // What puts all_reduces of one operation together; an operation with a state is not known to be the same one.
 template <class Comm, class Op>
