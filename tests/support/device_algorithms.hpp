@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "support/device_collectives.hpp"
@@ -15,6 +16,7 @@ namespace tutti::testing {
 template <class Algorithm, collective C, class Op>
 constexpr bool serves_with() {
   if constexpr (!serves<Algorithm, C>) return false;
+  else if constexpr (std::is_void_v<Op>) return true;
   else return is_commutative<Op> || !schedule<Algorithm, C>::needs_commutative;
 }
 

@@ -22,6 +22,11 @@ namespace tutti::detail {
                .where = where});
 }
 
+template <class Algorithm, collective C>
+constexpr algorithm_id id_of(schedule<Algorithm, C>) {
+  return find_algorithm(Algorithm::name);
+}
+
 // Calls f(schedule) for the algorithm that the call names.
 template <class Algorithm>
 struct named_algorithms {

@@ -52,6 +52,19 @@ class steps_plan {
     std::size_t const shares = (whole_.at(0, 0).count * sizeof(T) + share - 1) / share;
     return static_cast<int>(std::clamp<std::size_t>(shares, 1, static_cast<std::size_t>(channels_.blocks)));
   }
+  // Whether a rank gets a message of another.
+  bool hears(int rank, int other) const {
+    for (int lane = 0; lane < schedule.lanes(of_); ++lane)
+      for (int phase = 0; phase < schedule.phases(of_); ++phase) {
+        position const me{rank, lane, phase};
+        for (int i = 0; i < schedule.steps(of_, me); ++i) {
+          peers const from = schedule.at(of_, me, i).from;
+          for (int k = 0; k < from.count; ++k)
+            if (from.at(k, of_.ranks) == other) return true;
+        }
+      }
+    return false;
+  }
   // Of the copy of an input that is also the output; 0 where the schedule needs none.
   std::size_t copy_bytes() const { return schedule.in_place ? 0 : round_up((!by_block(C) || deals(C) ? all() : n_)); }
 
