@@ -94,6 +94,49 @@ void check_many_calls(cuda_device const& gpu) {
   report("a thousand calls", good);
 }
 
+// Ranks on all GPUs of the machine, or on one that is there twice: CUDA does not promise that kernels of two streams run at
+// once, but they do where both fit.
+void check_several_devices() {
+  std::vector<cuda_device> gpus = cuda_devices();
+  std::string const on =
+      " on " + std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU, which is there twice" : " GPUs");
+  if (gpus.size() == 1) gpus.push_back(gpus[0]);
+  device_channels channels(gpus, 4);
+  cuda_local const ranks(channels);
+  std::size_t const n = 100003;
+  auto const by = [](algorithm_id id) { return options{.algorithm = id}; };
+  auto const reduced = on_host<float>(
+      4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, by(algorithm_id::one_shot)); });
+  report("all_reduce by jobs" + on,
+         different(on_device<float>(ranks, 4, n, 4, n, [](auto& r, auto& in, auto& out) { all_reduce(r, in, out); }),
+                   reduced) == 0);
+  report("all_to_all by jobs" + on, wrong_movements<pairwise, std::uint32_t>(ranks, 1000, staged) == 0);
+  report("ring" + on, wrong_reductions<ring, float>(ranks, n, sum{}, staged) == 0);
+  report("double_binary_tree" + on, wrong_reductions<double_binary_tree, float>(ranks, n, sum{}, staged) == 0);
+  report("packets" + on, wrong_reductions<one_shot, float>(ranks, 1000, sum{}) == 0);
+
+  cudaStream_t const stream = gpus[0].make_stream();
+  auto data = to_device(ranks, ranks_values<float>(4, std::vector<float>(n, 1.0f)));
+  auto const both = [&] {
+    all_reduce(ranks, data, data, sum{}, {.stream = stream});
+    all_reduce<ring>(ranks, data, data, sum{}, {.stream = stream, .protocol = protocol::staged});
+  };
+  both();
+  gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  both();
+  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  for (int i = 0; i < 3; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
+  report("a graph" + on, to_host(gpus[0], data)[3][n - 1] == 65536.0f);
+  static_cast<void>(cudaGraphExecDestroy(executable));
+  static_cast<void>(cudaGraphDestroy(graph));
+  gpus[0].end_stream(stream);
+}
+
 void check_errors(cuda_device const& gpu) {
   std::string said;
   try {
@@ -127,6 +170,7 @@ int main(int argc, char** argv) {
     check_packets<float>(gpu, sum{});
     check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
     check_graphs(gpu);
+    if (!quick) check_several_devices();
     if (!quick) check_many_calls(gpu);
     if (!quick) check_errors(gpu);
   } catch (std::exception const& e) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that share one GPU: collectives among them against those of the host, graphs, registered buffers, and faults.
-// Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
+// Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of the
+// host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -62,17 +62,19 @@ void fill(Ranks& ranks, float* data, std::size_t n, float value, cudaStream_t st
   ranks.on().wait(stream, deadline::after(30s));
 }
 
+template <class Check>
+int wrong(Check const& check) {
+  try {
+    check();
+    return 0;
+  } catch (std::exception const& e) {
+    std::printf("%s\n", e.what());
+    return 1;
+  }
+}
+
 template <class Ranks, class Comm>
 void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& arena) {
-  auto const wrong = [](auto const& check) {
-    try {
-      check();
-      return 0;
-    } catch (std::exception const& e) {
-      std::printf("%s\n", e.what());
-      return 1;
-    }
-  };
   for (std::size_t const n : {0u, 1u, 4099u, 100003u}) {
     std::string const of = " of " + std::to_string(n) + " elements" + arena;
     report(comm, "reductions" + of, wrong([&] { check_reductions_of<float>(ranks, comm, n, sum{}, stream); }));
@@ -137,8 +139,27 @@ void check_late_rank(cuda_device const& gpu, Comm& comm) {
   report(comm, "a rank that does not come is named", !named || !all_are(ranks, data.data(), 1000, 7, stream));
 }
 
+// Kernels of processes that have a GPU each wait for each other.
+template <class Ranks, class Comm>
+void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
+  device_options<cuda_device> const how{.stream = stream, .protocol = protocol::staged};
+  for (std::size_t const n : {1u, 4099u, 1000003u}) {
+    std::string const of = " of " + std::to_string(n) + " elements";
+    report(comm, "ring" + of, wrong([&] { check_named<ring, float>(ranks, comm, n, sum{}, how); }));
+    report(comm, "double_binary_tree" + of,
+           wrong([&] { check_named<double_binary_tree, float>(ranks, comm, n, sum{}, how); }));
+  }
+  device_array<cuda_device, float> const few(ranks.on(), 100);
+  fill(ranks, few.data(), 100, 1, stream);
+  for (int i = 0; i < 1000; ++i) all_reduce(ranks, few, tutti::max{}, {.stream = stream});
+  all_reduce<ring>(ranks, few, sum{}, how);
+  report(comm, "a thousand calls by packets",
+         !all_are(ranks, few.data(), 100, static_cast<float>(comm.size()), stream));
+}
+
 int run_checks(int processes) {
   run_local(processes, [](auto& comm) {
+    bool const own = cuda_device_count() >= comm.size();
     cuda_device const gpu(comm.rank() % cuda_device_count());
     stream_of_gpu const stream(gpu);
     {
@@ -147,6 +168,8 @@ int run_checks(int processes) {
       check_collectives(ranks, comm, stream, "");
       check_graph(ranks, comm, stream);
       check_many(ranks, comm);
+      if (own) check_algorithms(ranks, comm, stream);
+      else if (comm.is_main()) std::printf("not run: kernels that wait for each other, for a GPU is shared\n");
     }
     {
       cuda_ipc ranks(comm, gpu, 64 << 10);

@@ -3,11 +3,7 @@
 // other; kernels do where every process has a GPU of its own, and never where some share one: these take turns on it.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -15,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "tutti/algorithm/one_shot.hpp"
@@ -26,11 +21,10 @@
 #include "tutti/collective/device_work.hpp"
 #include "tutti/collective/ipc_calls.hpp"
 #include "tutti/collective/ipc_kernels.hpp"
-#include "tutti/core/partition.hpp"
+#include "tutti/collective/ipc_words.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
-#include "tutti/execute/guarded_device.hpp"
 #include "tutti/transport/device.hpp"
 
 namespace tutti {
@@ -59,6 +53,7 @@ namespace tutti {
 //   tutti::work sum = ranks.work(stream);
 //   sum.wait();
 template <sharing_device D, transport Transport>
+  requires cooperative_device<D>
 class cuda_ipc {
  public:
   using device_type = D;
@@ -73,8 +68,7 @@ class cuda_ipc {
                      join({"let ", most_destinations, " ranks share it at most"}), where);
     if (size() == 1) return;
     calls_.emplace(comm, on, arena_bytes, where);
-    if constexpr (cooperative_device<D>)
-      if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
+    if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
   }
 
   int rank() const noexcept { return comm_.rank(); }
@@ -110,11 +104,10 @@ class cuda_ipc {
     out += join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
                  " bytes, and streams wait by words in memory of the host; all_reduce by two_shot from ",
                  two_shot_bytes(), " bytes on, all else by one_shot"});
-    if constexpr (cooperative_device<D>)
-      if (kernels_)
-        out += join({"; every rank has a device of its own, so kernels wait for each other, up to ",
-                     kernels_->channels().packet_bytes(),
-                     " bytes that all hear go by packets, and any algorithm can be named"});
+    if (kernels_)
+      out += join({"; every rank has a device of its own, so kernels wait for each other, up to ",
+                   kernels_->channels().packet_bytes(),
+                   " bytes that all hear go by packets, and any algorithm can be named"});
     for (int q = 0; q < size(); ++q)
       if (q != rank()) out += join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
     return out;
@@ -135,7 +128,7 @@ class cuda_ipc {
       return cuda_combine(on_, c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
                           c.got.at(0, 0).count, detail::in_stages<In>(op, size()));
     }
-    carry_out<Algorithm, C>(c, op, name_of<Op>(), [&](request const& r) { combine_by_words<C>(c, r, op); });
+    carry_out<Algorithm, C>(c, op, name_of<Op>(), [&](request const& r) { words().template combine<C>(c, r, op); });
   }
 
   template <class Algorithm, collective C, class Word>
@@ -147,37 +140,26 @@ class cuda_ipc {
       if (own.count > 0) on_.launch(c.how.stream, own.items(), own);
       return;
     }
-    carry_out<Algorithm, C>(c, bit_or{}, {}, [&](request const& r) { move_by_words<C>(c, r); });
+    carry_out<Algorithm, C>(c, bit_or{}, {}, [&](request const& r) { words().template move<C>(c, r); });
   }
 
  private:
   using calls_type = detail::ipc_calls<D, Transport>;
   using call = typename calls_type::call;
-  using kernels_type = std::conditional_t<cooperative_device<D>, detail::ipc_kernels<D, Transport>, char>;
 
+  detail::ipc_words<D, Transport> words() { return {rank(), size(), *calls_}; }
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
-
-  // Elements in which parts are cut, so that all are aligned alike.
-  static constexpr std::size_t grain = 16;
 
   // From there on two passes over less memory beat one pass over all, and one more wait. Not measured.
   std::size_t two_shot_bytes() const { return std::size_t{size() == 2 ? 1024u : 256u} << 10; }
 
-  template <collective C>
-  static step step_of(int rank, int ranks, int root) {
-    return schedule<one_shot, C>{}.at({ranks, root, true}, {rank}, 0);
-  }
-  template <collective C, class In, class Out>
-  step first_step(detail::device_call<D, In, Out> const& c) const {
-    return step_of<C>(rank(), size(), c.what.root);
-  }
-
   // -- The choice, which is the same on all ranks.
 
-  // By `words(request)`, or by a kernel that waits for others.
-  template <class Algorithm, collective C, class In, class Out, class Op, class Words>
-  void carry_out(detail::device_call<D, In, Out> const& c, Op const& op, std::string_view op_name, Words const& words) {
+  // By `by_words(request)`, or by a kernel that waits for others.
+  template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
+  void carry_out(detail::device_call<D, In, Out> const& c, Op const& op, std::string_view op_name,
+                 ByWords const& by_words) {
     request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
       r.algorithm = choose(r, c.where);
@@ -186,7 +168,7 @@ class cuda_ipc {
             (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
           return by_packets<C>(c, r, op, op_name);
       expect_no_protocol(c);
-      words(r);
+      by_words(r);
     } else {
       using combined = std::conditional_t<reduces(C), Op, void>;
       detail::named_algorithms<Algorithm>::template visit<C, combined>(c.how.algorithm, c.where, [&](auto schedule) {
@@ -198,7 +180,7 @@ class cuda_ipc {
             return by_packets<C>(c, r, op, op_name);
         if (c.how.protocol != protocol::staged) {
           expect_no_protocol(c);
-          if (one || has_words(r)) return words(r);
+          if (one || has_words(r)) return by_words(r);
         }
         by_steps<C, schedule_type>(c, r, op, op_name);
       });
@@ -237,11 +219,9 @@ class cuda_ipc {
 
   template <collective C, class In, class Out, class Op>
   static constexpr bool sends_packets =
-      cooperative_device<D> && all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !is_fused<Op>;
+      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !is_fused<Op>;
   bool goes_by_packets(request const& r) const {
-    if constexpr (cooperative_device<D>)
-      return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= kernels_->channels().packet_bytes();
-    else return false;
+    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= kernels_->channels().packet_bytes();
   }
   // Of the message, or of a block.
   template <class T>
@@ -263,188 +243,19 @@ class cuda_ipc {
   template <collective C, class Schedule, class T, class Op>
   void by_steps(detail::device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
     if (!kernels_) refuse_algorithm(r, c.where);
-    if constexpr (cooperative_device<D>) {
-      std::size_t const n = elements_of<T>(r);
-      auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
-      r.how = protocol::staged;
-      call now = calls_->template begin<C>(c, r, op_name, [&](int q) { return plan.hears(rank(), q); });
-      kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
-      calls_->end(now, c.how.stream);
-    }
-  }
-
-  // -- By words.
-
-  template <collective C, class In, class Out>
-  call begin(detail::device_call<D, In, Out> const& c, request const& r, std::string_view op) {
-    peers const from = first_step<C>(c).from;
-    return calls_->template begin<C>(c, r, op, [&](int q) {
-      for (int k = 0; k < from.count; ++k)
-        if (from.at(k, size()) == q) return true;
-      return false;
-    });
-  }
-
-  template <collective C, class In, class Out, class Op>
-  void combine_by_words(detail::device_call<D, In, Out> const& c, request const& r, Op const& op) {
-    auto const how = detail::in_stages<In>(op, size());
-    call now = begin<C>(c, r, name_of<Op>());
-    if constexpr (C == collective::all_reduce)
-      if (r.algorithm == algorithm_id::two_shot) return two_shot_of(c, now, how);
-    one_shot_of<C>(c, now, [&](extent part, auto const& found) {
-      std::vector<In const*> sources;
-      peers const from = first_step<C>(c).from;
-      for (int k = 0; k < from.count; ++k) sources.push_back(found(from.at(k, size())));
-      extent const own = c.got.at(0, rank());
-      std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
-      if (sources.empty() || n == 0) return;
-      Out* const to[] = {c.out + own.begin + part.begin};
-      cuda_combine(group().guarded(), c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to), n,
-                   how);
-    });
-  }
-
-  template <collective C, class Word>
-  void move_by_words(detail::device_call<D, Word, Word> const& c, request const& r) {
-    call now = begin<C>(c, r, {});
-    one_shot_of<C>(c, now, [&](extent part, auto const& found) {
-      detail::block_moves<Word> moves{};
-      peers const from = first_step<C>(c).from;
-      for (int k = 0; k < from.count; ++k) {
-        int const q = from.at(k, size());
-        extent const e = c.got.at(0, q);
-        if (part.begin < e.count)
-          moves.add(found(q), c.out + e.begin + part.begin, std::min(part.count, e.count - part.begin));
-      }
-      calls_->launch(moves, c.how.stream);
-    });
-  }
-
-  // schedule<one_shot, C>, part by part: consume(part, found) makes this part of every block, where found(q) is what rank q has
-  // for this one.
-  template <collective C, class In, class Out, class Consume>
-  void one_shot_of(detail::device_call<D, In, Out> const& c, call& now, Consume const& consume) {
-    step const mine = first_step<C>(c);
-    auto const p = static_cast<std::size_t>(size());
-    std::size_t const slot = group().arena_bytes() / (deals(C) ? p : 1) / detail::access_bytes * detail::access_bytes;
-    std::size_t const fits = slot / sizeof(In), most = fits > grain ? fits / grain * grain : fits;
-    std::size_t longest = 0;
-    for (int k = 0; k < mine.to.count; ++k) longest = std::max(longest, c.given.at(0, mine.to.at(k, size())).count);
-    for (int k = 0; k < mine.from.count; ++k) longest = std::max(longest, c.got.at(0, mine.from.at(k, size())).count);
-    if (most == 0) too_small(sizeof(In), c.where);
-    std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
-
-    for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
-      extent const part{begin, each};
-      // Blocks that are shorter take no part in later turns; in the first, all do.
-      auto const each_of = [&](peers const& who, layout const& blocks) {
-        return [&, this](auto const& f) {
-          for (int k = 0; k < who.count; ++k) {
-            int const q = who.at(k, size());
-            std::size_t const n = blocks.at(0, q).count;
-            if (q != rank() && (begin == 0 || begin < n)) f(q, calls_type::value_of_block(now.fingerprint, n));
-          }
-        };
-      };
-      auto const readers = each_of(mine.to, c.given);
-      auto const sources = each_of(mine.from, c.got);
-      auto const block_for = [&](In const* base, int q) {
-        return base + c.given.at(0, deals(C) ? q : rank()).begin + begin;
-      };
-      calls_->take_arena(now, readers);
-      if (!now.in) show_part<C>(c, now, part, slot, readers);
-      calls_->meet(now, 0, readers, sources);
-      calls_->give_signals(now, c.how.stream);
-      consume(part, [&](int q) -> In const* {
-        if (q == rank()) return block_for(c.in, q);
-        if (now.in) return block_for(reinterpret_cast<In const*>(now.in.at(q)), rank());
-        return reinterpret_cast<In const*>(group().arena(q) + (deals(C) ? static_cast<std::size_t>(rank()) * slot : 0));
-      });
-      calls_->finish(now, begin + each >= longest, readers, sources);
-    }
+    std::size_t const n = elements_of<T>(r);
+    auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
+    r.how = protocol::staged;
+    call now =
+        calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
+    kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
     calls_->end(now, c.how.stream);
-  }
-
-  // Copies to the arena what peers need of a part of each block.
-  template <collective C, class In, class Out, class Readers>
-  void show_part(detail::device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot,
-                 Readers const& readers) {
-    using word = detail::word_of<In>;
-    detail::block_moves<word> moves{};
-    readers([&](int q, std::uint32_t) {
-      extent const e = c.given.at(0, q);
-      std::size_t const n = std::min(part.count, e.count - part.begin);
-      std::byte* const to = group().arena(rank()) + (deals(C) ? static_cast<std::size_t>(q) * slot : 0);
-      if (deals(C) || moves.count == 0)
-        moves.add(reinterpret_cast<word const*>(c.in + e.begin + part.begin), reinterpret_cast<word*>(to),
-                  n * detail::words_in<In>);
-    });
-    if (moves.count == 0) return;
-    calls_->give_signals(now, c.how.stream);
-    calls_->launch(moves, c.how.stream);
-  }
-
-  // schedule<two_shot, all_reduce>: each rank combines its chunk of all ranks, and then reads the chunks of the others.
-  template <class In, class Out, class How>
-  void two_shot_of(detail::device_call<D, In, Out> const& c, call& now, How const& how) {
-    using word = detail::word_of<Out>;
-    std::size_t const n = c.given.at(0, 0).count;
-    std::size_t const half = group().arena_bytes() / 2 / detail::access_bytes * detail::access_bytes;
-    std::size_t const fits = half / std::max(sizeof(In), sizeof(Out)),
-                      most = fits > grain ? fits / grain * grain : fits;
-    if (most == 0) too_small(sizeof(In), c.where);
-    std::size_t const each = now.in ? std::max<std::size_t>(n, 1) : most;
-    auto const others = [&](auto const& f) {
-      for (int q = 0; q < size(); ++q)
-        if (q != rank()) f(q, calls_type::value_of_block(now.fingerprint, n));
-    };
-    for (std::size_t begin = 0; begin == 0 || begin < n; begin += each) {
-      std::size_t const count = std::min(each, n - begin);
-      auto const input_of = [&](int q) {
-        if (q == rank()) return c.in + begin;
-        return reinterpret_cast<In const*>(now.in ? now.in.at(q) : group().arena(q)) + (now.in ? begin : 0);
-      };
-      auto const result_of = [&](int q) {
-        return reinterpret_cast<Out*>(now.out ? now.out.at(q) : group().arena(q) + half) + (now.out ? begin : 0);
-      };
-      calls_->take_arena(now, others);
-      if (!now.in) show_part<collective::all_reduce>(c, now, {begin, count}, 0, others);
-      calls_->meet(now, 0, others, others);
-      calls_->give_signals(now, c.how.stream);
-      extent const own = part(count, size(), rank(), grain);
-      if (own.count > 0) {
-        std::vector<In const*> sources;
-        for (int q = 0; q < size(); ++q) sources.push_back(input_of(q) + own.begin);
-        std::vector<Out*> to{c.out + begin + own.begin};
-        if (!now.out) to.push_back(result_of(rank()) + own.begin);
-        cuda_combine(group().guarded(), c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
-                     own.count, how);
-      }
-      calls_->meet(now, 1, others, others);
-      calls_->give_signals(now, c.how.stream);
-      detail::block_moves<word> moves{};
-      others([&](int q, std::uint32_t) {
-        extent const theirs = part(count, size(), q, grain);
-        moves.add(reinterpret_cast<word const*>(result_of(q) + theirs.begin),
-                  reinterpret_cast<word*>(c.out + begin + theirs.begin), theirs.count * detail::words_in<Out>);
-      });
-      calls_->launch(moves, c.how.stream);
-      calls_->finish(now, begin + each >= n, others, others);
-    }
-    calls_->end(now, c.how.stream);
-  }
-
-  [[noreturn, gnu::cold]] void too_small(std::size_t bytes, std::source_location where) const {
-    detail::refuse(
-        rank(),
-        join({"an element of ", bytes, " bytes does not fit into its part of an arena of ", group().arena_bytes()}),
-        "give cuda_ipc a larger arena", where);
   }
 
   communicator<Transport>& comm_;
   D const& on_;
-  std::optional<calls_type> calls_;      // none for one rank
-  std::optional<kernels_type> kernels_;  // where every rank has a device of its own
+  std::optional<calls_type> calls_;                           // none for one rank
+  std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // where every rank has a device of its own
   std::vector<device_array<D, std::byte>> alone_;
   detail::device_works<D> works_;
 };

@@ -8,6 +8,7 @@
 #include <memory>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
