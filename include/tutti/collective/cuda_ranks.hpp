@@ -52,7 +52,7 @@ class cuda_local {
   cuda_local(D const& on, int ranks)
     requires std::is_same_v<Reach, one_device>
       : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
-  cuda_local(std::span<D const> on, int ranks)
+  cuda_local(std::type_identity_t<std::span<D const>> on, int ranks)
     requires std::is_same_v<Reach, several_devices>
       : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
   explicit cuda_local(device_channels<D, Reach>& channels) : cuda_local(channels.team(), channels.size(), &channels) {}

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/core/shape.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/transport/device_mailbox.hpp"

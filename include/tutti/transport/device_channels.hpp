@@ -10,6 +10,7 @@
 #include <ranges>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ class device_channels {
     requires std::is_same_v<Reach, one_device>
       : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
   // What runs on a device that is there more than once is to run at once, which CUDA does not promise: for tests.
-  device_channels(std::span<D const> on, int ranks, channel_options const& o = {})
+  device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, several_devices>
       : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
 
