@@ -104,22 +104,32 @@ void check_several_devices() {
   device_channels channels(gpus, 4);
   cuda_local const ranks(channels);
   std::size_t const n = 100003;
-  auto const by = [](algorithm_id id) { return options{.algorithm = id}; };
-  auto const reduced = on_host<float>(
-      4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, by(algorithm_id::one_shot)); });
-  report("all_reduce by jobs" + on,
-         different(on_device<float>(ranks, 4, n, 4, n, [](auto& r, auto& in, auto& out) { all_reduce(r, in, out); }),
-                   reduced) == 0);
-  report("all_to_all by jobs" + on, wrong_movements<pairwise, std::uint32_t>(ranks, 1000, staged) == 0);
-  report("ring" + on, wrong_reductions<ring, float>(ranks, n, sum{}, staged) == 0);
-  report("double_binary_tree" + on, wrong_reductions<double_binary_tree, float>(ranks, n, sum{}, staged) == 0);
-  report("packets" + on, wrong_reductions<one_shot, float>(ranks, 1000, sum{}) == 0);
+  auto const reduced = [&](algorithm_id by) {
+    return on_host<float>(
+        4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, {.algorithm = by}); });
+  };
+  auto const check = [&](std::string const& what, algorithm_id by, auto const& call) {
+    report(what + on, different(on_device<float>(ranks, 4, n, 4, n, call), reduced(by)) == 0);
+  };
+  check("jobs", algorithm_id::one_shot, [](auto& r, auto& in, auto& out) { all_reduce(r, in, out); });
+  check("ring", algorithm_id::ring, [](auto& r, auto& in, auto& out) { all_reduce<ring>(r, in, out); });
+  check("double_binary_tree", algorithm_id::double_binary_tree,
+        [](auto& r, auto& in, auto& out) { all_reduce<double_binary_tree>(r, in, out); });
+  auto const dealt = [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); };
+  report("all_to_all" + on, different(on_device<std::uint32_t>(ranks, 4, 4000, 4, 4000, dealt),
+                                      on_device<std::uint32_t>(gpus[0], 4, 4, 4000, 4, 4000, dealt)) == 0);
+  auto few = to_device(ranks, ranks_values<float>(4, std::vector<float>(100, 1.0f)));
+  for (int i = 0; i < 5; ++i) all_reduce<one_shot>(ranks, few, few, sum{}, {.protocol = protocol::packet});
+  report("packets" + on, to_host(gpus[0], few)[3][99] == 1024.0f);
 
+  gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
+  device_channels others(gpus, 4);  // for another stream
+  cuda_local const on_stream(others);
   cudaStream_t const stream = gpus[0].make_stream();
   auto data = to_device(ranks, ranks_values<float>(4, std::vector<float>(n, 1.0f)));
   auto const both = [&] {
-    all_reduce(ranks, data, data, sum{}, {.stream = stream});
-    all_reduce<ring>(ranks, data, data, sum{}, {.stream = stream, .protocol = protocol::staged});
+    all_reduce(on_stream, data, data, sum{}, {.stream = stream});
+    all_reduce<ring>(on_stream, data, data, sum{}, {.stream = stream});
   };
   both();
   gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));

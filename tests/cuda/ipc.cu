@@ -143,12 +143,14 @@ void check_late_rank(cuda_device const& gpu, Comm& comm) {
 template <class Ranks, class Comm>
 void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   device_options<cuda_device> const how{.stream = stream, .protocol = protocol::staged};
-  for (std::size_t const n : {1u, 4099u, 1000003u}) {
-    std::string const of = " of " + std::to_string(n) + " elements";
-    report(comm, "ring" + of, wrong([&] { check_named<ring, float>(ranks, comm, n, sum{}, how); }));
-    report(comm, "double_binary_tree" + of,
-           wrong([&] { check_named<double_binary_tree, float>(ranks, comm, n, sum{}, how); }));
-  }
+  auto const check = [&]<class Algorithm>(Algorithm) {
+    for (std::size_t const n : {1u, 4099u, 1000003u})
+      report(comm, join({"all_reduce by ", Algorithm::name, " of ", n, " elements"}), wrong([&] {
+               device_conformance<float, Ranks, Comm, Algorithm>(ranks, comm, n, 0, how).check_all_reduce(sum{});
+             }));
+  };
+  check(ring{});
+  check(double_binary_tree{});
   device_array<cuda_device, float> const few(ranks.on(), 100);
   fill(ranks, few.data(), 100, 1, stream);
   for (int i = 0; i < 1000; ++i) all_reduce(ranks, few, tutti::max{}, {.stream = stream});
