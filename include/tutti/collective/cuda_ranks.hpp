@@ -37,7 +37,7 @@ using device_element = device_value<std::remove_reference_t<decltype(std::declva
 // Ranks that live on one device, or are dealt out in blocks to several of this process, which reach each other's memory:
 // of 8 ranks, two GPUs have 4 each. Calls are ordered by the stream that they are given, one of the first device, and all of
 // a call is captured in a graph where that stream is. Devices outlive it, and so do channels, which are for calls that name
-// an algorithm, or packets.
+// an algorithm, or packets. Where there are several devices, one thread at a time makes calls.
 //
 //   tutti::device_channels channels(gpu, 4);
 //   tutti::cuda_local ranks(channels);
