@@ -37,10 +37,10 @@ void launch_pass_of(cuda_local<D, Reach> const& ranks, std::vector<T const*> con
   device_team<D> const& team = ranks.team();
   team.on_each(stream, [&](int k, stream_of<D> its) {
     extent const mine = part(n, team.size(), k, grain);
-    std::vector<T const*> sources;
-    std::vector<Out*> destinations;
-    for (T const* const x : from) sources.push_back(x + mine.begin);
-    for (Out* const x : to) destinations.push_back(x + mine.begin);
+    std::vector<T const*> sources = from;
+    std::vector<Out*> destinations = to;
+    for (T const*& x : sources) x += mine.begin;
+    for (Out*& x : destinations) x += mine.begin;
     cuda_combine(team.at(k), its, std::span<T const* const>(sources), std::span<Out* const>(destinations), mine.count,
                  from_element(mine.begin, how));
   });

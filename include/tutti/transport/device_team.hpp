@@ -82,7 +82,7 @@ class device_team {
   template <class F>
   void on_each(stream_of<D> stream, F const& f) const {
     if constexpr (linked_device<D>)
-      if (size() > 1) {
+      if (streams_ && size() > 1) {
         streams_->begin.record(stream);
         auto const& sides = streams_->sides;
         for (std::size_t k = 0; k < sides.size(); ++k) streams_->begin.before(*devices_[k + 1], sides[k]->stream.get());
