@@ -9,8 +9,6 @@
 #include <cstdio>
 #include <exception>
 #include <span>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include "tutti/cuda.cuh"
@@ -93,18 +91,10 @@ void compare(Comm& comm) {
   static_cast<void>(cudaStreamDestroy(stream));
 }
 
-// Found by a process that ends: after a fork CUDA does not work where it was used before.
-bool has_gpu() {
-  pid_t const child = ::fork();
-  if (child == 0) ::_exit(cuda_device_count() > 0 ? 0 : 1);
-  int status = 1;
-  return ::waitpid(child, &status, 0) == child && status == 0;
-}
-
 }  // namespace
 
 int main() {
-  if (!has_gpu()) {
+  if (cuda_device_count_by_child() == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }

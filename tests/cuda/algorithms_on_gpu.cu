@@ -94,6 +94,59 @@ void check_many_calls(cuda_device const& gpu) {
   report("a thousand calls", good);
 }
 
+// Ranks on all GPUs of the machine, or on one that is there twice: CUDA does not promise that kernels of two streams run at
+// once, but they do where both fit.
+void check_several_devices() {
+  std::vector<cuda_device> gpus = cuda_devices();
+  std::string const on =
+      " on " + std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU, which is there twice" : " GPUs");
+  if (gpus.size() == 1) gpus.push_back(gpus[0]);
+  device_channels channels(gpus, 4);
+  cuda_local const ranks(channels);
+  std::size_t const n = 100003;
+  auto const reduced = [&](algorithm_id by) {
+    return on_host<float>(
+        4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, {.algorithm = by}); });
+  };
+  auto const check = [&](std::string const& what, algorithm_id by, auto const& call) {
+    report(what + on, different(on_device<float>(ranks, 4, n, 4, n, call), reduced(by)) == 0);
+  };
+  check("jobs", algorithm_id::one_shot, [](auto& r, auto& in, auto& out) { all_reduce(r, in, out); });
+  check("ring", algorithm_id::ring, [](auto& r, auto& in, auto& out) { all_reduce<ring>(r, in, out); });
+  check("double_binary_tree", algorithm_id::double_binary_tree,
+        [](auto& r, auto& in, auto& out) { all_reduce<double_binary_tree>(r, in, out); });
+  auto const dealt = [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); };
+  report("all_to_all" + on, different(on_device<std::uint32_t>(ranks, 4, 4000, 4, 4000, dealt),
+                                      on_device<std::uint32_t>(gpus[0], 4, 4, 4000, 4, 4000, dealt)) == 0);
+  auto few = to_device(ranks, ranks_values<float>(4, std::vector<float>(100, 1.0f)));
+  for (int i = 0; i < 5; ++i) all_reduce<one_shot>(ranks, few, few, sum{}, {.protocol = protocol::packet});
+  report("packets" + on, to_host(gpus[0], few)[3][99] == 1024.0f);
+
+  gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
+  device_channels others(gpus, 4);  // for another stream
+  cuda_local const on_stream(others);
+  cudaStream_t const stream = gpus[0].make_stream();
+  auto data = to_device(ranks, ranks_values<float>(4, std::vector<float>(n, 1.0f)));
+  auto const both = [&] {
+    all_reduce(on_stream, data, data, sum{}, {.stream = stream});
+    all_reduce<ring>(on_stream, data, data, sum{}, {.stream = stream});
+  };
+  both();
+  gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  both();
+  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  for (int i = 0; i < 3; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
+  report("a graph" + on, to_host(gpus[0], data)[3][n - 1] == 65536.0f);
+  static_cast<void>(cudaGraphExecDestroy(executable));
+  static_cast<void>(cudaGraphDestroy(graph));
+  gpus[0].end_stream(stream);
+}
+
 void check_errors(cuda_device const& gpu) {
   std::string said;
   try {
@@ -127,6 +180,7 @@ int main(int argc, char** argv) {
     check_packets<float>(gpu, sum{});
     check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
     check_graphs(gpu);
+    if (!quick) check_several_devices();
     if (!quick) check_many_calls(gpu);
     if (!quick) check_errors(gpu);
   } catch (std::exception const& e) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that share one GPU: collectives among them against those of the host, graphs, registered buffers, and faults.
-// Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
+// Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of the
+// host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -63,17 +62,19 @@ void fill(Ranks& ranks, float* data, std::size_t n, float value, cudaStream_t st
   ranks.on().wait(stream, deadline::after(30s));
 }
 
+template <class Check>
+int wrong(Check const& check) {
+  try {
+    check();
+    return 0;
+  } catch (std::exception const& e) {
+    std::printf("%s\n", e.what());
+    return 1;
+  }
+}
+
 template <class Ranks, class Comm>
 void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& arena) {
-  auto const wrong = [](auto const& check) {
-    try {
-      check();
-      return 0;
-    } catch (std::exception const& e) {
-      std::printf("%s\n", e.what());
-      return 1;
-    }
-  };
   for (std::size_t const n : {0u, 1u, 4099u, 100003u}) {
     std::string const of = " of " + std::to_string(n) + " elements" + arena;
     report(comm, "reductions" + of, wrong([&] { check_reductions_of<float>(ranks, comm, n, sum{}, stream); }));
@@ -138,8 +139,29 @@ void check_late_rank(cuda_device const& gpu, Comm& comm) {
   report(comm, "a rank that does not come is named", !named || !all_are(ranks, data.data(), 1000, 7, stream));
 }
 
+// Kernels of processes that have a GPU each wait for each other.
+template <class Ranks, class Comm>
+void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
+  device_options<cuda_device> const how{.stream = stream, .protocol = protocol::staged};
+  auto const check = [&]<class Algorithm>(Algorithm) {
+    for (std::size_t const n : {1u, 4099u, 1000003u})
+      report(comm, join({"all_reduce by ", Algorithm::name, " of ", n, " elements"}), wrong([&] {
+               device_conformance<float, Ranks, Comm, Algorithm>(ranks, comm, n, 0, how).check_all_reduce(sum{});
+             }));
+  };
+  check(ring{});
+  check(double_binary_tree{});
+  device_array<cuda_device, float> const few(ranks.on(), 100);
+  fill(ranks, few.data(), 100, 1, stream);
+  for (int i = 0; i < 1000; ++i) all_reduce(ranks, few, tutti::max{}, {.stream = stream});
+  all_reduce<ring>(ranks, few, sum{}, how);
+  report(comm, "a thousand calls by packets",
+         !all_are(ranks, few.data(), 100, static_cast<float>(comm.size()), stream));
+}
+
 int run_checks(int processes) {
   run_local(processes, [](auto& comm) {
+    bool const own = cuda_device_count() >= comm.size();
     cuda_device const gpu(comm.rank() % cuda_device_count());
     stream_of_gpu const stream(gpu);
     {
@@ -148,6 +170,8 @@ int run_checks(int processes) {
       check_collectives(ranks, comm, stream, "");
       check_graph(ranks, comm, stream);
       check_many(ranks, comm);
+      if (own) check_algorithms(ranks, comm, stream);
+      else if (comm.is_main()) std::printf("not run: kernels that wait for each other, for a GPU is shared\n");
     }
     {
       cuda_ipc ranks(comm, gpu, 64 << 10);
@@ -163,18 +187,10 @@ int run_checks(int processes) {
   return 0;
 }
 
-// Whether there is a GPU, found by a process that ends: after a fork CUDA does not work where it was used before.
-bool has_gpu() {
-  pid_t const child = ::fork();
-  if (child == 0) ::_exit(cuda_device_count() > 0 ? 0 : 1);
-  int status = 1;
-  return ::waitpid(child, &status, 0) == child && status == 0;
-}
-
 }  // namespace
 
 int main() {
-  if (!has_gpu()) {
+  if (cuda_device_count_by_child() == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "support/device_collectives.hpp"
@@ -15,6 +16,7 @@ namespace tutti::testing {
 template <class Algorithm, collective C, class Op>
 constexpr bool serves_with() {
   if constexpr (!serves<Algorithm, C>) return false;
+  else if constexpr (std::is_void_v<Op>) return true;
   else return is_commutative<Op> || !schedule<Algorithm, C>::needs_commutative;
 }
 
@@ -27,8 +29,9 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
 }
 
 // What combines: n elements, or blocks of n. The host's ranks choose the algorithm at run time, which is compiled once.
-template <class Algorithm, class T, device D, class Op>
-int wrong_reductions(cuda_local<D> const& ranks, std::size_t n, Op const& op, device_options<D> const& how = {}) {
+template <class Algorithm, class T, device D, class Reach, class Op>
+int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
+                     device_options<D> const& how = {}) {
   int const p = ranks.size();
   std::size_t const all = n * static_cast<std::size_t>(p);
   options const host{.algorithm = find_algorithm(Algorithm::name)};
@@ -39,7 +42,7 @@ int wrong_reductions(cuda_local<D> const& ranks, std::size_t n, Op const& op, de
     wrong += different(on_device<T>(ranks, p, n, p, n,
                                     [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
                        expected);
-    auto data = to_device(ranks.on(), all_values<T>(p, n));
+    auto data = to_device(ranks, all_values<T>(p, n));
     all_reduce<Algorithm>(ranks, data, data, op, how);
     wrong += n > 0 ? different(to_host(ranks.on(), data), expected) : 0;
   }
@@ -57,7 +60,7 @@ int wrong_reductions(cuda_local<D> const& ranks, std::size_t n, Op const& op, de
         different(on_device<T>(ranks, p, all, p, n,
                                [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
                   expected);
-    auto data = to_device(ranks.on(), all_values<T>(p, all));
+    auto data = to_device(ranks, all_values<T>(p, all));
     auto blocks = own_blocks<T>(data, n);
     reduce_scatter<Algorithm>(ranks, data, blocks, op, how);
     auto const got = to_host(ranks.on(), data);
@@ -79,8 +82,8 @@ int wrong_reductions(cuda_local<D> const& ranks, std::size_t n, Op const& op, de
 }
 
 // What only moves: against the independent jobs, which have a test of their own.
-template <class Algorithm, class T, device D>
-int wrong_movements(cuda_local<D> const& ranks, std::size_t n, device_options<D> const& how = {}) {
+template <class Algorithm, class T, device D, class Reach>
+int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_options<D> const& how = {}) {
   int const p = ranks.size();
   std::size_t const all = n * static_cast<std::size_t>(p);
   int wrong = 0;
@@ -97,7 +100,7 @@ int wrong_movements(cuda_local<D> const& ranks, std::size_t n, device_options<D>
     compare(
         p, n, p, all, [&](auto& r, auto& in, auto& out) { all_gather<Algorithm>(r, in, out, how); },
         [](auto& r, auto& in, auto& out) { all_gather(r, in, out); });
-    auto ours = to_device(ranks.on(), all_values<T>(p, all)), jobs = to_device(ranks.on(), all_values<T>(p, all));
+    auto ours = to_device(ranks, all_values<T>(p, all)), jobs = to_device(ranks, all_values<T>(p, all));
     auto our_blocks = own_blocks<T>(ours, n), jobs_blocks = own_blocks<T>(jobs, n);
     all_gather<Algorithm>(ranks, our_blocks, ours, how);
     all_gather(ranks, jobs_blocks, jobs);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/types_and_ops.hpp"
@@ -51,6 +52,16 @@ std::vector<device_array<D, T>> to_device(D const& on, ranks_values<T> const& va
   on.wait({}, deadline::after(std::chrono::seconds{60}));
   return out;
 }
+// Where each rank lives.
+template <device D, class Reach, class T>
+std::vector<device_array<D, T>> to_device(cuda_local<D, Reach> const& ranks, ranks_values<T> const& values) {
+  std::vector<device_array<D, T>> out;
+  for (auto const& x : values) {
+    auto one = to_device(ranks.on(static_cast<int>(out.size())), ranks_values<T>{x});
+    out.push_back(std::move(one.front()));
+  }
+  return out;
+}
 template <device D, class T>
 ranks_values<T> to_host(D const& on, std::vector<device_array<D, T>> const& arrays) {
   ranks_values<T> out;
@@ -74,11 +85,11 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
 
 // What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
 // rank 99: on the device by `call(ranks, in, out)`.
-template <class T, device D, class Call>
-ranks_values<T> on_device(cuda_local<D> const& ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
-                          Call const& call) {
-  auto in = to_device(ranks.on(), all_values<T>(ins, in_count));
-  auto out = to_device(ranks.on(), ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
+template <class T, device D, class Reach, class Call>
+ranks_values<T> on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
+                          std::size_t out_count, Call const& call) {
+  auto in = to_device(ranks, all_values<T>(ins, in_count));
+  auto out = to_device(ranks, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
   call(ranks, in, out);
   return to_host(ranks.on(), out);
 }

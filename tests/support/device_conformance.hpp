@@ -7,16 +7,20 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "support/device_algorithms.hpp"
 #include "support/device_collectives.hpp"
 #include "support/expect.hpp"
 #include "tutti/collective/device_collectives.hpp"
+#include "tutti/collective/device_ragged.hpp"
 #include "tutti/tutti.hpp"
 
 namespace tutti::testing {
 
-template <class T, device_ranks R, class Comm>
+// By an algorithm that calls name, with the bits of the host's by the same.
+template <class T, device_ranks R, class Comm, class Algorithm = automatic>
 class device_conformance {
  public:
   using array = device_array<typename R::device_type, T>;
@@ -30,88 +34,118 @@ class device_conformance {
   template <class Op>
   void check_all_reduce(Op const& op) {
     compare(
-        "all_reduce", n_, n_, [&](auto& in, auto& out) { all_reduce(ranks_, in, out, op, how_); },
-        [&](auto& in, auto& out) { all_reduce(comm_, in, out, op, by_one_shot); });
+        "all_reduce", n_, n_, [&](auto& in, auto& out) { all_reduce<Algorithm>(ranks_, in, out, op, how_); },
+        [&](auto& in, auto& out) { all_reduce(comm_, in, out, op, by_same); });
     compare_in_place(
-        "all_reduce", n_, [&](auto& data) { all_reduce(ranks_, data, op, how_); },
-        [&](auto& data) { all_reduce(comm_, data, op, by_one_shot); });
+        "all_reduce", n_, [&](auto& data) { all_reduce<Algorithm>(ranks_, data, op, how_); },
+        [&](auto& data) { all_reduce(comm_, data, op, by_same); });
   }
 
   template <class Op>
   void check_reductions(Op const& op) {
-    bool const parts = how_.algorithm != algorithm_id::two_shot;
-    check_all_reduce(op);
-    compare(
-        "reduce", n_, n_, [&](auto& in, auto& out) { reduce(ranks_, in, out, op, root_, how_); },
-        [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_one_shot); });
-    if (!parts) return;
-    compare(
-        "reduce_scatter", n_ * size(), n_, [&](auto& in, auto& out) { reduce_scatter(ranks_, in, out, op, how_); },
-        [&](auto& in, auto& out) { reduce_scatter(comm_, in, out, op, by_one_shot); });
-    compare_in_place(
-        "reduce_scatter", n_ * size(), [&](auto& data) { reduce_scatter(ranks_, data, block(data), op, how_); },
-        [&](auto& data) { reduce_scatter(comm_, data, block(data), op, by_one_shot); });
-    compare(
-        "reduce_scatter_v", sum_, own(),
-        [&](auto& in, auto& out) { reduce_scatter_v(ranks_, in, out, counts_, op, how_); },
-        [&](auto& in, auto& out) { reduce_scatter_v(comm_, in, out, counts_, op, by_one_shot); });
-    if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+    if constexpr (has<collective::all_reduce, Op>) check_all_reduce(op);
+    if constexpr (has<collective::reduce, Op>)
       compare(
-          "scan", n_, n_, [&](auto& in, auto& out) { scan(ranks_, in, out, op, how_); },
-          [&](auto& in, auto& out) { scan(comm_, in, out, op, by_one_shot); });
+          "reduce", n_, n_, [&](auto& in, auto& out) { reduce<Algorithm>(ranks_, in, out, op, root_, how_); },
+          [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_same); });
+    if (how_.algorithm == algorithm_id::two_shot) return;
+    if constexpr (has<collective::reduce_scatter, Op>) {
+      compare(
+          "reduce_scatter", n_ * size(), n_,
+          [&](auto& in, auto& out) { reduce_scatter<Algorithm>(ranks_, in, out, op, how_); },
+          [&](auto& in, auto& out) { reduce_scatter(comm_, in, out, op, by_same); });
       compare_in_place(
-          "scan", n_, [&](auto& data) { scan(ranks_, data, op, how_); },
-          [&](auto& data) { scan(comm_, data, op, by_one_shot); });
-      compare(
-          "exclusive_scan", n_, n_, [&](auto& in, auto& out) { exclusive_scan(ranks_, in, out, op, how_); },
-          [&](auto& in, auto& out) { exclusive_scan(comm_, in, out, op, by_one_shot); });
+          "reduce_scatter", n_ * size(),
+          [&](auto& data) { reduce_scatter<Algorithm>(ranks_, data, block(data), op, how_); },
+          [&](auto& data) { reduce_scatter(comm_, data, block(data), op, by_same); });
     }
+    if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+      if constexpr (has<collective::scan, Op>) {
+        compare(
+            "scan", n_, n_, [&](auto& in, auto& out) { scan<Algorithm>(ranks_, in, out, op, how_); },
+            [&](auto& in, auto& out) { scan(comm_, in, out, op, by_same); });
+        compare_in_place(
+            "scan", n_, [&](auto& data) { scan<Algorithm>(ranks_, data, op, how_); },
+            [&](auto& data) { scan(comm_, data, op, by_same); });
+      }
+      if constexpr (has<collective::exclusive_scan, Op>)
+        compare(
+            "exclusive_scan", n_, n_,
+            [&](auto& in, auto& out) { exclusive_scan<Algorithm>(ranks_, in, out, op, how_); },
+            [&](auto& in, auto& out) { exclusive_scan(comm_, in, out, op, by_same); });
+    }
+    if constexpr (by_default)
+      compare(
+          "reduce_scatter_v", sum_, own(),
+          [&](auto& in, auto& out) { reduce_scatter_v(ranks_, in, out, counts_, op, how_); },
+          [&](auto& in, auto& out) { reduce_scatter_v(comm_, in, out, counts_, op, by_same); });
   }
 
   void check_movement() {
     std::size_t const all = n_ * size();
     bool const at_root = ranks_.rank() == root_;
-    compare_in_place(
-        "broadcast", n_, [&](auto& data) { broadcast(ranks_, data, root_, how_); },
-        [&](auto& data) { broadcast(comm_, data, root_, by_one_shot); });
-    compare(
-        "all_gather", n_, all, [&](auto& in, auto& out) { all_gather(ranks_, in, out, how_); },
-        [&](auto& in, auto& out) { all_gather(comm_, in, out, by_one_shot); });
-    compare_in_place(
-        "all_gather", all, [&](auto& data) { all_gather(ranks_, block(data), data, how_); },
-        [&](auto& data) { all_gather(comm_, block(data), data, by_one_shot); });
-    compare(
-        "gather", n_, at_root ? all : 0, [&](auto& in, auto& out) { gather(ranks_, in, out, root_, how_); },
-        [&](auto& in, auto& out) { gather(comm_, in, out, root_, by_one_shot); });
-    compare(
-        "scatter", at_root ? all : 0, n_, [&](auto& in, auto& out) { scatter(ranks_, in, out, root_, how_); },
-        [&](auto& in, auto& out) { scatter(comm_, in, out, root_, by_one_shot); });
-    compare(
-        "all_to_all", all, all, [&](auto& in, auto& out) { all_to_all(ranks_, in, out, how_); },
-        [&](auto& in, auto& out) { all_to_all(comm_, in, out, by_one_shot); });
-    compare(
-        "all_gather_v", own(), sum_, [&](auto& in, auto& out) { all_gather_v(ranks_, in, out, counts_, {}, how_); },
-        [&](auto& in, auto& out) { all_gather_v(comm_, in, out, counts_, {}, by_one_shot); });
-    compare(
-        "gather_v", own(), at_root ? sum_ : 0,
-        [&](auto& in, auto& out) { gather_v(ranks_, in, out, counts_, {}, root_, how_); },
-        [&](auto& in, auto& out) { gather_v(comm_, in, out, counts_, {}, root_, by_one_shot); });
-    compare(
-        "scatter_v", at_root ? sum_ : 0, own(),
-        [&](auto& in, auto& out) { scatter_v(ranks_, in, counts_, out, {}, root_, how_); },
-        [&](auto& in, auto& out) { scatter_v(comm_, in, counts_, out, {}, root_, by_one_shot); });
+    if constexpr (has<collective::broadcast>)
+      compare_in_place(
+          "broadcast", n_, [&](auto& data) { broadcast<Algorithm>(ranks_, data, root_, how_); },
+          [&](auto& data) { broadcast(comm_, data, root_, by_same); });
+    if constexpr (has<collective::all_gather>)
+      compare(
+          "all_gather", n_, all, [&](auto& in, auto& out) { all_gather<Algorithm>(ranks_, in, out, how_); },
+          [&](auto& in, auto& out) { all_gather(comm_, in, out, by_same); });
+    if constexpr (has<collective::all_gather>)
+      compare_in_place(
+          "all_gather", all, [&](auto& data) { all_gather<Algorithm>(ranks_, block(data), data, how_); },
+          [&](auto& data) { all_gather(comm_, block(data), data, by_same); });
+    if constexpr (has<collective::gather>)
+      compare(
+          "gather", n_, at_root ? all : 0,
+          [&](auto& in, auto& out) { gather<Algorithm>(ranks_, in, out, root_, how_); },
+          [&](auto& in, auto& out) { gather(comm_, in, out, root_, by_same); });
+    if constexpr (has<collective::scatter>)
+      compare(
+          "scatter", at_root ? all : 0, n_,
+          [&](auto& in, auto& out) { scatter<Algorithm>(ranks_, in, out, root_, how_); },
+          [&](auto& in, auto& out) { scatter(comm_, in, out, root_, by_same); });
+    if constexpr (has<collective::all_to_all>)
+      compare(
+          "all_to_all", all, all, [&](auto& in, auto& out) { all_to_all<Algorithm>(ranks_, in, out, how_); },
+          [&](auto& in, auto& out) { all_to_all(comm_, in, out, by_same); });
+    if constexpr (by_default)
+      compare(
+          "all_gather_v", own(), sum_, [&](auto& in, auto& out) { all_gather_v(ranks_, in, out, counts_, {}, how_); },
+          [&](auto& in, auto& out) { all_gather_v(comm_, in, out, counts_, {}, by_same); });
+    if constexpr (by_default)
+      compare(
+          "gather_v", own(), at_root ? sum_ : 0,
+          [&](auto& in, auto& out) { gather_v(ranks_, in, out, counts_, {}, root_, how_); },
+          [&](auto& in, auto& out) { gather_v(comm_, in, out, counts_, {}, root_, by_same); });
+    if constexpr (by_default)
+      compare(
+          "scatter_v", at_root ? sum_ : 0, own(),
+          [&](auto& in, auto& out) { scatter_v(ranks_, in, counts_, out, {}, root_, how_); },
+          [&](auto& in, auto& out) { scatter_v(comm_, in, counts_, out, {}, root_, by_same); });
+    if constexpr (!by_default) return;
     std::vector<std::size_t> const sent(size(), own());
     std::vector<std::size_t> places;  // with gaps
     for (std::size_t q = 0, end = 0; q < size(); end += counts_[q] + 3, ++q) places.push_back(end + 3);
     compare(
         "all_to_all_v", own() * size(), sum_ + 3 * size(),
         [&](auto& in, auto& out) { all_to_all_v(ranks_, in, sent, out, counts_, {}, places, how_); },
-        [&](auto& in, auto& out) { all_to_all_v(comm_, in, sent, out, counts_, {}, places, by_one_shot); });
+        [&](auto& in, auto& out) { all_to_all_v(comm_, in, sent, out, counts_, {}, places, by_same); });
     barrier(ranks_, how_);
   }
 
  private:
-  static constexpr options by_one_shot{.algorithm = algorithm_id::one_shot};
+  static constexpr bool by_default = std::is_same_v<Algorithm, automatic>;
+  // Whether the algorithm has the collective, with this operation.
+  template <collective C, class Op = void>
+  static constexpr bool has = by_default || serves_with<Algorithm, C, Op>();
+  static constexpr options by(algorithm_id algorithm) { return {.algorithm = algorithm}; }
+  static constexpr algorithm_id host_algorithm() {
+    if constexpr (by_default) return algorithm_id::one_shot;
+    else return find_algorithm(Algorithm::name);
+  }
+  static constexpr options by_same = by(host_algorithm());
 
   std::size_t size() const { return static_cast<std::size_t>(ranks_.size()); }
   std::size_t own() const { return counts_[static_cast<std::size_t>(ranks_.rank())]; }
@@ -171,6 +205,14 @@ void check_reductions_of(R& ranks, Comm& comm, std::size_t count, Op const& op,
   for (algorithm_id const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot})
     device_conformance<T, R, Comm>(ranks, comm, count, 0, {.stream = stream, .algorithm = algorithm})
         .check_all_reduce(op);
+}
+template <class Algorithm, class T, device_ranks R, class Comm, class Op>
+void check_named(R& ranks, Comm& comm, std::size_t count, Op const& op, device_options_of<R> const& how = {}) {
+  for (int const root : {0, comm.size() - 1}) {
+    device_conformance<T, R, Comm, Algorithm> all(ranks, comm, count, root, how);
+    all.check_reductions(op);
+    all.check_movement();
+  }
 }
 template <class T, device_ranks R, class Comm>
 void check_movement_of(R& ranks, Comm& comm, std::size_t count, stream_of<typename R::device_type> stream = {}) {

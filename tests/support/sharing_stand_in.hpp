@@ -32,11 +32,12 @@
 
 namespace tutti::testing {
 
-// What a stream is given runs in order, later. It can be captured instead, to be given to a stream as often as wanted.
+// What a stream is given runs in order, later. It can be captured instead, together with what streams are given that follow
+// it, to be given to them as often as wanted.
 class stand_in_stream {
  public:
   using task = std::function<void()>;
-  using graph = std::vector<task>;
+  using graph = std::vector<std::pair<stand_in_stream*, task>>;
 
   stand_in_stream() : thread_{[this] { run(); }} {}
   stand_in_stream(stand_in_stream const&) = delete;
@@ -48,17 +49,26 @@ class stand_in_stream {
   }
 
   void add(task work) {
-    if (captured_) captured_->push_back(std::move(work));
+    if (origin_ != nullptr) origin_->captured_.emplace_back(this, std::move(work));
     else give_to_thread(std::move(work));
   }
   std::uint64_t given() const { return given_; }
   std::uint64_t done() const { return done_.load(std::memory_order_acquire); }
 
-  void begin_capture() { captured_.emplace(); }
-  graph end_capture() { return std::move(*std::exchange(captured_, std::nullopt)); }
-  bool capturing() const { return captured_.has_value(); }
-  void launch(graph const& all) {
-    for (task const& work : all) give_to_thread(work);
+  void begin_capture() { join_capture(*this); }
+  graph end_capture() {
+    for (stand_in_stream* const stream : joined_) stream->origin_ = nullptr;
+    joined_.clear();
+    return std::exchange(captured_, {});
+  }
+  void join_capture(stand_in_stream& origin) {
+    if (origin_ == nullptr) origin.joined_.push_back(this);
+    origin_ = &origin;
+  }
+  bool capturing() const { return origin_ != nullptr; }
+  stand_in_stream* origin() const { return origin_; }
+  static void launch(graph const& all) {
+    for (auto const& [stream, work] : all) stream->give_to_thread(work);
   }
 
  private:
@@ -87,7 +97,9 @@ class stand_in_stream {
   std::mutex guard_;
   std::condition_variable changed_;
   std::deque<task> tasks_;
-  std::optional<graph> captured_;
+  stand_in_stream* origin_ = nullptr;  // where a capture that it is part of began
+  graph captured_;
+  std::vector<stand_in_stream*> joined_;
   std::uint64_t given_ = 0;
   std::atomic<std::uint64_t> done_{0};
   bool ended_ = false;
@@ -99,19 +111,29 @@ struct stand_in_refusals {
   bool memory = false;  // that is allocated
   bool sharing = false;
   bool opening = false;
+  bool reaching = false;
+};
+
+// A place in a stream, which it may come by more than once where it is captured.
+struct stand_in_mark {
+  std::atomic<std::uint64_t> passed{0};
+  stand_in_stream* captured_by = nullptr;
 };
 
 // It is made after a fork. A stream that is null is one that it owns.
 class sharing_stand_in {
  public:
   using stream_type = stand_in_stream*;
-  using event_type = std::shared_ptr<std::atomic<bool>>*;
+  using event_type = std::shared_ptr<stand_in_mark>*;
 
   stand_in_refusals refuses{};
   int threads = 3;
+  int at_once = 64;  // blocks
+  int number = 0;    // objects of one number are one device
 
   sharing_stand_in() = default;
   explicit sharing_stand_in(stand_in_refusals what) : refuses{what} {}
+  explicit sharing_stand_in(int which) : number{which} {}
 
   void* allocate(std::size_t bytes) const {
     if (refuses.memory) throw_refused("memory");
@@ -148,16 +170,41 @@ class sharing_stand_in {
     }
   }
 
-  event_type make_event() const { return new std::shared_ptr(std::make_shared<std::atomic<bool>>(true)); }
+  template <class Work>
+  int blocks_at_once() const {
+    return at_once;
+  }
+  template <class Work>
+  void launch_together(stream_type stream, int blocks, Work const& work) const {
+    here(stream).add([work, blocks] { device_stand_in{}.launch_together({}, blocks, work); });
+  }
+
+  stream_type make_stream() const { return new stand_in_stream; }
+  void end_stream(stream_type stream) const noexcept { delete stream; }
+  bool same_as(sharing_stand_in const& other) const { return number == other.number; }
+  void reach(sharing_stand_in const& other) const {
+    if (refuses.reaching) throw_refused("to reach device " + std::to_string(other.number));
+  }
+
+  event_type make_event() const {
+    auto* const out = new std::shared_ptr(std::make_shared<stand_in_mark>());
+    (*out)->passed = 1;
+    return out;
+  }
   void drop(event_type event) const noexcept { delete event; }
   void record(event_type event, stream_type stream) const {
-    *event = std::make_shared<std::atomic<bool>>(false);
-    here(stream).add([mark = *event] { mark->store(true); });
+    *event = std::make_shared<stand_in_mark>();
+    (*event)->captured_by = here(stream).origin();
+    here(stream).add([mark = *event] { ++mark->passed; });
   }
   void follow(stream_type stream, event_type event) const {
-    here(stream).add([mark = *event] { wait_until([&] { return mark->load(); }); });
+    if ((*event)->captured_by != nullptr) here(stream).join_capture(*(*event)->captured_by);
+    here(stream).add([mark = *event, turn = std::make_shared<std::uint64_t>(0)] {
+      ++*turn;
+      wait_until([&] { return mark->passed >= *turn; });
+    });
   }
-  bool reached(event_type event) const { return (*event)->load(); }
+  bool reached(event_type event) const { return (*event)->passed > 0; }
   bool capturing(stream_type stream) const { return here(stream).capturing(); }
 
   device_memory_handle share(void* memory) const {
@@ -165,6 +212,7 @@ class sharing_stand_in {
     std::lock_guard const lock(guard_);
     auto const entry = std::prev(memory_.upper_bound(static_cast<std::byte*>(memory)));
     device_memory_handle out{.address = memory, .process = ::getpid()};
+    out.owner[0] = static_cast<std::byte>(number);
     out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - entry->first);
     piece const what{entry->second.file.get(), entry->second.bytes};
     std::memcpy(out.token.data(), &what, sizeof what);
@@ -239,6 +287,7 @@ class sharing_stand_in {
   mutable std::map<std::byte*, owned> memory_;
   mutable stand_in_stream own_;
 };
-static_assert(sharing_device<sharing_stand_in>);
+static_assert(sharing_device<sharing_stand_in> && linked_device<sharing_stand_in> &&
+              cooperative_device<sharing_stand_in>);
 
 }  // namespace tutti::testing

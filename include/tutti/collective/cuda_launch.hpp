@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <source_location>
+#include <span>
 #include <type_traits>
 #include <vector>
 
 #include "tutti/collective/cuda_ranks.hpp"
-#include "tutti/collective/legal.hpp"
+#include "tutti/collective/device_algorithms.hpp"
+#include "tutti/collective/device_plan.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/execute/cuda_packet.hpp"
 #include "tutti/execute/cuda_steps.hpp"
+#include "tutti/reduce/fused.hpp"
 
 namespace tutti::detail {
 
@@ -24,32 +29,50 @@ struct local_arrays {
   std::size_t n;
 };
 
+// One pass over some elements of all arrays; several devices share them.
+template <device D, class Reach, class T, class Out, class How>
+void launch_pass_of(cuda_local<D, Reach> const& ranks, std::vector<T const*> const& from, std::vector<Out*> const& to,
+                    std::size_t n, How const& how, stream_of<D> stream) {
+  constexpr std::size_t grain = sizeof(T) < device_line ? device_line / sizeof(T) : 1;
+  device_team<D> const& team = ranks.team();
+  team.on_each(stream, [&](int k, stream_of<D> its) {
+    extent const mine = part(n, team.size(), k, grain);
+    std::vector<T const*> sources = from;
+    std::vector<Out*> destinations = to;
+    for (T const*& x : sources) x += mine.begin;
+    for (Out*& x : destinations) x += mine.begin;
+    cuda_combine(team.at(k), its, std::span<T const* const>(sources), std::span<Out* const>(destinations), mine.count,
+                 from_element(mine.begin, how));
+  });
+}
+
 // T is the type in which elements are combined or moved; the longest block has arrays.n of them.
-template <collective C, class T, class Blocks, device D, class How>
-void launch_jobs(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Blocks const& blocks, How const& how,
+template <collective C, class T, class Blocks, device D, class Reach, class How>
+void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, Blocks const& blocks, How const& how,
                  stream_of<D> stream) {
-  local_work<C, T, How, Blocks> work{.in = {}, .out = {}, .plan = {ranks.size()}, .blocks = blocks, .how = how};
+  local_work<C, T, How, Blocks> work{
+      .in = {}, .out = {}, .plan = {ranks.size()}, .first = 0, .count = 0, .blocks = blocks, .how = how};
   std::ranges::copy(arrays.in, work.in);
   std::ranges::copy(arrays.out, work.out);
   std::size_t const warps = arrays.n / device_pack<T> / warp_threads + 1;
-  ranks.on().launch(stream, static_cast<std::size_t>(work.plan.jobs()) * warps * warp_threads, work);
+  ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
+    extent const mine = work.plan.jobs_of(ranks.ranks_on(k));
+    if (mine.count == 0) return;
+    work.first = static_cast<int>(mine.begin);
+    work.count = static_cast<int>(mine.count);
+    ranks.team().at(k).launch(its, mine.count * warps * warp_threads, work);
+  });
 }
-template <collective C, class T, device D, class How>
-void launch_jobs(cuda_local<D> const& ranks, local_arrays<T> const& arrays, How const& how, stream_of<D> stream) {
+template <collective C, class T, device D, class Reach, class How>
+void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, How const& how,
+                 stream_of<D> stream) {
   if (arrays.n == 0) return;
   launch_jobs<C>(ranks, arrays, even_blocks{arrays.n}, how, stream);
 }
 
-[[gnu::cold, noreturn]] inline void refuse_call(text_part const& what, text_part const& way_out,
-                                                std::source_location where) {
-  throw error({.code = error_code::bad_argument,
-               .what = std::string(what.view()),
-               .way_out = std::string(way_out.view()),
-               .where = where});
-}
-
-template <device D>
-device_channels<D>& channels_of(cuda_local<D> const& ranks, stream_of<D> stream, std::source_location where) {
+template <device D, class Reach>
+device_channels<D, Reach>& channels_of(cuda_local<D, Reach> const& ranks, stream_of<D> stream,
+                                       std::source_location where) {
   if (ranks.channels() == nullptr)
     refuse_call("an algorithm sends messages between ranks, for which this cuda_local has no channels",
                 "make it of tutti::device_channels(gpu, ranks)", where);
@@ -57,139 +80,87 @@ device_channels<D>& channels_of(cuda_local<D> const& ranks, stream_of<D> stream,
   return *ranks.channels();
 }
 
-// How many blocks work for a rank, as far as the device runs all of them at once.
-template <class Work, device D>
-int blocks_of_rank(cuda_local<D> const& ranks, int wanted, std::source_location where) {
-  int const most = ranks.on().template blocks_at_once<Work>();
-  if (most < ranks.size())
-    refuse_call(join({ranks.size(), " ranks are to send each other messages on a device that runs ", most,
-                      " blocks of this kernel at once"}),
-                "ask for fewer ranks, or leave the algorithm automatic", where);
-  return std::min(wanted, most / ranks.size());
+// How many blocks work for a rank, as far as each device runs all of its own at once. Asking loads the kernel, which must not
+// happen while another waits for it.
+template <class Work, device D, class Reach>
+int blocks_of_rank(cuda_local<D, Reach> const& ranks, int wanted, std::source_location where) {
+  for (int k = 0; k < ranks.team().size(); ++k) {
+    int const most = ranks.team().at(k).template blocks_at_once<Work>() / ranks.team().times(k);
+    int const here = static_cast<int>(ranks.ranks_on(k).count);
+    if (most < here)
+      refuse_call(join({here, " ranks are to send each other messages on a device that runs ", most,
+                        " blocks of this kernel at once"}),
+                  "ask for fewer ranks, or leave the algorithm automatic", where);
+    if (here > 0) wanted = std::min(wanted, most / here);
+  }
+  return wanted;
 }
 
-template <collective C, class T>
-bool is_in_place(local_arrays<T> const& arrays, std::size_t rank) {
-  if (rank >= arrays.in.size() || rank >= arrays.out.size()) return false;
-  T const *const in = arrays.in[rank], *const out = arrays.out[rank];
-  std::size_t const block = rank * arrays.n;
-  if (C == collective::reduce_scatter) return out == in + block;
-  if (C == collective::all_gather) return in == out + block;
-  return in == out;
+// The part of a launch that is one device's: f(ranks there, its number, its stream).
+template <device D, class Reach, class F>
+void on_each_with_ranks(cuda_local<D, Reach> const& ranks, stream_of<D> stream, F const& f) {
+  ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
+    if (extent const here = ranks.ranks_on(k); here.count > 0) f(here, k, its);
+  });
 }
 
-template <collective C, class Schedule, class T, device D, class Op>
-void launch_steps(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Op const& op, stream_of<D> stream,
+template <collective C, class Schedule, class T, device D, class Reach, class Op>
+void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, Op const& op, stream_of<D> stream,
                   std::source_location where) {
-  using work_type = steps_work<C, Schedule, T, Op>;
-  constexpr Schedule schedule{};
-  device_channels<D>& channels = channels_of(ranks, stream, where);
-  auto const size = static_cast<std::size_t>(ranks.size());
-  shape const of{ranks.size(), 0, !is_commutative<Op>};
-  int const lanes = schedule.lanes(of), chunks = schedule.chunks(of);
-  if (lanes * chunks > work_type::most_chunks)
-    refuse_call(join({"a schedule of ", lanes * chunks, " chunks on a device, which takes ", work_type::most_chunks}),
-                "use another algorithm, or fewer ranks", where);
-  channel_map const& map = channels.map();
-  if (sizeof(T) > map.slice)
-    refuse_call(join({"an element of ", sizeof(T), " bytes does not fit a slice of ", map.slice}),
-                "make device_channels with longer slices", where);
+  using plan_type = steps_plan<C, Schedule, T, Op, Reach>;
+  device_channels<D, Reach>& channels = channels_of(ranks, stream, where);
+  plan_type const plan(channels.map(), 0, arrays.n, where);
+  int const blocks = blocks_of_rank<typename plan_type::work>(ranks, plan.blocks(channels.share()), where);
+  auto work = plan.work_of(blocks, op, Reach{});
+  std::ranges::copy(arrays.in, work.in);
+  std::ranges::copy(arrays.out, work.out);
+  // All memory is there before the first launch: to allocate some may take until a device has nothing to do.
+  std::vector<std::byte*> memory;
+  for (int k = 0; k < ranks.team().size(); ++k) {
+    std::size_t const bytes = ranks.ranks_on(k).count * (plan.copy_bytes() + work.scratch_bytes);
+    memory.push_back(bytes > 0 ? channels.scratch(k, bytes) : nullptr);
+  }
+  on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
+    D const& on = ranks.team().at(k);
+    std::byte* next = memory[static_cast<std::size_t>(k)];
+    // Copies of inputs that the schedule would overwrite too early; behind them its scratch.
+    for (std::size_t r = here.begin; r < here.end() && plan.copy_bytes() > 0; ++r, next += plan.copy_bytes())
+      if (work.in[r] != nullptr && is_in_place<C>(work.in[r], work.out[r], r * arrays.n)) {
+        on.copy(its, next, arrays.in[r], plan.copy_bytes());
+        work.in[r] = reinterpret_cast<T const*>(next);
+      }
+    work.scratch = next;
+    work.first = static_cast<int>(here.begin);
+    on.launch_together(its, static_cast<int>(here.count) * blocks, work);
+  });
+}
 
-  constexpr std::size_t grain =
-      sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;  // of the host, for the same chunks
-  layout const whole =
-      by_block(C) ? layout::blocks(arrays.n, ranks.size()) : layout::whole(arrays.n, lanes, chunks, grain);
-  std::size_t const shares = (whole.at(0, 0).count * sizeof(T) + channels.share() - 1) / channels.share();
-  int const blocks = blocks_of_rank<work_type>(
-      ranks, static_cast<int>(std::clamp<std::size_t>(shares, 1, static_cast<std::size_t>(map.blocks))), where);
-
-  // Behind each other: copies of inputs that the schedule would overwrite too early, and its scratch.
-  constexpr std::size_t aligned = device_line;
-  auto const round_up = [](std::size_t bytes) { return (bytes + aligned - 1) / aligned * aligned; };
-  std::size_t const all = by_block(C) ? arrays.n * size : arrays.n;
-  std::size_t const input_bytes = round_up((!by_block(C) || deals(C) ? all : arrays.n) * sizeof(T));
-  std::size_t const partial =
-      work_type::one_slice(schedule, of) ? static_cast<std::size_t>(blocks * lanes) * (map.slice / sizeof(T)) : all;
-  std::size_t const scratch_bytes = schedule.scratch ? round_up(partial * sizeof(T)) : 0;
-  std::size_t const copy_bytes = schedule.in_place ? 0 : input_bytes;
-  std::byte* const memory =
-      scratch_bytes + copy_bytes > 0 ? channels.scratch(size * (scratch_bytes + copy_bytes)) : nullptr;
-
+template <collective C, class T, device D, class Reach, class Op>
+void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, Op const& op, stream_of<D> stream,
+                    std::source_location where) {
+  using work_type = packet_work<C, T, Op, Reach>;
+  device_channels<D, Reach>& channels = channels_of(ranks, stream, where);
+  expect_packets(channels.map(), arrays.n * sizeof(T), where);
+  static_cast<void>(blocks_of_rank<work_type>(ranks, 1, where));
   work_type work{.in = {},
                  .out = {},
-                 .scratch = memory + size * copy_bytes,
-                 .scratch_bytes = scratch_bytes,
-                 .channels = map,
-                 .of = of,
-                 .whole = whole,
-                 .blocks = blocks,
+                 .first = 0,
+                 .channels = channels.map(),
+                 .reach = {},
+                 .ranks = ranks.size(),
+                 .n = arrays.n,
                  .op = op};
   std::ranges::copy(arrays.in, work.in);
   std::ranges::copy(arrays.out, work.out);
-  if (!schedule.in_place)
-    for (std::size_t r = 0; r < size; ++r)
-      if (is_in_place<C>(arrays, r)) {
-        std::byte* const copy = memory + r * copy_bytes;
-        ranks.on().copy(stream, copy, arrays.in[r], copy_bytes);
-        work.in[r] = reinterpret_cast<T const*>(copy);
-      }
-  ranks.on().launch_together(stream, ranks.size() * blocks, work);
+  on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
+    work.first = static_cast<int>(here.begin);
+    ranks.team().at(k).launch_together(its, static_cast<int>(here.count), work);
+  });
 }
-
-template <collective C, class T, device D, class Op>
-void launch_packets(cuda_local<D> const& ranks, local_arrays<T> const& arrays, Op const& op, stream_of<D> stream,
-                    std::source_location where) {
-  using work_type = packet_work<C, T, Op>;
-  device_channels<D>& channels = channels_of(ranks, stream, where);
-  if (arrays.n * sizeof(T) > channels.packet_bytes())
-    refuse_call(join({"packets of ", arrays.n * sizeof(T), " bytes among ", ranks.size(), " ranks, where ",
-                      channels.packet_bytes(), " are the most"}),
-                "leave the protocol automatic", where);
-  static_cast<void>(blocks_of_rank<work_type>(ranks, 1, where));
-  work_type work{.in = {}, .out = {}, .packets = channels.packets(), .ranks = ranks.size(), .n = arrays.n, .op = op};
-  std::ranges::copy(arrays.in, work.in);
-  std::ranges::copy(arrays.out, work.out);
-  ranks.on().launch_together(stream, ranks.size(), work);
-}
-
-// Calls f(schedule) for the algorithm that the call names: by its type, or by its id out of a list of types.
-template <class Algorithm>
-struct named_algorithms {
-  template <collective C, class Op, class F>
-  static void visit(algorithm_id chosen, std::source_location where, F const& f) {
-    expect_legal<Algorithm, C, Op>();
-    if (chosen != algorithm_id::automatic && name(chosen) != Algorithm::name)
-      refuse_call(join({"the call names ", Algorithm::name, " by its type and ", name(chosen), " in its options"}),
-                  "name one of them", where);
-    if constexpr (serves<Algorithm, C>) f(schedule<Algorithm, C>{});
-  }
-};
-template <class... Algorithms>
-struct named_algorithms<list<Algorithms...>> {
-  template <collective C, class Op, class F>
-  static void visit(algorithm_id chosen, std::source_location where, F const& f) {
-    if (!(visit_one<Algorithms, C, Op>(chosen, f) || ...))
-      refuse_call(join({name(chosen), " is none of the listed algorithms that serve this call"}),
-                  "name one of the list by its id", where);
-  }
-
- private:
-  template <class Algorithm, collective C, class Op, class F>
-  static bool visit_one(algorithm_id chosen, F const& f) {
-    if (name(chosen) != Algorithm::name) return false;
-    if constexpr (serves<Algorithm, C>) {
-      if constexpr (std::is_void_v<Op> || is_commutative<Op> || !schedule<Algorithm, C>::needs_commutative) {
-        f(schedule<Algorithm, C>{});
-        return true;
-      }
-    }
-    return false;
-  }
-};
 
 // Carries out a call as it asks: `jobs()` where it leaves the choice to tutti.
-template <class Algorithm, collective C, class In, class Out, device D, class Op, class Jobs>
-void carry_out(cuda_local<D> const& ranks, std::vector<In const*> const& in, std::vector<Out*> const& out,
+template <class Algorithm, collective C, class In, class Out, device D, class Reach, class Op, class Jobs>
+void carry_out(cuda_local<D, Reach> const& ranks, std::vector<In const*> const& in, std::vector<Out*> const& out,
                std::size_t n, Op const& op, device_options<D> const& how, std::source_location where,
                Jobs const& jobs) {
   if constexpr (std::is_same_v<Algorithm, automatic>) {
@@ -209,7 +180,7 @@ void carry_out(cuda_local<D> const& ranks, std::vector<In const*> const& in, std
       if (ranks.size() == 1 || n == 0) return jobs();
       local_arrays<In> const arrays{in, out, n};
       if constexpr (all_hear_all(C) && std::is_same_v<decltype(schedule), tutti::schedule<one_shot, C>>) {
-        bool const small = n * sizeof(In) <= channels_of(ranks, how.stream, where).packet_bytes();
+        bool const small = n * sizeof(In) <= channels_of(ranks, how.stream, where).map().packet_bytes();
         if (how.protocol == protocol::packet || (how.protocol == protocol::automatic && small))
           return launch_packets<C>(ranks, arrays, op, how.stream, where);
       }
@@ -222,8 +193,8 @@ void carry_out(cuda_local<D> const& ranks, std::vector<In const*> const& in, std
 }
 
 // What only moves elements T, as words.
-template <class Algorithm, collective C, class T, device D, class In, class Out>
-void move_blocks(cuda_local<D> const& ranks, In& in, int ins, std::size_t in_size, Out& out, int outs,
+template <class Algorithm, collective C, class T, device D, class Reach, class In, class Out>
+void move_blocks(cuda_local<D, Reach> const& ranks, In& in, int ins, std::size_t in_size, Out& out, int outs,
                  std::size_t out_size, std::size_t n, device_options<D> const& how, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
   using word = word_of<T>;
@@ -235,9 +206,9 @@ void move_blocks(cuda_local<D> const& ranks, In& in, int ins, std::size_t in_siz
                           [&] { launch_jobs<C>(ranks, arrays, word_moves, how.stream); });
 }
 
-template <class Algorithm, collective C, class T, device D, class In, class Out, class Op>
-void reduce_blocks(cuda_local<D> const& ranks, In& in, std::size_t in_size, Out& out, std::size_t n, Op const& op,
-                   device_options<D> const& how, std::source_location where) {
+template <class Algorithm, collective C, class T, device D, class Reach, class In, class Out, class Op>
+void reduce_blocks(cuda_local<D, Reach> const& ranks, In& in, std::size_t in_size, Out& out, std::size_t n,
+                   Op const& op, device_options<D> const& how, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
   static_assert(
       C == collective::reduce_scatter || !has_finish<Op, accumulator_for<Op, T>>,

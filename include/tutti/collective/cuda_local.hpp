@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives among virtual ranks of one process on one device: the program passes the buffers of all ranks, and each
-// collective is one launch, in which no thread waits for another; or the algorithm that it names, whose ranks do.
+// Collectives among virtual ranks of one process on its devices: the program passes the buffers of all ranks, and each
+// collective is one launch on each device, in which no thread waits for another; or the algorithm that it names, whose ranks do.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace tutti {
 // sizes and meaning are those of the collective of the same name. Throw error: bad_argument before anything is launched;
 // system.
 //
-// Left to tutti, a call is one launch of independent jobs. It gives the bits of one_shot on the host; see cuda_combine for
+// Left to tutti, a call is one launch of independent jobs, on each device those of its ranks. It gives the bits of one_shot on the host; see cuda_combine for
 // what a device may fuse. `op` is an operation, or fused{operation, prologue, epilogue}, which then counts alone.
 //
 // With an algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one launch
-// whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an operation. With a list of
+// on each device, whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an operation. With a list of
 // algorithms, as in all_reduce<list<ring, two_shot>>, options.algorithm is one of them. Only what is named is compiled. A
 // call that needs more memory than those before allocates it, so make it once before it is captured in a graph.
 
@@ -34,9 +34,9 @@ namespace tutti {
 //   tutti::cuda_device gpu;
 //   tutti::cuda_local ranks(gpu, 4);
 //   tutti::all_reduce(ranks, gradients, gradients, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out, class Op = sum>
-void all_reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
-                std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
+                device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, device_element<In>>;
   using result = detail::device_form<Op, device_element<Out>>;
   std::size_t const n = detail::size_of_first(in);
@@ -44,28 +44,26 @@ void all_reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {},
   auto const to = detail::addresses<result*>("output", out, ranks.size(), n, where);
   detail::expect_apart<collective::all_reduce>(from, to, n, n, n, where);
   detail::carry_out<Algorithm, collective::all_reduce>(ranks, from, to, n, op, options, where, [&] {
-    cuda_combine(ranks.on(), options.stream, std::span<T const* const>(from), std::span<result* const>(to), n,
-                 detail::in_stages<T>(op, ranks.size()));
+    detail::launch_pass_of(ranks, from, to, n, detail::in_stages<T>(op, ranks.size()), options.stream);
   });
 }
 
 // `out` is the buffer of the root, and may be that of its input.
-template <class Algorithm = automatic, device D, device_buffers In, device_buffer Out, class Op = sum>
-void reduce(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
-            std::source_location where = std::source_location::current()) {
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out, class Op = sum>
+void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
+            device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, device_element<In>>;
   using result = detail::device_form<Op, device_value<Out>>;
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), out.size(), where);
   std::vector<result*> const to{detail::to_device_form<Op>(device_data(out))};
   detail::carry_out<Algorithm, collective::reduce>(ranks, from, to, out.size(), op, options, where, [&] {
-    cuda_combine(ranks.on(), options.stream, std::span<T const* const>(from), std::span<result* const>(to), out.size(),
-                 detail::in_stages<T>(op, ranks.size()));
+    detail::launch_pass_of(ranks, from, to, out.size(), detail::in_stages<T>(op, ranks.size()), options.stream);
   });
 }
 
 // `in` is the buffer of the root.
-template <class Algorithm = automatic, device D, device_buffer In, device_buffers Out>
-void broadcast(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
   using T = device_element<Out>;
   static_assert(std::is_same_v<device_value<In>, T>, "inputs and outputs have different element types");
@@ -73,8 +71,8 @@ void broadcast(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> c
   std::size_t const n = in.size() * detail::words_in<T>;
   std::vector<word const*> const from{reinterpret_cast<word const*>(device_data(in))};
   auto const to = detail::addresses<word*>("output", out, ranks.size(), in.size(), where);
-  auto const copy_to = [&](std::span<word* const> outputs) {
-    cuda_combine(ranks.on(), options.stream, std::span<word const* const>(from), outputs, n, detail::word_moves);
+  auto const copy_to = [&](std::vector<word*> const& outputs) {
+    detail::launch_pass_of(ranks, from, outputs, n, detail::word_moves, options.stream);
   };
   bool all = false;
   detail::carry_out<Algorithm, collective::broadcast>(ranks, from, to, n, bit_or{}, options, where, [&] {
@@ -82,12 +80,12 @@ void broadcast(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> c
     all = true;
   });
   // Schedules leave the output of the root alone.
-  if (!all && to[0] != from[0]) copy_to(std::span(to).first(1));
+  if (!all && to[0] != from[0]) copy_to({to[0]});
 }
 
 // In place where out[r] is block r of in[r].
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out, class Op = sum>
-void reduce_scatter(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(out), size = static_cast<std::size_t>(ranks.size());
@@ -96,8 +94,8 @@ void reduce_scatter(cuda_local<D> const& ranks, In& in, Out& out, Op const& op =
 }
 
 // In place where in[r] is block r of out[r].
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out>
-void all_gather(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
   detail::move_blocks<Algorithm, collective::all_gather, device_element<In>>(ranks, in, ranks.size(), n, out,
@@ -105,8 +103,8 @@ void all_gather(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> 
 }
 
 // `out` is the buffer of the root.
-template <class Algorithm = automatic, device D, device_buffers In, device_buffer Out>
-void gather(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out>
+void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
             std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
   std::span const root(&out, 1);
@@ -115,8 +113,8 @@ void gather(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> cons
 }
 
 // `in` is the buffer of the root.
-template <class Algorithm = automatic, device D, device_buffer In, device_buffers Out>
-void scatter(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
              std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(out), size = static_cast<std::size_t>(ranks.size());
   std::span const root(&in, 1);
@@ -125,8 +123,8 @@ void scatter(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> con
 }
 
 // Not in place.
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out>
-void all_to_all(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const all = detail::size_of_first(in), n = all / static_cast<std::size_t>(ranks.size());
   if (n * static_cast<std::size_t>(ranks.size()) != all)
@@ -139,16 +137,16 @@ void all_to_all(cuda_local<D> const& ranks, In& in, Out& out, device_options<D> 
 }
 
 // Not in place.
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out, class Op = sum>
-void scan(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
           std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);
   detail::reduce_blocks<Algorithm, collective::scan, device_element<In>>(ranks, in, n, out, n, op, options, where);
 }
 
 // Not in place. out[0] is not touched.
-template <class Algorithm = automatic, device D, device_buffers In, device_buffers Out, class Op = sum>
-void exclusive_scan(cuda_local<D> const& ranks, In& in, Out& out, Op const& op = {},
+template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+void exclusive_scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);

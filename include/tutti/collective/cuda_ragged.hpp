@@ -26,8 +26,9 @@ inline std::size_t total(std::span<std::size_t const> counts) {
   for (std::size_t const n : counts) sum += n;
   return sum;
 }
-template <device D>
-void expect_counts(cuda_local<D> const& ranks, std::size_t given, std::size_t needed, std::source_location where) {
+template <device D, class Reach>
+void expect_counts(cuda_local<D, Reach> const& ranks, std::size_t given, std::size_t needed,
+                   std::source_location where) {
   if (given != needed)
     refuse_call(join({given, " counts for ", ranks.size(), " ranks, which need ", needed}),
                 "pass the elements of each block", where);
@@ -40,8 +41,8 @@ void expect_jobs(device_options<D> const& how, std::source_location where) {
                 "leave algorithm and protocol automatic", where);
 }
 
-template <collective C, class T, device D, class How>
-void launch_ragged(cuda_local<D> const& ranks, std::vector<T const*> in, std::vector<T*> out,
+template <collective C, class T, device D, class Reach, class How>
+void launch_ragged(cuda_local<D, Reach> const& ranks, std::vector<T const*> in, std::vector<T*> out,
                    std::span<std::size_t const> counts, std::size_t unit, How const& how,
                    device_options<D> const& options, std::source_location where) {
   expect_jobs(options, where);
@@ -57,8 +58,8 @@ void launch_ragged(cuda_local<D> const& ranks, std::vector<T const*> in, std::ve
 }
 
 // What only moves, as words.
-template <collective C, class T, device D, class In, class Out>
-void move_ragged(cuda_local<D> const& ranks, In& in, std::span<std::size_t const> in_sizes, Out& out,
+template <collective C, class T, device D, class Reach, class In, class Out>
+void move_ragged(cuda_local<D, Reach> const& ranks, In& in, std::span<std::size_t const> in_sizes, Out& out,
                  std::span<std::size_t const> out_sizes, std::span<std::size_t const> counts,
                  device_options<D> const& options, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
@@ -75,8 +76,8 @@ void move_ragged(cuda_local<D> const& ranks, In& in, std::span<std::size_t const
 // in[r] has counts[r] elements, out[r] those of all.
 //
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
-template <device D, device_buffers In, device_buffers Out>
-void all_gather_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <device D, class Reach, device_buffers In, device_buffers Out>
+void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::vector const all(counts.size(), detail::total(counts));
@@ -84,8 +85,8 @@ void all_gather_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::s
 }
 
 // `out` is the buffer of the root, of the elements of all.
-template <device D, device_buffers In, device_buffer Out>
-void gather_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <device D, class Reach, device_buffers In, device_buffer Out>
+void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::span const root(&out, 1);
@@ -94,8 +95,8 @@ void gather_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_
 }
 
 // `in` is the buffer of the root, of the elements of all.
-template <device D, device_buffer In, device_buffers Out>
-void scatter_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <device D, class Reach, device_buffer In, device_buffers Out>
+void scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::span const root(&in, 1);
@@ -104,8 +105,8 @@ void scatter_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size
 }
 
 // in[r] has the elements of all, out[r] counts[r].
-template <device D, device_buffers In, device_buffers Out, class Op = sum>
-void reduce_scatter_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                       Op const& op = {}, device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
   static_assert(std::is_same_v<device_element<In>, device_element<Out>>,
@@ -119,8 +120,8 @@ void reduce_scatter_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<st
 }
 
 // counts[r * size + q] elements go from rank r to rank q. Not in place. A launch for each rank.
-template <device D, device_buffers In, device_buffers Out>
-void all_to_all_v(cuda_local<D> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <device D, class Reach, device_buffers In, device_buffers Out>
+void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = device_element<In>;
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Virtual ranks of one process on one device, and what is refused of the buffers that a program passes for them.
+// Virtual ranks of one process on its devices, and what is refused of the buffers that a program passes for them.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -14,9 +16,12 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/collective/device_call.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/device.hpp"
 #include "tutti/transport/device_channels.hpp"
+#include "tutti/transport/device_reach.hpp"
+#include "tutti/transport/device_team.hpp"
 
 namespace tutti {
 
@@ -29,34 +34,54 @@ concept device_buffers = requires(R& r, std::size_t rank) {
 template <device_buffers R>
 using device_element = device_value<std::remove_reference_t<decltype(std::declval<R&>()[0])>>;
 
-// Ranks that live on one device. It owns nothing and has no state: collectives are ordered by their streams alone, and may be
-// captured in a graph. The device outlives it, and so do the channels, which are for calls that name an algorithm, or packets.
+// Ranks that live on one device, or are dealt out in blocks to several of this process, which reach each other's memory:
+// of 8 ranks, two GPUs have 4 each. Calls are ordered by the stream that they are given, one of the first device, and all of
+// a call is captured in a graph where that stream is. Devices outlive it, and so do channels, which are for calls that name
+// an algorithm, or packets. Where there are several devices, one thread at a time makes calls.
 //
 //   tutti::device_channels channels(gpu, 4);
 //   tutti::cuda_local ranks(channels);
 //   tutti::all_reduce<tutti::ring>(ranks, gradients, gradients, tutti::sum{}, {.stream = stream});
-template <device D>
+//
+//   std::vector<tutti::cuda_device> gpus = tutti::cuda_devices();      // all of this machine
+//   tutti::cuda_local ranks(gpus, 8);
+template <device D, class Reach = one_device>
 class cuda_local {
  public:
-  // Throws error: bad_argument, for ranks other than 1 to 64.
-  cuda_local(D const& on, int ranks) : on_{&on}, ranks_{ranks} {
+  // Throws error: bad_argument, for ranks other than 1 to 64; system, where a device cannot reach another.
+  cuda_local(D const& on, int ranks)
+    requires std::is_same_v<Reach, one_device>
+      : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
+  cuda_local(std::type_identity_t<std::span<D const>> on, int ranks)
+    requires std::is_same_v<Reach, several_devices>
+      : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
+  explicit cuda_local(device_channels<D, Reach>& channels) : cuda_local(channels.team(), channels.size(), &channels) {}
+
+  int size() const { return ranks_; }
+  device_team<D> const& team() const { return *team_; }
+  D const& on(int rank = 0) const { return team_->at(team_->device_of(rank, ranks_)); }
+  extent ranks_on(int k) const { return team_->ranks_on(k, ranks_); }  // device k of the team
+  device_channels<D, Reach>* channels() const { return channels_; }
+
+ private:
+  cuda_local(std::shared_ptr<device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
+      : team_{std::move(team)}, ranks_{ranks}, channels_{channels} {
     if (ranks < 1 || ranks > most_device_ranks)
       throw error({.code = error_code::bad_argument,
                    .what = join({"a device was asked for ", ranks, " virtual ranks"}),
                    .way_out = join({"ask for 1 to ", most_device_ranks})});
   }
-  explicit cuda_local(device_channels<D>& channels)
-      : on_{&channels.on()}, ranks_{channels.size()}, channels_{&channels} {}
 
-  int size() const { return ranks_; }
-  D const& on() const { return *on_; }
-  device_channels<D>* channels() const { return channels_; }
-
- private:
-  D const* on_;
+  std::shared_ptr<device_team<D> const> team_;
   int ranks_;
-  device_channels<D>* channels_ = nullptr;
+  device_channels<D, Reach>* channels_;
 };
+template <device D>
+cuda_local(D const&, int) -> cuda_local<D, one_device>;
+template <std::ranges::contiguous_range R>
+cuda_local(R const&, int) -> cuda_local<std::ranges::range_value_t<R>, several_devices>;
+template <class D, class Reach>
+cuda_local(device_channels<D, Reach>&) -> cuda_local<D, Reach>;
 
 namespace detail {
 

@@ -8,11 +8,13 @@
 #include <memory>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/device_call.hpp"
 #include "tutti/collective/device_collectives.hpp"
+#include "tutti/collective/device_ragged.hpp"
 #include "tutti/collective/host_blocks.hpp"
 #include "tutti/collective/staged_call.hpp"
 #include "tutti/collective/staging_area.hpp"
@@ -60,9 +62,9 @@ class cuda_staged {
   bool hands_over() const noexcept { return hands_over_; }
 
   // -- For the collectives.
-  template <collective C, class T>
+  template <class Algorithm, collective C, class T>
   void move(detail::device_call<D, T, T> const& call) {
-    algorithm_id const by = algorithm_of<C>(call, false);
+    algorithm_id const by = algorithm_of<Algorithm, C>(call, false);
     blocks const given = blocks_of(call.given, call.in != nullptr, deals(C)),
                  got = blocks_of(call.got, call.out != nullptr, collects(C));
     if (size() == 1) return copy_blocks(call.how.stream, call.out, got, call.in, given);
@@ -99,12 +101,12 @@ class cuda_staged {
     trip.finish();
   }
 
-  template <collective C, class In, class Out, class Op>
+  template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
     auto const how = detail::in_stages<In>(op, size());
     constexpr bool in_parts = has_two_rounds(C) && arrays_of<decltype(how.after)> == 0;
     bool const two_shot =
-        algorithm_of<C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
+        algorithm_of<Algorithm, C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
     if (two_shot && !in_parts)
       detail::refuse(rank(), "two_shot cannot keep the arrays of an epilogue up to date, for a rank combines a part",
                      "use one_shot", call.where);
@@ -144,9 +146,13 @@ class cuda_staged {
   // ranks have as much to send either way.
   bool prefers_two_shot(std::size_t bytes) const { return size() > 2 && bytes * ranks() > (std::size_t{256} << 10); }
 
-  template <collective C, class Call>
+  template <class Algorithm, collective C, class Call>
   algorithm_id algorithm_of(Call const& call, bool two_shot) const {
-    algorithm_id const asked = call.how.algorithm;
+    static_assert(std::is_same_v<Algorithm, automatic> || std::is_same_v<Algorithm, one_shot> ||
+                      std::is_same_v<Algorithm, tutti::two_shot>,
+                  "by way of the host there are one_shot and two_shot alone");
+    algorithm_id asked = call.how.algorithm;
+    if constexpr (!std::is_same_v<Algorithm, automatic>) asked = find_algorithm(Algorithm::name);
     if (asked == algorithm_id::automatic) return two_shot ? algorithm_id::two_shot : algorithm_id::one_shot;
     if (asked != algorithm_id::one_shot && !(asked == algorithm_id::two_shot && has_two_rounds(C)))
       detail::refuse(rank(), join({"cuda_staged has no ", name(C), " by ", name(asked)}),

@@ -112,6 +112,13 @@ class device_group {
   device_board board() const { return {memory_->base(), comm_.size()}; }
   device_watch& watch() { return *watch_; }
   std::chrono::nanoseconds timeout() const { return comm_.group().environment.timeout; }
+  // Whether every rank has one of its own, which all ranks find alike.
+  bool own_devices() const {
+    for (std::size_t a = 0; a < owners_.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b)
+        if (owners_[a] == owners_[b]) return false;
+    return true;
+  }
   bool same_device(int q) const {
     return owners_[static_cast<std::size_t>(q)] == owners_[static_cast<std::size_t>(comm_.rank())];
   }
@@ -126,8 +133,15 @@ class device_group {
   }
   guarded_device<D> guarded() const {
     device_board const all = board();
-    return {&on_, on_device(all.fault_of_all().state), reinterpret_cast<std::uint32_t*>(arena_memory_->data()),
-            on_device(all.rank(comm_.rank()).beat)};
+    return {&on_, on_device(all.fault_of_all().state), counts().launches, on_device(all.rank(comm_.rank()).beat)};
+  }
+  // In memory of the device: of launches, and of blocks that are through with the one that runs.
+  struct launch_counts {
+    std::uint32_t *launches, *ended;
+  };
+  launch_counts counts() const {
+    auto* const words = reinterpret_cast<std::uint32_t*>(arena_memory_->data());
+    return {words, words + 1};
   }
 
   // All calls follow each other, whatever their streams. A graph that is captured is ordered by those who launch it.
@@ -140,31 +154,28 @@ class device_group {
 
   // -- Memory that is read where it is. All ranks call these together.
   void share(void* memory, std::size_t bytes, std::source_location where) {
-    struct card {
-      device_memory_handle memory;
-      std::size_t bytes;
-    };
-    watch_->expect_no_fault(where);
-    shared_memory fresh;
-    fresh.bytes = bytes;
-    all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
-    auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
-    for (std::size_t q = 0; q < cards.size(); ++q)
-      if (cards[q].bytes != cards[0].bytes)
-        refuse(comm_.rank(),
-               join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
-               "register buffers of one size together", where);
-    all_or_none(comm_, where, [&] {
-      for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
-    });
-    registered_.push_back(std::move(fresh));
+    registered_.push_back(shared(memory, bytes, where));
   }
   std::byte* allocate(std::size_t bytes, std::source_location where) {
-    std::shared_ptr<device_array<D, std::byte> const> memory;
-    all_or_none(comm_, where, [&] { memory = std::make_shared<device_array<D, std::byte> const>(on_, bytes); });
-    owned_.push_back(memory);
-    share(memory->data(), bytes, where);
-    return memory->data();
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] { own = add_own_memory(bytes); });
+    share(own, bytes, where);
+    return own;
+  }
+  // Where that of each rank is, which `prepare` is called with before others see it.
+  template <class Prepare>
+  std::vector<std::byte*> add_memory(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] {
+      own = add_own_memory(bytes);
+      prepare(own);
+    });
+    return shared(own, bytes, where).at;
+  }
+  // Not shared, and there until the last call has ended.
+  std::byte* add_own_memory(std::size_t bytes) {
+    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
+    return owned_.back()->data();
   }
 
   // Where such memory has these bytes.
@@ -186,13 +197,33 @@ class device_group {
   }
 
  private:
-  static constexpr std::size_t head_bytes = 256;  // the count of launches
+  static constexpr std::size_t head_bytes = 256;  // the counts
 
   struct opened {
     device_memory_handle handle;
     void* memory;
   };
 
+  shared_memory shared(void* memory, std::size_t bytes, std::source_location where) {
+    struct card {
+      device_memory_handle memory;
+      std::size_t bytes;
+    };
+    watch_->expect_no_fault(where);
+    shared_memory fresh;
+    fresh.bytes = bytes;
+    all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
+    auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
+    for (std::size_t q = 0; q < cards.size(); ++q)
+      if (cards[q].bytes != cards[0].bytes)
+        refuse(comm_.rank(),
+               join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
+               "register buffers of one size together", where);
+    all_or_none(comm_, where, [&] {
+      for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
+    });
+    return fresh;
+  }
   std::byte* open(int q, device_memory_handle const& handle) {
     if (q == comm_.rank()) return static_cast<std::byte*>(handle.address);
     opened_.push_back({handle, on_.open(handle)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What one launch does for the virtual ranks of a device: the blocks that a collective moves or combines, and who of the
-// grid takes which.
+// grid takes which. Where ranks are on several devices, a job is that of the device of one rank whose memory it needs.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/core/partition.hpp"
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/ops.hpp"
@@ -69,6 +70,11 @@ struct local_jobs {
   int ranks;
 
   TUTTI_HOST_DEVICE constexpr int jobs() const { return C == collective::all_to_all ? ranks * ranks : ranks; }
+  // Those of some ranks, which follow each other.
+  constexpr extent jobs_of(extent some) const {
+    std::size_t const each = static_cast<std::size_t>(jobs() / ranks);
+    return {some.begin * each, some.count * each};
+  }
   TUTTI_HOST_DEVICE constexpr int sources(int job) const {
     if (C == collective::reduce_scatter) return ranks;
     if (C == collective::scan) return job + 1;
@@ -129,15 +135,16 @@ struct local_work {
   T const* in[most_destinations];
   T* out[most_destinations];
   local_jobs<C> plan;
+  int first, count;  // of the jobs of this launch
   Blocks blocks;
   Fused how;
   static constexpr int fan_in = reduces(C) ? 0 : 1;
 
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    team const mine = team_of(group, plan.jobs());
+    team const mine = team_of(group, count);
     TUTTI_NO_UNROLL
-    for (int job = mine.first; job < plan.jobs(); job += mine.teams) {
+    for (int job = first + mine.first; job < first + count; job += mine.teams) {
       auto const from = [this, job](int k) {
         place const p = plan.from(job, k);
         return in[p.rank] + blocks.begin(p.block);

@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/core/shape.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/reduce/convert.hpp"
-#include "tutti/transport/device_channels.hpp"
+#include "tutti/transport/device_mailbox.hpp"
+#include "tutti/transport/device_reach.hpp"
 
 namespace tutti::detail {
 
@@ -19,29 +21,48 @@ namespace tutti::detail {
 // Inboxes are of two kinds, taken in turn by the parity of the call. Whoever is in call n has heard all in call n-1, hence
 // nobody reads any more what was sent in call n-2, and its words may be written. The number of the call is in memory of the
 // device, so a graph that was captured goes on counting.
-template <collective C, class T, class Op>
+//
+// Ranks that may call different things (several processes) tell each other, in one more word, what this call is. A rank whose
+// peers give up stores nothing from then on.
+template <collective C, class T, class Op, class Reach = one_device>
 struct packet_work {
   static_assert(all_hear_all(C) && C != collective::barrier);
 
-  T const* in[most_device_ranks];
+  T const* in[most_device_ranks];  // of the ranks of this launch
   T* out[most_device_ranks];
-  packet_map packets;
+  int first;  // of them
+  channel_map channels;
+  Reach reach;
   int ranks;
   std::size_t n;  // of the message, or of a block
   Op op;
 
   template <class Group>
-  struct room {};
+  struct room {
+    std::uint32_t strange;  // a peer is in another call
+  };
 
   template <block_group Group>
-  TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>&) const {
-    int const rank = group.block();
-    auto const first = static_cast<std::size_t>(group.rank()), step = static_cast<std::size_t>(group.size());
-    std::uint64_t const call = packets.calls[rank] + 1;
-    for (std::size_t i = first; i * unit < n; i += step) show(rank, call, i);
-    for (std::size_t i = first; i * unit < n; i += step) take(rank, call, i);
+  TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
+    int const rank = first + group.block();
+    auto const begin = static_cast<std::size_t>(group.rank()), step = static_cast<std::size_t>(group.size());
+    std::uint64_t& calls = channels.packet_calls(rank);
+    std::uint64_t const call = calls + 1;
+    bool stopped = false;
+    if constexpr (may_give_up<Reach>) {
+      if (group.rank() == 0) reach.enter();
+      stopped = load_host_word(*reach.fault) != 0;  // needed when results are stored, so its way here costs nothing
+      for (std::size_t k = begin; k < static_cast<std::size_t>(ranks); k += step)
+        tell(rank, static_cast<int>(k), call, channels.packet_words, reach.call);
+    }
+    for (std::size_t i = begin; i * unit < n; i += step) show(rank, call, i);
+    if constexpr (may_give_up<Reach>) stopped |= !all_in_this_call(group, rank, call, shared);
+    for (std::size_t i = begin; i * unit < n; i += step) take(rank, call, i, stopped);
     group.sync();
-    if (group.rank() == 0) packets.calls[rank] = call;
+    if (group.rank() == 0) {
+      calls = call;
+      if constexpr (may_give_up<Reach>) reach.leave(1);
+    }
   }
 
  private:
@@ -65,46 +86,72 @@ struct packet_work {
     return all;
   }
 
+  // -- One word to a peer, and from one, which comes or never does.
+  TUTTI_HOST_DEVICE void tell(int rank, int peer, std::uint64_t call, std::size_t word, std::uint32_t data) const {
+    store_word<Reach::scope>(channels.inbox(peer, rank, call)[word], call << 32 | data);
+  }
+  TUTTI_HOST_DEVICE std::uint32_t hear(int rank, int peer, std::uint64_t call, std::size_t word, bool& stopped) const {
+    std::uint64_t const& from = channels.inbox(rank, peer, call)[word];
+    patient_look<Reach> look(reach, channels.timeout);
+    std::uint64_t found = load_word<Reach::scope>(from);
+    for (; found >> 32 != static_cast<std::uint32_t>(call); found = load_word<Reach::scope>(from))
+      if (!look.found_nothing()) {
+        stopped = true;
+        break;
+      }
+    return static_cast<std::uint32_t>(found);
+  }
+
+  // False where all give up, the reason for which a watch finds.
+  template <class Group>
+  TUTTI_HOST_DEVICE bool all_in_this_call(Group const& group, int rank, std::uint64_t call, room<Group>& shared) const {
+    if (group.rank() == 0) shared.strange = 0;
+    group.sync();
+    for (int peer = group.rank(); peer < ranks; peer += group.size()) {
+      bool stopped = false;
+      bool const same = hear(rank, peer, call, channels.packet_words, stopped) == reach.call;
+      patient_look<Reach> look(reach, 0);
+      while (!same && look.found_nothing()) {
+      }
+      if (!same || stopped) store_host_word(shared.strange, 1);
+    }
+    group.sync();
+    return load_host_word(shared.strange) == 0;
+  }
+
   TUTTI_HOST_DEVICE void show(int rank, std::uint64_t call, std::size_t i) const {
     for (int k = 1; k < ranks; ++k) {
       int const peer = wrap(rank + k, ranks);
       elements const mine = own(rank, peer, i);
       std::uint32_t data[words];
       std::memcpy(data, &mine, sizeof data);
-      std::uint64_t* const to = packets.inbox(call, peer, rank) + i * words;
       TUTTI_UNROLL
-      for (std::size_t w = 0; w < words; ++w) store_word<flag_scope::device>(to[w], call << 32 | data[w]);
+      for (std::size_t w = 0; w < words; ++w) tell(rank, peer, call, i * words + w, data[w]);
     }
   }
 
-  TUTTI_HOST_DEVICE elements heard(int rank, int peer, std::uint64_t call, std::size_t i) const {
+  TUTTI_HOST_DEVICE elements heard(int rank, int peer, std::uint64_t call, std::size_t i, bool& stopped) const {
     if (peer == rank) return own(rank, rank, i);
-    std::uint64_t const* const from = packets.inbox(call, rank, peer) + i * words;
     std::uint32_t data[words];
     TUTTI_UNROLL
-    for (std::size_t w = 0; w < words; ++w) {
-      bounded_wait wait(packets.timeout);
-      std::uint64_t word = load_word<flag_scope::device>(from[w]);
-      for (; word >> 32 != static_cast<std::uint32_t>(call); word = load_word<flag_scope::device>(from[w]))
-        wait.found_nothing();
-      data[w] = static_cast<std::uint32_t>(word);
-    }
+    for (std::size_t w = 0; w < words; ++w) data[w] = hear(rank, peer, call, i * words + w, stopped);
     elements all;
     std::memcpy(static_cast<void*>(&all), data, sizeof data);
     return all;
   }
 
-  TUTTI_HOST_DEVICE void take(int rank, std::uint64_t call, std::size_t i) const {
+  TUTTI_HOST_DEVICE void take(int rank, std::uint64_t call, std::size_t i, bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      elements const first = heard(rank, 0, call, i);
+      elements const one = heard(rank, 0, call, i, stopped);
       TUTTI_UNROLL
-      for (std::size_t k = 0; k < unit; ++k) all[k] = widened<A>(first.of[k]);
+      for (std::size_t k = 0; k < unit; ++k) all[k] = widened<A>(one.of[k]);
       for (int peer = 1; peer < ranks; ++peer) {
-        elements const next = heard(rank, peer, call, i);
+        elements const next = heard(rank, peer, call, i, stopped);
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k) all[k] = static_cast<A>(op(all[k], widened<A>(next.of[k])));
       }
+      if (stopped) return;
       TUTTI_UNROLL
       for (std::size_t k = 0; k < unit; ++k)
         if (i * unit + k < n) {
@@ -113,7 +160,8 @@ struct packet_work {
         }
     } else {
       for (int peer = 0; peer < ranks; ++peer) {
-        elements const x = heard(rank, peer, call, i);
+        elements const x = heard(rank, peer, call, i, stopped);
+        if (stopped) return;
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)
           if (i * unit + k < n) out[rank][static_cast<std::size_t>(peer) * n + i * unit + k] = x.of[k];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any schedule on a device, in one launch for all virtual ranks of it. The leader of a block walks through the schedule as
+// Any schedule on devices, in one launch for the ranks of each. The leader of a block walks through the schedule as
 // a rank does on the host, by the same `execution`; what is to be combined it posts to the members of its block.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
 
@@ -12,7 +13,8 @@
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/execute/host.hpp"
-#include "tutti/transport/device_channels.hpp"
+#include "tutti/transport/device_mailbox.hpp"
+#include "tutti/transport/device_reach.hpp"
 
 namespace tutti::detail {
 
@@ -154,13 +156,16 @@ class block_body {
 
 // Gives the results of an execution of the schedule on the host, bit by bit. Each chunk is cut into a part for every block
 // of a rank: these are independent of each other, each with its own channels, as if each were a call of its own.
-template <collective C, class Schedule, class T, class Op>
+template <collective C, class Schedule, class T, class Op, class Reach = one_device>
 struct steps_work {
-  T const* in[most_device_ranks];
+  T const* in[most_device_ranks];  // of the ranks of this launch
   T* out[most_device_ranks];
+  int first;  // of them
   std::byte* scratch;
   std::size_t scratch_bytes;  // of one rank
   channel_map channels;
+  Reach reach;
+  std::uint32_t tag;  // of all messages of the call
   shape of;
   layout whole;  // of the message, or the blocks of all ranks
   int blocks;    // of a rank
@@ -168,7 +173,7 @@ struct steps_work {
 
   static constexpr bool combines = tutti::reduces(C), by_blocks = by_block(C);
   static constexpr bool has_all_in = !by_blocks || deals(C), has_all_out = !by_blocks || collects(C);
-  using mailbox = device_mailbox<flag_scope::device>;
+  using mailbox = device_mailbox<Reach::scope>;
   // Chunks in all lanes that a schedule may have.
   static constexpr int most_chunks = 2 * most_device_ranks;
   // Elements of a block's part that stay together, so that parts begin aligned like their chunk.
@@ -192,7 +197,7 @@ struct steps_work {
 
   template <block_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
-    int const rank = group.block() / blocks, block = group.block() % blocks;
+    int const rank = first + group.block() / blocks, block = group.block() % blocks;
     int const chunks = whole.parts(), all = chunks * Schedule{}.lanes(of);
     for (int k = group.rank(); k < all; k += group.size()) {
       extent const chunk = whole.at(k / chunks, k % chunks), mine = part(chunk.count, blocks, block, grain);
@@ -208,6 +213,16 @@ struct steps_work {
  private:
   template <class Group>
   TUTTI_HOST_DEVICE void lead(body<Group> const& together, int rank, int block, room<Group>& shared) const {
+    if constexpr (may_give_up<Reach>) {
+      if (block == 0) reach.enter();
+      if (load_host_word(*reach.fault) == 0) walk(together, rank, block, shared);
+      reach.leave(blocks);
+    } else {
+      walk(together, rank, block, shared);
+    }
+  }
+  template <class Group>
+  TUTTI_HOST_DEVICE void walk(body<Group> const& together, int rank, int block, room<Group>& shared) const {
     Schedule const schedule{};
     std::size_t const slice = channels.slice / sizeof(T);
     std::size_t const own_begin = by_blocks ? whole.at(0, rank).begin : 0;
@@ -215,21 +230,27 @@ struct steps_work {
     surfaces<T, chunk_table> memory{
         .input = {in[rank], has_all_in ? all : own},
         .output = {out[rank], has_all_out ? all : own},
-        .scratch = {
-            schedule.scratch ? reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank) * scratch_bytes) : nullptr,
-            all}};
+        .scratch = {schedule.scratch
+                        ? reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank - first) * scratch_bytes)
+                        : nullptr,
+                    all}};
     if (schedule.scratch && one_slice(schedule, of)) {
       memory.scratch.slice = slice;
       memory.scratch.data += static_cast<std::size_t>(block * schedule.lanes(of)) * slice;
     }
     mailbox mail(channels, rank, block, shared.lists);
-    auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, 0,
+    auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, tag,
                                                        {.slice = slice * sizeof(T)}, false);
-    bounded_wait wait(channels.timeout);
-    for (progress last = steps.poll(); last != progress::done; last = steps.poll())
-      if (last == progress::stuck) wait.found_nothing();
-      else wait.found();
-    if (steps.found()) stop_the_device();
+    patient_look<Reach> look(reach, channels.timeout);
+    for (progress last = steps.poll(); last != progress::done; last = steps.poll()) {
+      if (last != progress::stuck) look.found();
+      else if (!look.found_nothing()) return;
+    }
+    if (!steps.found()) return;
+    // A message that is not due. Where there is a watch, it finds who calls something else, or that time is up.
+    if constexpr (!may_give_up<Reach>) stop_the_device();
+    while (look.found_nothing()) {
+    }
   }
 };
 

@@ -8,17 +8,9 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/device.hpp"
+#include "tutti/transport/device_flags.hpp"
 
 namespace tutti::detail {
-
-// Where others read meanwhile.
-TUTTI_HOST_DEVICE inline void store_beat(std::uint32_t* word, std::uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  *static_cast<std::uint32_t volatile*>(word) = value;
-#else
-  __atomic_store_n(word, value, __ATOMIC_RELAXED);
-#endif
-}
 
 template <class Work>
 struct beating {
@@ -28,7 +20,7 @@ struct beating {
 
   template <class Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    if (group.rank() == 0) store_beat(beat, ++*count);
+    if (group.rank() == 0) store_host_word(*beat, ++*count);
     work(group);
   }
 };

@@ -61,6 +61,14 @@ inline constexpr int arrays_of = 0;
 template <class Step, class S, int Arrays>
 inline constexpr int arrays_of<arrays_step<Step, S, Arrays>> = Arrays;
 
+// The same for elements from `begin` on, which are counted from 0.
+template <class Op, class Before, class After>
+constexpr fused<Op, Before, After> from_element(std::size_t begin, fused<Op, Before, After> how) {
+  if constexpr (arrays_of<After> > 0)
+    for (auto& array : how.after.arrays) array += begin;
+  return how;
+}
+
 template <class F>
 struct scale {
   F factor;

@@ -41,6 +41,24 @@ inline void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBat
   expect_driver(call(stream, count, operations, 0), "cuStreamBatchMemOp");
 }
 
+// The context of this thread; null where it has none. Makes none, and neither do the others.
+inline CUcontext current_context() {
+  static auto* const call = find_driver_function<CUresult(CUcontext*)>("cuCtxGetCurrent");
+  CUcontext out = nullptr;
+  if (CUresult const code = call(&out); code != CUDA_ERROR_NOT_INITIALIZED) expect_driver(code, "cuCtxGetCurrent");
+  return out;
+}
+inline int device_of_current_context() {
+  static auto* const call = find_driver_function<CUresult(CUdevice*)>("cuCtxGetDevice");
+  CUdevice out = 0;
+  expect_driver(call(&out), "cuCtxGetDevice");
+  return out;
+}
+inline void make_current(CUcontext context) noexcept {
+  static auto* const call = find_driver_function<CUresult(CUcontext)>("cuCtxSetCurrent");
+  static_cast<void>(call(context));
+}
+
 // Where what was allocated begins.
 inline void* begin_of_allocation(void* memory) {
   static auto* const call =

@@ -5,178 +5,30 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
-#include <map>
-#include <mutex>
 #include <span>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/cuda_context.cuh"
 #include "tutti/transport/cuda_driver.cuh"
+#include "tutti/transport/cuda_errors.cuh"
+#include "tutti/transport/cuda_kernels.cuh"
 #include "tutti/transport/device.hpp"
 #include "tutti/transport/staging_device.hpp"
 
 namespace tutti {
-namespace detail {
-
-// After these, every call of the process on the GPU fails: CUDA cannot take them back.
-constexpr bool sticky(cudaError_t code) {
-  switch (code) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorECCUncorrectable: return true;
-    default: return false;
-  }
-}
-
-constexpr char const* way_out_of(cudaError_t code) {
-  if (sticky(code))
-    return "the error is sticky: every later call of this process on the GPU fails too; find the kernel by "
-           "compute-sanitizer and start the program again";
-  switch (code) {
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInitializationError:
-    case cudaErrorSystemDriverMismatch:
-      return "install a driver for this CUDA, see nvidia-smi, or use collectives on host memory";
-    case cudaErrorNoKernelImageForDevice:
-      return "compile for this GPU, as by nvcc -arch=native, or with PTX for later ones";
-    case cudaErrorDevicesUnavailable:
-      return "another process has the GPU for itself: allow several by nvidia-smi -c DEFAULT, or use another GPU";
-    case cudaErrorMemoryAllocation: return "free memory of the GPU, or work on smaller parts";
-    default: return "see what the CUDA runtime documents for this error";
-  }
-}
-
-[[gnu::cold, noreturn]] inline void throw_cuda(cudaError_t code, text_part const& call) {
-  throw error({.code = error_code::system,
-               .what = join({call.view(), " failed: ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")"}),
-               .way_out = way_out_of(code)});
-}
-
-inline void expect_cuda(cudaError_t code, char const* call) {
-  if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // or the next call would report it again
-  throw_cuda(code, call);
-}
-
-// A thread of a grid.
-struct grid_thread {
-  static constexpr std::size_t block_bytes = 16;
-  __device__ int rank() const { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
-  __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
-};
-
-// 64 registers a thread are enough for all that is here, and leave room for 1,024 threads on a multiprocessor.
-inline constexpr int block_threads = 256, least_blocks = 4;
-
-template <class Work>
-__global__ void __launch_bounds__(block_threads, least_blocks) run_work(__grid_constant__ Work const work) {
-  work(grid_thread{});
-}
-
-// A thread of a block. The barrier is not the aligned one: a leader and those that it leads come to it at different places.
-struct block_thread {
-  static constexpr int warp = 32;
-  __device__ int rank() const { return static_cast<int>(threadIdx.x); }
-  __device__ int size() const { return static_cast<int>(blockDim.x); }
-  __device__ int block() const { return static_cast<int>(blockIdx.x); }
-  __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
-};
-
-template <class Work>
-__global__ void __launch_bounds__(block_threads) run_together(__grid_constant__ Work const work) {
-  using room = typename Work::template room<block_thread>;
-  __shared__ alignas(room) unsigned char memory[sizeof(room)];
-  work(block_thread{}, reinterpret_cast<room&>(memory));
-}
-
-// A block looks once, for the word may be in memory of the host.
-template <class Work>
-__global__ void __launch_bounds__(block_threads, least_blocks)
-    run_work_unless(__grid_constant__ Work const work, std::uint32_t const* unless) {
-  __shared__ bool stopped;
-  if (threadIdx.x == 0) stopped = *static_cast<std::uint32_t volatile const*>(unless) != 0;
-  __syncthreads();
-  if (!stopped) work(grid_thread{});
-}
-
-// Memory of the host that devices see, which several ranks of a process may ask for.
-class exposed_memory {
- public:
-  static void* add(void* memory, std::size_t bytes) {
-    std::lock_guard const lock(guard());
-    int& users = all()[memory];
-    if (users == 0)
-      expect_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-                  "cudaHostRegister");
-    ++users;
-    void* out = nullptr;
-    expect_cuda(cudaHostGetDevicePointer(&out, memory, 0), "cudaHostGetDevicePointer");
-    return out;
-  }
-  static void remove(void* memory) noexcept {
-    std::lock_guard const lock(guard());
-    if (--all()[memory] == 0) static_cast<void>(cudaHostUnregister(memory));
-  }
-
- private:
-  static std::map<void*, int>& all() {
-    static auto* const out = new std::map<void*, int>;
-    return *out;
-  }
-  static std::mutex& guard() {
-    static std::mutex out;
-    return out;
-  }
-};
-
-inline std::array<std::byte, 16> identity_of_gpu(int index) {
-  cudaDeviceProp about{};
-  expect_cuda(cudaGetDeviceProperties(&about, index), "cudaGetDeviceProperties");
-  std::array<std::byte, 16> out{};
-  static_assert(sizeof about.uuid == sizeof out);
-  std::memcpy(out.data(), &about.uuid, sizeof out);
-  return out;
-}
-
-// Makes a device the current one of this thread, and the one before again at the end.
-class current_device {
- public:
-  explicit current_device(int index) {
-    expect_cuda(cudaGetDevice(&before_), "cudaGetDevice");
-    if (before_ != index) expect_cuda(cudaSetDevice(index), "cudaSetDevice");
-    changed_ = before_ != index;
-  }
-  current_device(current_device const&) = delete;
-  current_device& operator=(current_device const&) = delete;
-  ~current_device() {
-    if (changed_ && cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
-  }
-
- private:
-  int before_ = 0;
-  bool changed_ = false;
-};
-
-}  // namespace detail
 
 // How many GPUs this process sees; 0 where there is no driver.
 inline int cuda_device_count() {
@@ -184,6 +36,15 @@ inline int cuda_device_count() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   static_cast<void>(cudaGetLastError());
   return 0;
+}
+
+// The same, found by a process that ends: for programs whose ranks are forked, since after a fork CUDA does not work where
+// it was used before.
+inline int cuda_device_count_by_child() {
+  pid_t const child = ::fork();
+  if (child == 0) ::_exit(std::min(cuda_device_count(), 255));
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
 // One GPU. A model of `device`; streams are the program's own, or null for the default one.
@@ -204,6 +65,7 @@ class cuda_device {
   }
 
   int index() const { return index_; }
+  bool same_as(cuda_device const& other) const { return index_ == other.index_; }
 
   void* allocate(std::size_t bytes) const {
     detail::current_device const here(index_);
@@ -295,6 +157,12 @@ class cuda_device {
     detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
   }
   void release_pinned(void* memory) const noexcept { static_cast<void>(cudaFreeHost(memory)); }
+
+  // -- Other GPUs of this process.
+  void reach(cuda_device const& other) const {
+    expect_link(other.index_);
+    enable_link(other.index_);
+  }
 
   // -- Events.
   using event_type = cudaEvent_t;
@@ -421,20 +289,34 @@ class cuda_device {
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     for (int i = 0; i < count && there < 0; ++i)
       if (detail::identity_of_gpu(i) == handle.owner) there = i;
+    if (there < 0)
+      throw error({.code = error_code::system,
+                   .what = join({"the GPU of process ", handle.process, " is hidden from this one"}),
+                   .way_out = "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
+                              "tutti::cuda_staged"});
+    expect_link(there);
+    if (handle.process == ::getpid()) enable_link(there);
+  }
+  void expect_link(int there) const {
     if (there == index_) return;
     int reaches = 0;
-    if (there >= 0) detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
+    detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
     if (reaches == 0)
       throw error({.code = error_code::system,
-                   .what = there < 0 ? join({"the GPU of process ", handle.process, " is hidden from this one"})
-                                     : join({"GPU ", index_, " cannot read memory of GPU ", there}),
-                   .way_out = there < 0 ? "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
-                                          "tutti::cuda_staged"
-                                        : "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
-    if (handle.process != ::getpid()) return;
+                   .what = join({"GPU ", index_, " cannot read memory of GPU ", there,
+                                 ": the driver has no peer access between them"}),
+                   .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+  }
+  // Once, whoever asks for it.
+  void enable_link(int there) const {
+    if (there == index_) return;
+    detail::current_device const here(index_);
     cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
     static_cast<void>(cudaGetLastError());
-    if (code != cudaErrorPeerAccessAlreadyEnabled) detail::expect_cuda(code, "cudaDeviceEnablePeerAccess");
+    if (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled) return;
+    throw error({.code = error_code::system,
+                 .what = join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
+                 .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
 
   // As many threads as run at once, and none that would find nothing to do.
@@ -451,7 +333,14 @@ class cuda_device {
   int index_;
   int processors_ = 0;
 };
-static_assert(cooperative_device<cuda_device> && marking_device<cuda_device> && sharing_device<cuda_device> &&
+static_assert(cooperative_device<cuda_device> && linked_device<cuda_device> && sharing_device<cuda_device> &&
               staging_device<cuda_device>);
+
+// All that this process sees.
+inline std::vector<cuda_device> cuda_devices() {
+  std::vector<cuda_device> out;
+  for (int i = 0; i < cuda_device_count(); ++i) out.emplace_back(i);
+  return out;
+}
 
 }  // namespace tutti

@@ -79,6 +79,21 @@ concept marking_device =
       } -> std::same_as<bool>;  // what the stream is given becomes part of a graph, and does not run
     };
 
+// Streams of tutti's own, which do not wait for the default one.
+template <class D>
+concept streaming_device = marking_device<D> && requires(D const d, typename D::stream_type stream) {
+  { d.make_stream() } -> std::same_as<typename D::stream_type>;
+  { d.end_stream(stream) } noexcept;
+};
+
+// Several of a process work on one call. `reach`: what runs on d reads and writes memory of the other from then on; throws
+// error, system, which names both and the reason.
+template <class D>
+concept linked_device = streaming_device<D> && requires(D const d, D const other) {
+  { d.same_as(other) } -> std::same_as<bool>;
+  { d.reach(other) };
+};
+
 // An event of a device, which must outlive it.
 template <marking_device D>
 class device_event {
@@ -89,12 +104,29 @@ class device_event {
   ~device_event() { owner_->drop(event_); }
 
   void record(stream_of<D> stream) const { owner_->record(event_, stream); }
-  void before(stream_of<D> stream) const { owner_->follow(stream, event_); }
+  void before(stream_of<D> stream) const { before(*owner_, stream); }
+  void before(D const& other, stream_of<D> stream) const { other.follow(stream, event_); }  // a stream of another
   bool reached() const { return owner_->reached(event_); }
 
  private:
   D const* owner_;
   typename D::event_type event_;
+};
+
+// A stream of its own, on a device that must outlive it.
+template <streaming_device D>
+class device_stream {
+ public:
+  explicit device_stream(D const& owner) : owner_{owner}, stream_{owner.make_stream()} {}
+  device_stream(device_stream const&) = delete;
+  device_stream& operator=(device_stream const&) = delete;
+  ~device_stream() { owner_.end_stream(stream_); }
+
+  stream_of<D> get() const { return stream_; }
+
+ private:
+  D const& owner_;
+  stream_of<D> stream_;
 };
 
 // How another process finds memory of a device: made by one device and understood by others of its kind alone.

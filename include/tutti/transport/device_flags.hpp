@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words in memory of a device by which its blocks tell each other how far they are. On the host they are atomic words.
+// Words in memory of a device by which its blocks tell each other how far they are, and of the host. On the
+// host they are atomic words.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <sched.h>
 
 #include "tutti/core/config.hpp"
 
@@ -67,6 +67,31 @@ TUTTI_HOST_DEVICE inline void store_word(std::uint64_t& word, std::uint64_t valu
 #endif
 }
 
+// A word of the host's memory, which the host reads and writes meanwhile.
+TUTTI_HOST_DEVICE inline std::uint32_t load_host_word(std::uint32_t const& word) {
+#if defined(__CUDA_ARCH__)
+  return *static_cast<std::uint32_t const volatile*>(&word);
+#else
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
+#endif
+}
+TUTTI_HOST_DEVICE inline void store_host_word(std::uint32_t& word, std::uint32_t value) {
+#if defined(__CUDA_ARCH__)
+  *static_cast<std::uint32_t volatile*>(&word) = value;
+#else
+  __atomic_store_n(&word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+// One more, of a word that blocks of one device count in; what it was before.
+TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
+#if defined(__CUDA_ARCH__)
+  return atomicAdd(&word, 1u);
+#else
+  return std::atomic_ref(word).fetch_add(1, std::memory_order_acq_rel);
+#endif
+}
+
 // Ends the kernel, and with it the use of the device, where going on would be wrong.
 [[noreturn]] TUTTI_HOST_DEVICE inline void stop_the_device() {
 #if defined(__CUDA_ARCH__)
@@ -85,25 +110,5 @@ TUTTI_HOST_DEVICE inline std::uint64_t nanoseconds_now() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
 }
-
-// Looks for what another block does, which end where nothing was found for so many nanoseconds.
-class bounded_wait {
- public:
-  TUTTI_HOST_DEVICE explicit bounded_wait(std::uint64_t limit) : limit_(limit) {}
-
-  TUTTI_HOST_DEVICE void found() { began_ = 0; }
-  // A device has nobody else to run meanwhile; on the host, blocks are threads that share cores.
-  TUTTI_HOST_DEVICE void found_nothing() {
-    std::uint64_t const now = nanoseconds_now();
-    if (began_ == 0) began_ = now;
-    if (now - began_ > limit_) stop_the_device();
-#if !defined(__CUDA_ARCH__)
-    ::sched_yield();
-#endif
-  }
-
- private:
-  std::uint64_t limit_, began_ = 0;
-};
 
 }  // namespace tutti

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a device has for those who bring its memory to other ranks by way of the host: streams of their own, and memory of
-// the host that copies run through at full speed.
+// What a device has for those who bring its memory to other ranks by way of the host: memory of the host that copies
+// run through at full speed.
 #pragma once
 
 #include <concepts>
@@ -12,28 +12,9 @@ namespace tutti {
 
 // A copy between the device and pinned memory does not block.
 template <class D>
-concept staging_device =
-    marking_device<D> && requires(D const d, typename D::stream_type stream, std::size_t bytes, void* memory) {
-      { d.make_stream() } -> std::same_as<typename D::stream_type>;
-      { d.end_stream(stream) } noexcept;
-      { d.allocate_pinned(bytes) } -> std::same_as<void*>;
-      { d.release_pinned(memory) } noexcept;
-    };
-
-// A stream of its own, on a device that must outlive it.
-template <staging_device D>
-class device_stream {
- public:
-  explicit device_stream(D const& owner) : owner_{owner}, stream_{owner.make_stream()} {}
-  device_stream(device_stream const&) = delete;
-  device_stream& operator=(device_stream const&) = delete;
-  ~device_stream() { owner_.end_stream(stream_); }
-
-  stream_of<D> get() const { return stream_; }
-
- private:
-  D const& owner_;
-  stream_of<D> stream_;
+concept staging_device = streaming_device<D> && requires(D const d, std::size_t bytes, void* memory) {
+  { d.allocate_pinned(bytes) } -> std::same_as<void*>;
+  { d.release_pinned(memory) } noexcept;
 };
 
 // Bytes that messages are sent from or received in: pinned memory of the host, or the device's own.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What is said where CUDA refuses something, and what may help.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
+namespace tutti::detail {
+
+// After these, every call of the process on the GPU fails: CUDA cannot take them back.
+constexpr bool sticky(cudaError_t code) {
+  switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable: return true;
+    default: return false;
+  }
+}
+
+constexpr char const* way_out_of(cudaError_t code) {
+  if (sticky(code))
+    return "the error is sticky: every later call of this process on the GPU fails too; find the kernel by "
+           "compute-sanitizer and start the program again";
+  switch (code) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+    case cudaErrorSystemDriverMismatch:
+      return "install a driver for this CUDA, see nvidia-smi, or use collectives on host memory";
+    case cudaErrorNoKernelImageForDevice:
+      return "compile for this GPU, as by nvcc -arch=native, or with PTX for later ones";
+    case cudaErrorDevicesUnavailable:
+      return "another process has the GPU for itself: allow several by nvidia-smi -c DEFAULT, or use another GPU";
+    case cudaErrorMemoryAllocation: return "free memory of the GPU, or work on smaller parts";
+    default: return "see what the CUDA runtime documents for this error";
+  }
+}
+
+[[gnu::cold, noreturn]] inline void throw_cuda(cudaError_t code, text_part const& call) {
+  throw error({.code = error_code::system,
+               .what = join({call.view(), " failed: ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")"}),
+               .way_out = way_out_of(code)});
+}
+
+inline void expect_cuda(cudaError_t code, char const* call) {
+  if (code == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // or the next call would report it again
+  throw_cuda(code, call);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernels, which call a function object by every thread of a grid, or of blocks that run at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::detail {
+
+// A thread of a grid.
+struct grid_thread {
+  static constexpr std::size_t block_bytes = 16;
+  __device__ int rank() const { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
+  __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
+};
+
+// 64 registers a thread are enough for all that is here, and leave room for 1,024 threads on a multiprocessor.
+inline constexpr int block_threads = 256, least_blocks = 4;
+
+template <class Work>
+__global__ void __launch_bounds__(block_threads, least_blocks) run_work(__grid_constant__ Work const work) {
+  work(grid_thread{});
+}
+
+// A thread of a block. The barrier is not the aligned one: a leader and those that it leads come to it at different places.
+struct block_thread {
+  static constexpr int warp = 32;
+  __device__ int rank() const { return static_cast<int>(threadIdx.x); }
+  __device__ int size() const { return static_cast<int>(blockDim.x); }
+  __device__ int block() const { return static_cast<int>(blockIdx.x); }
+  __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
+};
+
+template <class Work>
+__global__ void __launch_bounds__(block_threads) run_together(__grid_constant__ Work const work) {
+  using room = typename Work::template room<block_thread>;
+  __shared__ alignas(room) unsigned char memory[sizeof(room)];
+  work(block_thread{}, reinterpret_cast<room&>(memory));
+}
+
+// A block looks once, for the word may be in memory of the host.
+template <class Work>
+__global__ void __launch_bounds__(block_threads, least_blocks)
+    run_work_unless(__grid_constant__ Work const work, std::uint32_t const* unless) {
+  __shared__ bool stopped;
+  if (threadIdx.x == 0) stopped = *static_cast<std::uint32_t volatile const*>(unless) != 0;
+  __syncthreads();
+  if (!stopped) work(grid_thread{});
+}
+
+}  // namespace tutti::detail
