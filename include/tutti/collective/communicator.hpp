@@ -167,10 +167,7 @@ class communicator {
   {
     detail::check_members(ranks, rank(), size(), where);
     try {
-      communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
-      out.group_->tuned = group_->tuned;
-      if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
-      return out;
+      return of_this(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
     } catch (error const& e) {
       throw e.in_call(where);
     }
@@ -231,6 +228,14 @@ class communicator {
 
   // For the collectives.
   tutti::group<Transport>& group() noexcept { return *group_; }
+
+  // A communicator of some of its ranks, which has its tuning table.
+  communicator of_this(std::unique_ptr<Transport> some) const {
+    communicator out(std::move(some));
+    out.group_->tuned = group_->tuned;
+    if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
+    return out;
+  }
 
  private:
   std::vector<int> survivors_;

@@ -137,10 +137,12 @@ class mpi_channels {
     for (sender& out : outgoing_) out.abandon();
   }
 
-  // -- Calls of the MPI, whose errors are faults. Whether there was none.
+  // -- Calls of the MPI, whose errors are faults; but where a rank has ended, who waits finds out which. Whether there was
+  // none.
   bool check(int code, char const* call, int peer) noexcept {
     if (code == MPI_SUCCESS) return true;
-    fail(peer, [&] { return mpi_text(call, code); });
+    if (mpi_is_loss(code)) board_.look_for_lost();
+    else fail(peer, [&] { return mpi_text(call, code); });
     return false;
   }
   bool done(MPI_Request& request, int peer) noexcept {
