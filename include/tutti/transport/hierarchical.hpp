@@ -56,7 +56,7 @@ class hierarchical : public mpi {
 
   // As mpi's; nodes stay what they are.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, deadline until) {
-    return on_nodes(members, meet_members(members, until), until);
+    return naming_the_lost([&] { return on_nodes(members, meet_members(members, until), until); });
   }
   [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
                                                      deadline until) {

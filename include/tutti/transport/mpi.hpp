@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -152,7 +153,7 @@ class mpi {
   // it returns when all have.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them has left, system.
   [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, deadline until) {
-    return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_);
+    return naming_the_lost([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
   }
 
   // -- Ranks that end, where the MPI stands by those that are left.
@@ -189,6 +190,18 @@ class mpi {
     auto out = mpi_communicator::adopt(made);
     if (out.size() == static_cast<int>(members.size())) return out;
     throw error({.code = error_code::rank_lost, .rank = rank_, .what = "a rank ended before all that were left had met"});
+  }
+
+  // The same for make(), which makes a transport of some ranks.
+  template <class Make>
+  [[gnu::cold]] std::invoke_result_t<Make> naming_the_lost(Make&& make) {
+    try {
+      return make();
+    } catch (error const& e) {
+      int const peer = e.code() == error_code::rank_lost && e.peer() < 0 ? find_the_lost(false) : -1;
+      if (peer < 0) throw;
+      throw rank_gone(rank_, peer);
+    }
   }
 
  public:
@@ -253,10 +266,7 @@ class mpi {
                            : MPI_Comm_create_group(communicator(), some, tag, &out);
     MPI_Group_free(&some);
     MPI_Group_free(&all);
-    if (mpi_is_loss(code)) {
-      board_.look_for_lost();
-      mpi_revoke(communicator());
-    }
+    if (mpi_is_loss(code)) mpi_revoke(communicator());
     expect_success(code, apart ? "MPI_Comm_create_from_group" : "MPI_Comm_create_group");
     return mpi_communicator::adopt(out);
   }
@@ -307,22 +317,25 @@ class mpi {
     }
     return out;
   }
-  // While ranks that are lost make a call return at some ranks and leave others waiting in it: somebody has heard that a
-  // rank was lost.
-  [[gnu::cold]] void name_the_lost(char const* call) noexcept {
+  // Whom a call of the MPI has failed for, which may know of it from another rank alone; -1 where that stays unknown.
+  [[gnu::cold]] int find_the_lost(bool or_a_fault) noexcept {
     auto const look = [&] {
       board_.listen();
       board_.look_for_lost();
-      return board_.faulty() || board_.anyone_lost() ? progress::done : progress::stuck;
+      return board_.anyone_lost() || (or_a_fault && board_.faulty()) ? progress::done : progress::stuck;
     };
     wait_until_done(look, waits_, deadline::after(std::chrono::seconds(1)), [](auto const&) {
       std::this_thread::sleep_for(nap_length);
       return true;
     });
-    int peer = 0;
-    while (peer < ranks_ && !lost(peer)) ++peer;
-    board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < ranks_ ? peer : rank_,
-                  join({peer < ranks_ ? describe(peer) : "a rank", " ended while rank ", rank_, " was in ", call})});
+    for (int r = 0; r < ranks_; ++r)
+      if (lost(r)) return r;
+    return -1;
+  }
+  [[gnu::cold]] void name_the_lost(char const* call) noexcept {
+    int const peer = find_the_lost(true);
+    board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < 0 ? rank_ : peer,
+                  join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
