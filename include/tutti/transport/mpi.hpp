@@ -347,6 +347,7 @@ class mpi {
     auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
     auto const look = [&] {
       board_.listen();
+      if (board_.anyone_lost()) return progress::stuck;
       if (board_.faulty()) strays_ = true;
       if (strays_ || awaited > all_here) channels_.discard();
       if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
@@ -360,6 +361,7 @@ class mpi {
       return last ? progress::done : progress::stuck;
     };
     countdown after_fault(std::chrono::seconds(1));
+    board_.look_for_lost();
     return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
       if (!board_.anyone_lost()) nap(ready);
       return !board_.anyone_lost() && !(board_.faulty() && after_fault.passed());
