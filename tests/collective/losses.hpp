@@ -158,9 +158,9 @@ Comm finish_with_losses(Comm& first, script const& s) {
     } catch (error const& e) {
       expect(e.code() == error_code::rank_lost, std::string("no word of a lost rank: ") + e.what());
       bool const unfinished = e.happened().find("while it reported") != std::string::npos;
-      expect(unfinished ||
-                 (e.peer() >= 0 && std::ranges::count(s.victims, names[static_cast<std::size_t>(e.peer())]) > 0),
-             std::string("the wrong rank is to blame: ") + e.what());
+      expect(
+          unfinished || (e.peer() >= 0 && std::ranges::count(s.victims, names[static_cast<std::size_t>(e.peer())]) > 0),
+          std::string("the wrong rank is to blame: ") + e.what());
       if (second && comm == &first) die_in(s.after[1]);
       Comm next = comm->shrink();
       std::vector<int> lost, now;

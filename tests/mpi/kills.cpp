@@ -3,6 +3,7 @@
 // MPI, or with an odd seed (TUTTI_TEST_SEED) over nodes of two ranks. For an MPI with fault tolerance; kills.sh repeats it.
 // ranks: 6
 // ulfm: kills.sh
+// timeout: 300
 #include <doctest/doctest.h>
 
 #include <cstdio>

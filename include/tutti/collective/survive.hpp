@@ -141,7 +141,9 @@ void with_voters(group<Transport>& g, std::source_location where, F&& f) {
              "tutti::init<tutti::hierarchical>(); or start anew from what was saved",
              where);
   if constexpr (holds_votes<Transport>) f(g);
-  else refuse(g.rank(), "the ranks of this transport cannot agree on who is left", "start anew from what was saved", where);
+  else
+    refuse(g.rank(), "the ranks of this transport cannot agree on who is left", "start anew from what was saved",
+           where);
 }
 
 template <class Transport>

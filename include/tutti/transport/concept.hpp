@@ -208,11 +208,11 @@ concept holds_votes = transport<T> && requires(T t) {
 
 // Whether it lives on where ranks end, it knows when it runs. What is made of it then needs all ranks that are left.
 template <class T>
-concept may_survive = holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live,
-                                                 deadline until) {
-  { c.survives() } noexcept -> std::same_as<bool>;
-  { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
-};
+concept may_survive =
+    holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live, deadline until) {
+      { c.survives() } noexcept -> std::same_as<bool>;
+      { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
+    };
 
 // It can end the processes of all its ranks.
 template <class T>

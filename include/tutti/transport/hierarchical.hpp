@@ -159,9 +159,8 @@ class hierarchical : public mpi {
       CPU_ZERO(&cores);
       ::sched_getaffinity(0, sizeof cores, &cores);
       mine.where = {node, last_level_cache(cores)};
-      expect_success(
-          MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
-          "MPI_Allgather");
+      expect_success(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
+                     "MPI_Allgather");
     });
     std::vector<location> out;
     for (introduction const& i : all) out.push_back(i.where);
@@ -205,6 +204,7 @@ class hierarchical : public mpi {
   shm* shared_ = nullptr;  // inside_, wherever it is
 };
 
-static_assert(divisible<hierarchical> && may_survive<hierarchical> && has_levels<hierarchical> && knows_locations<hierarchical>);
+static_assert(divisible<hierarchical> && may_survive<hierarchical> && has_levels<hierarchical> &&
+              knows_locations<hierarchical>);
 
 }  // namespace tutti

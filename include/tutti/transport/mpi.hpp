@@ -65,6 +65,7 @@ class mpi {
   ~mpi() {
     if (mpi_is_finalized()) return;
     bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close();
+    if (board_.anyone_lost()) tell_that_it_left();
     auto const last_moment = deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
     channels_.cancel_receives(last_moment);
     bool const unread = ballot_.was_used();  // a letter may be on its way to it, which no farewell follows
@@ -189,7 +190,8 @@ class mpi {
     expect_success(mpi_shrink(comm_.get(), &made), "MPIX_Comm_shrink");
     auto out = mpi_communicator::adopt(made);
     if (out.size() == static_cast<int>(members.size())) return out;
-    throw error({.code = error_code::rank_lost, .rank = rank_, .what = "a rank ended before all that were left had met"});
+    throw error(
+        {.code = error_code::rank_lost, .rank = rank_, .what = "a rank ended before all that were left had met"});
   }
 
   // The same for make(), which makes a transport of some ranks.
@@ -368,6 +370,17 @@ class mpi {
     });
   }
 
+  // Nobody meets to close what a rank was lost of, and those who agree on who is left wait for those who are there.
+  [[gnu::cold]] void tell_that_it_left() noexcept {
+    board_.leave_at_once();
+    wait_until_done([&] { return board_.has_told() ? progress::done : progress::stuck; }, waits_,
+                    deadline::after(std::chrono::seconds(1)),
+                    [](auto const&) {
+                      std::this_thread::sleep_for(nap_length);
+                      return true;
+                    });
+  }
+
   mpi_communicator comm_;
   mpi_communicator calls_;  // of its own where the MPI survives the end of ranks
   int rank_;
@@ -385,7 +398,7 @@ class mpi {
   mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> && bound_to_thread<mpi> &&
-              asks_peers<mpi> && sends_beside_calls<mpi> && ends_job<mpi>);
+static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> &&
+              bound_to_thread<mpi> && asks_peers<mpi> && sends_beside_calls<mpi> && ends_job<mpi>);
 
 }  // namespace tutti

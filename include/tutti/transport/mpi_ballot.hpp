@@ -134,12 +134,11 @@ class mpi_ballot {
       board.listen();
       std::erase_if(on_their_way, [](sending& s) { return s.ended(); });
       while (true) {
-        if (hearing == MPI_REQUEST_NULL)
-          MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing);
         int arrived = 0;
         MPI_Status status;
-        if (MPI_Test(&hearing, &arrived, &status) != MPI_SUCCESS) board.look_for_lost();
-        if (arrived == 0) return;
+        int const code = mpi_receive_any(comm, tag, &heard, sizeof heard, arrived, status);
+        if (mpi_is_loss(code)) board.look_for_lost();
+        if (code != MPI_SUCCESS || arrived == 0) return;
         take(status.MPI_SOURCE, heard);
       }
     }
@@ -152,8 +151,7 @@ class mpi_ballot {
       listen();
       // The others have gone on without this rank, further than pages are kept.
       for (auto const& said : pages)
-        if (said[number % kept].number > number)
-          return decide({resolution::late, 0, {}, {}, {rank}});
+        if (said[number % kept].number > number) return decide({resolution::late, 0, {}, {}, {rank}});
       if (!opinion) give_up_with_others();
       if (!opinion) return;
       for (; turn < ranks; ++turn) {
@@ -188,10 +186,6 @@ class mpi_ballot {
     }
 
     bool close() noexcept {
-      if (hearing != MPI_REQUEST_NULL) {
-        MPI_Cancel(&hearing);
-        MPI_Wait(&hearing, MPI_STATUS_IGNORE);
-      }
       std::erase_if(on_their_way, [](sending& s) { return s.ended(); });
       return on_their_way.empty();
     }
@@ -238,7 +232,6 @@ class mpi_ballot {
     int turn = 0;  // whose it is
     std::pair<std::uint64_t, resolution> decided{};
     letter heard{};
-    MPI_Request hearing = MPI_REQUEST_NULL;
     std::vector<sending> on_their_way;
   };
 

@@ -145,11 +145,13 @@ class mpi_board {
     auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
     std::this_thread::sleep_for(time);
     news_->waited += time;
+    look_for_lost();
     tell_if_patient();
   }
   // The same for who sleeps elsewhere, and calls this at least every nap_length.
   void heed() noexcept {
     listen();
+    look_for_lost();
     news_->waited += nap_length;
     tell_if_patient();
   }
@@ -180,6 +182,11 @@ class mpi_board {
   bool delivered() noexcept {
     listen();
     return !news_->behind && std::ranges::all_of(news_->peers, [](peer& p) { return p.idle(); });
+  }
+  // Whether all that this rank has to say is on its way.
+  bool has_told() noexcept {
+    listen();
+    return !news_->behind;
   }
   // Ends the board. False where messages are still on their way: then `abandon` leaves their memory to the MPI.
   bool close() noexcept { return news_->close(); }
@@ -241,15 +248,20 @@ class mpi_board {
     news(news const&) = delete;
     news& operator=(news const&) = delete;
 
-    void hark() noexcept { MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing); }
+    void hark() noexcept {
+      if (!mpi_survives()) MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing);
+    }
+    bool has_heard(MPI_Status& status) noexcept {
+      int arrived = 0, code = MPI_SUCCESS;
+      if (mpi_survives()) code = mpi_receive_any(comm, tag, &heard, sizeof heard, arrived, status);
+      else if (hearing != MPI_REQUEST_NULL) code = MPI_Test(&hearing, &arrived, &status);
+      if (mpi_is_loss(code)) look_for_lost();
+      return code == MPI_SUCCESS && arrived != 0;
+    }
 
     void listen() noexcept {
-      while (hearing != MPI_REQUEST_NULL) {
-        int arrived = 0;
-        MPI_Status status;
-        int const code = MPI_Test(&hearing, &arrived, &status);
-        if (code != MPI_SUCCESS && mpi_is_loss(code)) look_for_lost();
-        if (code != MPI_SUCCESS || arrived == 0) break;
+      MPI_Status status;
+      while (has_heard(status)) {
         std::unique_ptr<notice>& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
         if (last) *last = heard;
         else last = std::make_unique<notice>(heard);
@@ -264,6 +276,7 @@ class mpi_board {
     }
 
     void look_for_lost() noexcept {
+      if (!mpi_survives()) return;
       for (int const r : mpi_lost(comm)) anyone_lost = peers[static_cast<std::size_t>(r)].lost = true;
     }
     // Who waits for a rank that is lost, or for one that has given up because of it, waits no more.
