@@ -138,9 +138,9 @@ class hierarchical : public mpi {
   }
 
   [[gnu::cold]] std::vector<location> locate(int node) {
-    mpi_communicator machine;
+    mpi_communicator here;
     if (node == by_machine) {
-      machine = make_part([&](MPI_Comm* made) {
+      here = make_part([&](MPI_Comm* made) {
         return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, made);
       });
       node = rank();
@@ -153,8 +153,8 @@ class hierarchical : public mpi {
     } mine;
     if (::getrandom(&mine.name, sizeof mine.name, 0) != sizeof mine.name) mine.name = 0;
     std::vector<introduction> all(static_cast<std::size_t>(ranks()));
-    together(machine.get(), [&] {
-      if (machine.get() != MPI_COMM_NULL) expect_success(MPI_Bcast(&node, 1, MPI_INT, 0, machine.get()), "MPI_Bcast");
+    together(here.get(), [&] {
+      if (here.get() != MPI_COMM_NULL) expect_success(MPI_Bcast(&node, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
       cpu_set_t cores;
       CPU_ZERO(&cores);
       ::sched_getaffinity(0, sizeof cores, &cores);
