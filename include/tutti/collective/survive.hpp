@@ -87,7 +87,7 @@ class agreeing {
     for (int r = 0; r < group_.ranks(); ++r)
       if (r != group_.rank() && (transport.left(r) || transport.lost(r))) gone_[static_cast<std::size_t>(r)] = true;
   }
-  std::vector<int> awaited() {
+  std::vector<int> awaited() const {
     std::vector<int> out;
     for (int r = 0; r < group_.ranks(); ++r)
       if (!gone_[static_cast<std::size_t>(r)] && !votes_.of(r, number_)) out.push_back(r);
@@ -170,9 +170,8 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
                                        std::source_location where) {
   if constexpr (may_survive<Transport>) {
     auto& g = comm.group();
-    if (g.transport().survives()) {
+    if (g.transport().survives())
       return comm.of_this(g.transport().shrink(left, others_live, deadline::after(g.environment.timeout)));
-    }
   }
   return comm.subgroup(left, where);
 }

@@ -194,7 +194,7 @@ class mpi {
         {.code = error_code::rank_lost, .rank = rank_, .what = "a rank ended before all that were left had met"});
   }
 
-  // The same for make(), which makes a transport of some ranks.
+  // Calls make(), which makes a transport of some ranks, and names the rank that was lost in the middle of it.
   template <class Make>
   [[gnu::cold]] std::invoke_result_t<Make> naming_the_lost(Make&& make) {
     try {

@@ -46,7 +46,7 @@ class mpi_ballot {
     u.take(u.rank, l);
     u.tell_all(l);
   }
-  std::optional<vote> of(int rank, std::uint64_t number) noexcept {
+  std::optional<vote> of(int rank, std::uint64_t number) const noexcept {
     page const& p = urn_->at(rank, number);
     return p.voted ? std::optional(p.said) : std::nullopt;
   }
