@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// revoke over MPI, and agree and shrink on the node of all ranks; over MPI alone these are refused.
+// revoke, agree and shrink over MPI, on one node and on several, where the MPI has fault tolerance; what is refused where it
+// has none; and both through the memory of a node.
 // ranks: 4
+// ulfm: too
 #include <doctest/doctest.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <string>
 
 #include "collective/survive.hpp"
@@ -11,23 +16,70 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-TEST_CASE("a communicator is revoked for all over MPI, and cannot shrink") {
+namespace {
+
+communicator<mpi> flat(MPI_Comm part) { return from_mpi(part); }
+communicator<hierarchical> on_this_node(MPI_Comm part) { return from_mpi<hierarchical>(part); }
+communicator<hierarchical> on_pairs(MPI_Comm part) {
+  return communicator<hierarchical>(
+      std::make_unique<hierarchical>(part, all_tracks, settings::from_environment().timeout, world().rank() / 2));
+}
+
+bool has_ulfm() {
+  world();
+  bool const out = mpi_survives();
+  if (!out && world().rank() == 0) std::puts("this MPI has no ULFM, or it is off: only refusals are tested");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a communicator is revoked for all over MPI") {
   CHECK(on_ranks(4, [](auto& comm) {
           barrier(comm);
-          expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "this MPI has no fault tolerance");
           if (comm.rank() == 3) comm.revoke("enough");
           error const e = error_of([&] {
             while (true) barrier(comm);
           });
           expect_error(e, error_code::revoked, "rank 3 has revoked the communicator: enough");
-          expect_error(error_of([&] { comm.shrink(); }), error_code::bad_argument, "this MPI has no fault tolerance");
         }) == "");
 }
 
+TEST_CASE("fault tolerance is there where the launcher was told so, and refused by name elsewhere") {
+  bool const on = has_ulfm();
+  CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
+  if (on) return;
+  auto const refused = [](auto& comm) {
+    expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "this MPI has no fault tolerance");
+    error const e = error_of([&] { comm.shrink(); });
+    expect_error(e, error_code::bad_argument, "use Open MPI 5 or later and mpirun --with-ft ulfm");
+  };
+  CHECK(on_ranks(4, refused) == "");
+  CHECK(on_ranks(4, on_pairs, refused) == "");
+}
+
 TEST_CASE("ranks on one node agree, revoke and shrink through its memory") {
-  auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
   for (int const ranks : {1, 2, 4}) {
-    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_agree(comm); }) == "");
-    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_revoke(comm); }) == "");
+    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_agree(comm); }) == "");
+    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_revoke(comm); }) == "");
+    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
   }
+}
+
+TEST_CASE("ranks agree, revoke and shrink over MPI that has fault tolerance") {
+  if (!has_ulfm()) return;
+  auto const check = [](auto const& make) {
+    for (int const ranks : {1, 2, 4}) {
+      CAPTURE(ranks);
+      CHECK(on_ranks(ranks, make, [](auto& comm) { check_agree(comm); }) == "");
+      CHECK(on_ranks(ranks, make, [](auto& comm) { check_revoke(comm); }) == "");
+      CHECK(on_ranks(ranks, make, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
+    }
+    CHECK(on_ranks(3, make, [](auto& comm) { check_confusion(comm); }) == "");
+    ::setenv("TUTTI_TIMEOUT", "1", 1);
+    CHECK(on_ranks(3, make, [](auto& comm) { check_late_to_agree(comm); }) == "");
+    ::setenv("TUTTI_TIMEOUT", "20", 1);
+  };
+  check(flat);
+  check(on_pairs);
 }

@@ -167,10 +167,7 @@ class communicator {
   {
     detail::check_members(ranks, rank(), size(), where);
     try {
-      communicator out(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
-      out.group_->tuned = group_->tuned;
-      if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
-      return out;
+      return of_this(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
     } catch (error const& e) {
       throw e.in_call(where);
     }
@@ -207,7 +204,8 @@ class communicator {
   // closed this communicator. Ranks may be killed in the middle of it, and the communicator may have a fault; calls that
   // were started go on beside it. All that are left call it, and shrink, in the same order.
   // Throws error, the same at all: timeout (TUTTI_TIMEOUT) with the ranks that are there and did not come, mismatch where
-  // some shrink; bad_argument over MPI, on several nodes too: an MPI without fault tolerance cannot tell who is left.
+  // some shrink; bad_argument over an MPI without fault tolerance, on several nodes too: it cannot tell who is left. Over
+  // MPI a rank that stands still in the middle of it for as long as the time limit may get another outcome.
   //
   //   bool const all_saved = comm.agree(saved ? 1 : 0).flags != 0;
   agreement agree(int flags = ~0, std::source_location where = std::source_location::current());
@@ -231,6 +229,14 @@ class communicator {
 
   // For the collectives.
   tutti::group<Transport>& group() noexcept { return *group_; }
+
+  // A communicator of some of its ranks, which has its tuning table.
+  communicator of_this(std::unique_ptr<Transport> some) const {
+    communicator out(std::move(some));
+    out.group_->tuned = group_->tuned;
+    if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
+    return out;
+  }
 
  private:
   std::vector<int> survivors_;

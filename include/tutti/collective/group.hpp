@@ -191,6 +191,7 @@ class group {
   }
   // The same, with the ranks that are gone as the reason, where there are some.
   [[gnu::cold]] void revoke_for_survivors() {
+    if constexpr (tutti::asks_peers<Transport>) transport_->heed();  // the loss may have been found in another group
     int gone = 0;
     while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
     std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
@@ -260,7 +261,10 @@ class group {
     // Who gave up, or took over a fault of the whole, says why to the whole as well.
     if (gone || peer < 0)
       wait_until_done(
-          [&] { return heed() || (peer >= 0 && transport_->left(peer)) ? progress::done : progress::stuck; },
+          [&] {
+            bool const known = peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
+            return heed() || known ? progress::done : progress::stuck;
+          },
           transport_->waits(), deadline::after(std::chrono::seconds(1)),
           [&](auto const& ready) {
             transport_->nap(ready);

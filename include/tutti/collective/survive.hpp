@@ -33,19 +33,14 @@ class agreeing {
   resolution run(std::source_location where) {
     auto& transport = group_.transport();
     look_for_gone();
-    bool const settled =
-        wait_until_done([&] { return poll(); }, transport.waits(), deadline::after(group_.environment.timeout),
-                        [&](auto const& ready) {
-                          transport.nap(ready);
-                          look_for_gone();
-                          return true;
-                        });
-    if (!settled) {
+    auto const decided = [&] { return votes_.decision(number_) ? progress::done : progress::stuck; };
+    if (!wait_for([&] { return poll(); })) {
       auto const late = awaited();
       if (late.empty()) count();
       else propose(resolution::late, late);
+      wait_for(decided);  // by messages it takes a while, and for ever where a rank stands still in the middle
     }
-    resolution const out = *votes_.decision(number_);
+    resolution const out = votes_.decision(number_).value_or(resolution{resolution::late, 0, {}, {}, others()});
     transport.ring_all();
     group_.agreements = std::max(number_, votes_.last_decided());
     if (out.outcome == resolution::agreed) return out;
@@ -70,13 +65,22 @@ class agreeing {
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(group_.ranks()); }
 
+  template <class Poll>
+  bool wait_for(Poll const& until_done) {
+    auto& transport = group_.transport();
+    return wait_until_done(until_done, transport.waits(), deadline::after(group_.environment.timeout),
+                           [&](auto const& ready) {
+                             transport.nap(ready);
+                             look_for_gone();
+                             return true;
+                           });
+  }
   progress poll() {
-    if (!votes_.decision(number_)) {
-      if (!awaited().empty()) return progress::stuck;
-      look_for_gone();
-      count();
-    }
-    return progress::done;
+    if (votes_.decision(number_)) return progress::done;
+    if (!awaited().empty()) return progress::stuck;
+    look_for_gone();
+    count();
+    return votes_.decision(number_) ? progress::done : progress::stuck;
   }
   void look_for_gone() {
     auto& transport = group_.transport();
@@ -87,6 +91,12 @@ class agreeing {
     std::vector<int> out;
     for (int r = 0; r < group_.ranks(); ++r)
       if (!gone_[static_cast<std::size_t>(r)] && !votes_.of(r, number_)) out.push_back(r);
+    return out;
+  }
+  std::vector<int> others() const {
+    std::vector<int> out;
+    for (int r = 0; r < group_.ranks(); ++r)
+      if (!gone_[static_cast<std::size_t>(r)] && r != group_.rank()) out.push_back(r);
     return out;
   }
   void count() {
@@ -103,14 +113,17 @@ class agreeing {
     else propose(resolution::confused, others);
   }
   void propose(resolution::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
-    resolution out{outcome, flags, {}, std::move(named)};
-    for (int r = 0; r < group_.ranks(); ++r)
-      if (gone_[static_cast<std::size_t>(r)]) out.gone.push_back(r);
+    resolution out{outcome, flags, {}, {}, std::move(named)};
+    for (int r = 0; r < group_.ranks(); ++r) {
+      if (!gone_[static_cast<std::size_t>(r)]) continue;
+      out.gone.push_back(r);
+      if (group_.transport().left(r)) out.left.push_back(r);
+    }
     votes_.propose(number_, out);
   }
 
   group<Transport>& group_;
-  ballot votes_;
+  decltype(std::declval<Transport&>().votes()) votes_;
   std::uint64_t number_;
   motion on_;
   std::vector<bool> gone_;
@@ -119,15 +132,18 @@ class agreeing {
 // Calls f(group) with the group whose ranks can see who is left: this one, or that of the only node.
 template <class Transport, class F>
 void with_voters(group<Transport>& g, std::source_location where, F&& f) {
-  if constexpr (holds_votes<Transport>) {
-    f(g);
-  } else {
-    if constexpr (has_levels<Transport>)
-      if (auto* const node = g.levels->only_node()) return f(node->group());
-    refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
-           "use tutti::init() or tutti::init<tutti::hierarchical>() on one machine, or start anew from what was saved",
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = g.levels->only_node()) return f(node->group());
+  if constexpr (may_survive<Transport>)
+    if (!g.transport().survives())
+      refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
+             "use Open MPI 5 or later and mpirun --with-ft ulfm; on one machine tutti::init() or "
+             "tutti::init<tutti::hierarchical>(); or start anew from what was saved",
+             where);
+  if constexpr (holds_votes<Transport>) f(g);
+  else
+    refuse(g.rank(), "the ranks of this transport cannot agree on who is left", "start anew from what was saved",
            where);
-  }
 }
 
 template <class Transport>
@@ -146,6 +162,18 @@ void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
   };
   with_voters(g, where, end);
   if constexpr (has_levels<Transport>) end(g);
+}
+
+// A communicator of the ranks that are left, who all come.
+template <class Transport>
+communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
+                                       std::source_location where) {
+  if constexpr (may_survive<Transport>) {
+    auto& g = comm.group();
+    if (g.transport().survives())
+      return comm.of_this(g.transport().shrink(left, others_live, deadline::after(g.environment.timeout)));
+  }
+  return comm.subgroup(left, where);
 }
 
 template <class Transport>
@@ -197,14 +225,15 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : resolution{};
   };
   while (true) {
-    std::vector<int> const gone = vote(true).gone;
+    resolution const before = vote(true);
+    std::vector<int> const& gone = before.gone;
     std::vector<int> left;
     for (int r = 0; r < size(); ++r)
       if (!std::ranges::binary_search(gone, r)) left.push_back(r);
     std::optional<communicator> made;
     std::exception_ptr refused;
     try {
-      made.emplace(subgroup(left, where));
+      made.emplace(detail::make_survivors(*this, left, !before.left.empty(), where));
     } catch (...) {
       refused = std::current_exception();
     }

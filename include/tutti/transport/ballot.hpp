@@ -20,6 +20,7 @@ struct resolution {
   enum outcomes : std::uint32_t { agreed, late, confused } outcome = agreed;
   std::uint32_t flags = ~0u;  // of all who voted, bitwise and
   std::vector<int> gone;      // have ended or left
+  std::vector<int> left;      // those of them that have left, and may live
   std::vector<int> named;     // agreed: voted 0; late: did not vote in time; confused: voted on the other motion
 };
 
@@ -55,6 +56,7 @@ class ballot {
     mine.outcome.store(v.outcome, std::memory_order_release);
     mine.flags.store(v.flags, std::memory_order_release);
     write(v.gone, mine.gone);
+    write(v.left, mine.left);
     write(v.named, mine.named);
     mine.number.store(number, std::memory_order_release);
     segment_->header().decided.compare_exchange_strong(last, number << rank_bits | static_cast<std::uint64_t>(rank_),
@@ -70,7 +72,7 @@ class ballot {
                out))
         return out;
     out.outcome = resolution::late;
-    out.gone = {};
+    out.gone = out.left = {};
     out.named = {rank_};
     return out;
   }
@@ -104,6 +106,7 @@ class ballot {
     out.outcome = static_cast<resolution::outcomes>(p.outcome.load(std::memory_order_acquire));
     out.flags = p.flags.load(std::memory_order_acquire);
     out.gone = read(p.gone);
+    out.left = read(p.left);
     out.named = read(p.named);
     return p.number.load(std::memory_order_relaxed) == number;
   }

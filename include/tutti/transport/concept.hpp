@@ -192,11 +192,27 @@ concept spans_machines = transport<T> && requires(T const c) {
   { c.local_ranks() } noexcept -> std::same_as<int>;
 };
 
-// Its ranks can agree though some of them end.
+// How ranks agree though some of them end; see transport/ballot.hpp.
+template <class T>
+concept ballot_box = requires(T t, int rank, std::uint64_t number, ballot::vote const& v, resolution const& r) {
+  t.cast(number, v);
+  { t.of(rank, number) } -> std::same_as<std::optional<ballot::vote>>;
+  t.propose(number, r);
+  { t.decision(number) } -> std::same_as<std::optional<resolution>>;
+  { t.last_decided() } -> std::same_as<std::uint64_t>;
+};
 template <class T>
 concept holds_votes = transport<T> && requires(T t) {
-  { t.votes() } -> std::same_as<ballot>;
+  { t.votes() } -> ballot_box;
 };
+
+// Whether it lives on where ranks end, it knows when it runs. What is made of it then needs all ranks that are left.
+template <class T>
+concept may_survive =
+    holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live, deadline until) {
+      { c.survives() } noexcept -> std::same_as<bool>;
+      { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
+    };
 
 // It can end the processes of all its ranks.
 template <class T>

@@ -3,6 +3,7 @@
 // shared memory for the ranks of each node, and MPI for ranks that stand for their nodes.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,32 +56,45 @@ class hierarchical : public mpi {
 
   // As mpi's; nodes stay what they are.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, deadline until) {
-    auto const flat = mpi::subgroup(members, until);
+    return naming_the_lost([&] { return on_nodes(members, meet_members(members, until), until); });
+  }
+  [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
+                                                     deadline until) {
+    return on_nodes(members, meet_survivors(members, others_live), until);
+  }
+
+ private:
+  // A transport of the members, whose communicator is `theirs`.
+  [[gnu::cold]] std::unique_ptr<hierarchical> on_nodes(std::vector<int> const& members, mpi_communicator theirs,
+                                                       deadline until) {
     int const node = nodes_.node_of(rank());
     std::vector<int> here;
     for (int const m : members)
       if (nodes_.node_of(m) == node) here.push_back(nodes_.local_rank(m));
     auto const meet = [&](deadline) { return shared_->subgroup(here, until); };
-    return std::unique_ptr<hierarchical>(new hierarchical(flat->communicator(), tracks_, limit_, node, meet));
+    return std::unique_ptr<hierarchical>(new hierarchical(std::move(theirs), tracks_, limit_, node, meet));
   }
 
- private:
-  template <class Meet>
-  [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
-      : mpi(ranks, tracks, limit),
+  template <class Ranks, class Meet>
+  [[gnu::cold]] hierarchical(Ranks&& ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
+      : mpi(std::forward<Ranks>(ranks), tracks, limit),
         tracks_(tracks),
         limit_(limit),
-        locations_(locate(communicator(), node)),
+        locations_(locate(node)),
         nodes_(nodes_of(locations_)) {
     make_together([&](deadline until) { inside_ = meet(until); });
     shared_ = inside_.get();
-    make_together([&](deadline) { across_ = connect(); });
+    connect();
   }
 
   // Calls make(deadline) on all ranks. Where it throws on one of them, all throw what the lowest of those did: no rank waits
   // for one that has given up.
   template <class Make>
-  [[gnu::cold]] void make_together(Make&& make) const {
+  [[gnu::cold]] void make_together(Make&& make) {
+    together(MPI_COMM_NULL, [&] { make_and_compare(make); });
+  }
+  template <class Make>
+  [[gnu::cold]] void make_and_compare(Make&& make) const {
     struct trouble {
       int least = 0, code = 0;
       char text[1016]{};
@@ -101,7 +115,7 @@ class hierarchical : public mpi {
     auto const all = deadline::after(limit_ + std::chrono::seconds(1));
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       expect_success(code, call);
-      if (mpi_wait(request, all)) return;
+      if (mpi_wait(request, all, communicator())) return;
       static_cast<void>(mine.release());  // to which the MPI may still write
       static_cast<void>(first.release());
       throw error({.code = error_code::timeout,
@@ -123,26 +137,34 @@ class hierarchical : public mpi {
                  .way_out = "all ranks of a node must be able to share memory"});
   }
 
-  [[gnu::cold]] static std::vector<location> locate(MPI_Comm ranks, int node) {
-    int rank = 0, size = 0;
-    MPI_Comm_rank(ranks, &rank);
-    MPI_Comm_size(ranks, &size);
+  [[gnu::cold]] std::vector<location> locate(int node) {
+    mpi_communicator here;
     if (node == by_machine) {
-      MPI_Comm machine = MPI_COMM_NULL;
-      expect_success(MPI_Comm_split_type(ranks, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine),
-                     "MPI_Comm_split_type");
-      node = rank;
-      int const code = MPI_Bcast(&node, 1, MPI_INT, 0, machine);
-      MPI_Comm_free(&machine);
-      expect_success(code, "MPI_Bcast");
+      here = make_part([&](MPI_Comm* made) {
+        return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, made);
+      });
+      node = rank();
     }
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    ::sched_getaffinity(0, sizeof cores, &cores);
-    location const mine{node, last_level_cache(cores)};
-    std::vector<location> out(static_cast<std::size_t>(size));
-    static_assert(sizeof mine == 2 * sizeof(int));
-    expect_success(MPI_Allgather(&mine, 2, MPI_INT, out.data(), 2, MPI_INT, ranks), "MPI_Allgather");
+    // The ranks of a node meet under the name of the first of them, a random number: processes that count alike may share
+    // a machine.
+    struct introduction {
+      location where;
+      std::uint64_t name = 0;
+    } mine;
+    if (::getrandom(&mine.name, sizeof mine.name, 0) != sizeof mine.name) mine.name = 0;
+    std::vector<introduction> all(static_cast<std::size_t>(ranks()));
+    together(here.get(), [&] {
+      if (here.get() != MPI_COMM_NULL) expect_success(MPI_Bcast(&node, 1, MPI_INT, 0, here.get()), "MPI_Bcast");
+      cpu_set_t cores;
+      CPU_ZERO(&cores);
+      ::sched_getaffinity(0, sizeof cores, &cores);
+      mine.where = {node, last_level_cache(cores)};
+      expect_success(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
+                     "MPI_Allgather");
+    });
+    std::vector<location> out;
+    for (introduction const& i : all) out.push_back(i.where);
+    name_of_meeting_ = std::ranges::find(all, node, [](introduction const& i) { return i.where.node; })->name;
     return out;
   }
 
@@ -152,37 +174,29 @@ class hierarchical : public mpi {
     return node_map(keys);
   }
 
-  // The name under which the ranks of a node meet is made by the first of them, at random: processes that count alike may
-  // share a machine.
   [[gnu::cold]] std::unique_ptr<shm> meet_inside(deadline until) const {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
-    std::uint64_t name_of_meeting = 0;
-    if (::getrandom(&name_of_meeting, sizeof name_of_meeting, 0) != sizeof name_of_meeting) name_of_meeting = 0;
-    MPI_Comm here = MPI_COMM_NULL;
-    expect_success(MPI_Comm_split(communicator(), node, local, &here), "MPI_Comm_split");
-    int const code = MPI_Bcast(&name_of_meeting, sizeof name_of_meeting, MPI_BYTE, 0, here);
-    MPI_Comm_free(&here);
-    expect_success(code, "MPI_Bcast");
     if (size == 1) return std::make_unique<shm>();
     acquaintance const others{nodes_.members(node), {}, "see why the ranks of one machine cannot meet on it"};
-    rendezvous meeting(join({"node-", name_of_meeting}), local, size, until, others);
+    rendezvous meeting(join({"node-", name_of_meeting_}), local, size, until, others);
     descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     return std::make_unique<shm>(file, local, size, tracks_, until);
   }
-  [[gnu::cold]] std::unique_ptr<mpi> connect() const {
-    if (nodes_.count() == 1) return {};
+  [[gnu::cold]] void connect() {
+    if (nodes_.count() == 1) return;
     int const local = nodes_.local_rank(rank());
     bool const stands = nodes_.even() || local == 0;
-    MPI_Comm alike = MPI_COMM_NULL;
-    expect_success(MPI_Comm_split(communicator(), stands ? local : MPI_UNDEFINED, nodes_.node_of(rank()), &alike),
-                   "MPI_Comm_split");
-    if (!stands) return {};
-    std::unique_ptr<MPI_Comm, void (*)(MPI_Comm*)> const freed(&alike, [](MPI_Comm* c) { MPI_Comm_free(c); });
-    return std::make_unique<mpi>(alike, tracks_, limit_);
+    mpi_communicator alike = make_part([&](MPI_Comm* made) {
+      return MPI_Comm_split(communicator(), stands ? local : MPI_UNDEFINED, nodes_.node_of(rank()), made);
+    });
+    make_together([&](deadline) {
+      if (stands) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_);
+    });
   }
 
   int tracks_;
   std::chrono::nanoseconds limit_;
+  std::uint64_t name_of_meeting_ = 0;
   std::vector<location> locations_;
   node_map nodes_;
   std::unique_ptr<shm> inside_;
@@ -190,6 +204,7 @@ class hierarchical : public mpi {
   shm* shared_ = nullptr;  // inside_, wherever it is
 };
 
-static_assert(divisible<hierarchical> && has_levels<hierarchical> && knows_locations<hierarchical>);
+static_assert(divisible<hierarchical> && may_survive<hierarchical> && has_levels<hierarchical> &&
+              knows_locations<hierarchical>);
 
 }  // namespace tutti

@@ -18,10 +18,11 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/mpi_library.hpp"
+#include "tutti/transport/mpi_ulfm.hpp"
 #include "tutti/transport/notice.hpp"
 
 namespace tutti {
@@ -30,7 +31,9 @@ namespace tutti {
 // library neither speaks nor hears, so of a peer is known what it said last, and what its messages said.
 class mpi_board {
  public:
-  mpi_board(MPI_Comm comm, int tag, int rank, int ranks) : news_(std::make_shared<news>(comm, tag, rank, ranks)) {}
+  // `calls`: where ranks may wait within the MPI, and are let go of once one of them is lost.
+  mpi_board(MPI_Comm comm, MPI_Comm calls, int tag, int rank, int ranks)
+      : news_(std::make_shared<news>(comm, calls, tag, rank, ranks)) {}
 
   // -- What the collective layer writes and reads.
 
@@ -104,12 +107,14 @@ class mpi_board {
     news_->faulty = true;
     auto const text = news_->copy_self();
     for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm, text); });
+    news_->end_calls_of_lost();
   }
   bool faulty() const noexcept { return news_->faulty; }
   void accept_fault() noexcept {
     news_->self.knows_fault = true;
     tell_all();
-    listen_until([&](int rank) { return knows_fault(rank) || left(rank); }, std::chrono::seconds(1));
+    listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank); }, std::chrono::seconds(1));
+    news_->end_calls_of_lost();
   }
   bool knows_fault(int rank) const noexcept { return by(rank).knows_fault; }
   std::optional<fault> find_fault() const {
@@ -140,21 +145,28 @@ class mpi_board {
     auto const time = std::clamp<std::chrono::nanoseconds>(news_->waited, std::chrono::microseconds(20), nap_length);
     std::this_thread::sleep_for(time);
     news_->waited += time;
+    look_for_lost();
     tell_if_patient();
   }
   // The same for who sleeps elsewhere, and calls this at least every nap_length.
   void heed() noexcept {
     listen();
+    look_for_lost();
     news_->waited += nap_length;
     tell_if_patient();
   }
   // Hears, for a moment, what peers have to say that have come to the same call.
   void ask() noexcept {
     if (news_->told != news_->self.called) tell_all();
-    listen_until([&](int rank) { return faulty() || by(rank).called >= news_->self.called || left(rank); },
-                 std::chrono::milliseconds(200));
+    listen_until(
+        [&](int rank) { return faulty() || by(rank).called >= news_->self.called || left(rank) || lost(rank); },
+        std::chrono::milliseconds(200));
   }
   bool left(int rank) const noexcept { return by(rank).left; }
+  // Whether its process has ended, as far as the MPI has said so.
+  bool lost(int rank) const noexcept { return of(rank).lost; }
+  bool anyone_lost() const noexcept { return news_->anyone_lost; }
+  void look_for_lost() noexcept { news_->look_for_lost(); }
   // Where all leave together nobody needs to know: peers are told once this rank has waited for them long.
   void leave() noexcept {
     news_->self.left = true;
@@ -170,6 +182,11 @@ class mpi_board {
   bool delivered() noexcept {
     listen();
     return !news_->behind && std::ranges::all_of(news_->peers, [](peer& p) { return p.idle(); });
+  }
+  // Whether all that this rank has to say is on its way.
+  bool has_told() noexcept {
+    listen();
+    return !news_->behind;
   }
   // Ends the board. False where messages are still on their way: then `abandon` leaves their memory to the MPI.
   bool close() noexcept { return news_->close(); }
@@ -218,22 +235,33 @@ class mpi_board {
     letter current{};
     letter alarm{};      // the fault that this rank has found, at most one
     bool stale = false;  // there is something newer to say
+    bool lost = false;   // its process has ended
 
     bool idle() noexcept { return current.idle() && alarm.idle(); }
   };
 
   struct news {
-    news(MPI_Comm c, int t, int r, int n) : comm(c), tag(t), rank(r), peers(static_cast<std::size_t>(n)) { hark(); }
+    news(MPI_Comm c, MPI_Comm w, int t, int r, int n)
+        : comm(c), calls(w), tag(t), rank(r), peers(static_cast<std::size_t>(n)) {
+      hark();
+    }
     news(news const&) = delete;
     news& operator=(news const&) = delete;
 
-    void hark() noexcept { MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing); }
+    void hark() noexcept {
+      if (!mpi_survives()) MPI_Irecv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &hearing);
+    }
+    bool has_heard(MPI_Status& status) noexcept {
+      int arrived = 0, code = MPI_SUCCESS;
+      if (mpi_survives()) code = mpi_receive_any(comm, tag, &heard, sizeof heard, arrived, status);
+      else if (hearing != MPI_REQUEST_NULL) code = MPI_Test(&hearing, &arrived, &status);
+      if (mpi_is_loss(code)) look_for_lost();
+      return code == MPI_SUCCESS && arrived != 0;
+    }
 
     void listen() noexcept {
-      while (hearing != MPI_REQUEST_NULL) {
-        int arrived = 0;
-        MPI_Status status;
-        if (MPI_Test(&hearing, &arrived, &status) != MPI_SUCCESS || arrived == 0) break;
+      MPI_Status status;
+      while (has_heard(status)) {
         std::unique_ptr<notice>& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
         if (last) *last = heard;
         else last = std::make_unique<notice>(heard);
@@ -245,6 +273,15 @@ class mpi_board {
       auto const text = copy_self();
       for (std::size_t r = 0; r < peers.size(); ++r)
         if (peers[r].stale) tell(static_cast<int>(r), text);
+    }
+
+    void look_for_lost() noexcept {
+      if (!mpi_survives()) return;
+      for (int const r : mpi_lost(comm)) anyone_lost = peers[static_cast<std::size_t>(r)].lost = true;
+    }
+    // Who waits for a rank that is lost, or for one that has given up because of it, waits no more.
+    void end_calls_of_lost() noexcept {
+      if (anyone_lost && !std::exchange(ended_calls, true)) mpi_revoke(calls);
     }
 
     std::shared_ptr<notice const> copy_self() const { return std::make_shared<notice const>(self); }
@@ -268,6 +305,7 @@ class mpi_board {
     }
 
     MPI_Comm comm;
+    MPI_Comm calls;
     int tag;
     int rank;
     std::array<std::uint64_t, told_calls> places{};  // of this rank's own calls
@@ -277,6 +315,8 @@ class mpi_board {
     MPI_Request hearing = MPI_REQUEST_NULL;
     std::uint64_t heard_from_all = 0;
     bool faulty = false;
+    bool anyone_lost = false;
+    bool ended_calls = false;
     bool behind = false;                // somebody has stale news
     std::uint64_t told = 0;             // the last call of which peers were told
     std::chrono::nanoseconds waited{};  // in this call

@@ -84,7 +84,8 @@ class mpi_channels {
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
     slot& here = in.slots.get()[in.taken % window];
-    if (!in.arrived && !done(here.request, from)) return {};
+    // A receive that an error has ended is no request any more.
+    if (!in.arrived && (here.request == MPI_REQUEST_NULL || !done(here.request, from))) return {};
     in.arrived = true;
     bool const ours = here.front.tag == tag;
     if (ours) board_.hear(from, here.front.sequence);
@@ -137,10 +138,12 @@ class mpi_channels {
     for (sender& out : outgoing_) out.abandon();
   }
 
-  // -- Calls of the MPI, whose errors are faults. Whether there was none.
+  // -- Calls of the MPI, whose errors are faults; but where a rank has ended, who waits finds out which. Whether there was
+  // none.
   bool check(int code, char const* call, int peer) noexcept {
     if (code == MPI_SUCCESS) return true;
-    fail(peer, [&] { return mpi_text(call, code); });
+    if (mpi_is_loss(code)) board_.look_for_lost();
+    else fail(peer, [&] { return mpi_text(call, code); });
     return false;
   }
   bool done(MPI_Request& request, int peer) noexcept {

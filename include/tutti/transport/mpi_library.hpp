@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The MPI library as the transport sees it: its errors as exceptions, its beginning and end, a communicator of our own.
+// The MPI library as the transport sees it: its errors as exceptions, its beginning and end.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
-#include <memory>
 #include <mpi.h>
-#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>
-#endif
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/core/wait.hpp"
+#include "tutti/transport/mpi_ulfm.hpp"
 
 namespace tutti {
 
@@ -37,8 +32,11 @@ inline constexpr std::size_t mpi_eager_bytes = 8192;
 }
 
 inline void expect_success(int code, char const* call) {
-  if (code != MPI_SUCCESS)
-    throw error({.code = error_code::system, .what = mpi_text(call, code), .way_out = "see what else the MPI says"});
+  if (code == MPI_SUCCESS) return;
+  bool const loss = mpi_is_loss(code);
+  throw error({.code = loss ? error_code::rank_lost : error_code::system,
+               .what = mpi_text(call, code),
+               .way_out = loss ? "see the output of the rank that ended" : "see what else the MPI says"});
 }
 
 inline bool mpi_is_finalized() noexcept {
@@ -84,68 +82,5 @@ inline bool mpi_says_it_takes_device_memory() {
                .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
                .way_out = "set it to 1 where the MPI takes memory of a GPU, to 0 where it does not, or leave it"});
 }
-
-// Whether a request has ended by then. It must outlive that, with all that it refers to, where it has not.
-[[gnu::cold]] inline bool mpi_wait(MPI_Request& request, deadline until) {
-  auto const poll = [&] {
-    int done = 0;
-    expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    return done != 0 ? progress::done : progress::stuck;
-  };
-  return wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-    std::this_thread::sleep_for(nap_length);
-    return true;
-  });
-}
-
-// A copy of a communicator, so that no message of ours meets one of the program's. It returns errors.
-class mpi_communicator {
- public:
-  // All ranks of `original` call it. Throws error: timeout where not all have come, system.
-  [[gnu::cold]] mpi_communicator(MPI_Comm original, deadline until) {
-    struct copying {
-      MPI_Comm made = MPI_COMM_NULL;
-      MPI_Request request = MPI_REQUEST_NULL;
-    };
-    auto copy = std::make_unique<copying>();
-    auto const complete = [&] {
-      if (mpi_wait(copy->request, until)) return;
-      static_cast<void>(copy.release());  // to which the MPI may still write
-      throw error({.code = error_code::timeout,
-                   .what = "not all ranks of the MPI communicator have come to make a communicator of it",
-                   .way_out = "call it on all of them, or raise TUTTI_TIMEOUT"});
-    };
-    expect_success(MPI_Comm_idup(original, &copy->made, &copy->request), "MPI_Comm_idup");
-    complete();
-    // Who comes last has a copy although others may have given up: all are known to be here when they meet on it.
-    expect_success(MPI_Ibarrier(copy->made, &copy->request), "MPI_Ibarrier");
-    complete();
-    own_ = copy->made;
-    expect_success(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  }
-  mpi_communicator(mpi_communicator const&) = delete;
-  mpi_communicator& operator=(mpi_communicator const&) = delete;
-  ~mpi_communicator() {
-    if (own_ != MPI_COMM_NULL && !mpi_is_finalized()) MPI_Comm_free(&own_);
-  }
-
-  // Leaves it to the MPI, where not all ranks would come to free it.
-  void abandon() noexcept { own_ = MPI_COMM_NULL; }
-
-  MPI_Comm get() const noexcept { return own_; }
-  int rank() const {
-    int out = 0;
-    expect_success(MPI_Comm_rank(own_, &out), "MPI_Comm_rank");
-    return out;
-  }
-  int size() const {
-    int out = 0;
-    expect_success(MPI_Comm_size(own_, &out), "MPI_Comm_size");
-    return out;
-  }
-
- private:
-  MPI_Comm own_ = MPI_COMM_NULL;
-};
 
 }  // namespace tutti

@@ -36,18 +36,22 @@ class mpi_meeting {
       }
   }
 
+  // `apart`: whether the members must make their communicator without that of all. What the leader says counts.
   // Throws error: system.
-  progress poll() {
+  progress poll(bool apart) {
     for (partner& p : partners_)
       while (p.hearing != MPI_REQUEST_NULL && arrived(p)) {
         leads_ ? lead(p) : follow(p);
         if (p.stage != letter::in) listen(p);
       }
     if (leads_ && !everyone(letter::in)) return progress::stuck;
+    if (leads_) apart_ = apart;
     if (leads_)
-      for (partner& p : partners_) say(p, letter::in, p.attempt);
+      for (partner& p : partners_) say(p, letter::in, p.attempt, apart_ ? 1 : 0);
     return everyone(letter::in) ? progress::done : progress::stuck;
   }
+
+  bool apart() const { return apart_; }
 
   // Members that have not come, as far as this rank knows. The leader tells what it knows now and then.
   std::vector<int> absent() {
@@ -70,7 +74,7 @@ class mpi_meeting {
  private:
   struct letter {
     enum kinds : int { nothing, here, waiting, still_here, in } kind = nothing;
-    int absent = -1;
+    int number = -1;  // waiting: who is awaited; in: whether apart
     std::uint64_t attempt = 0;
   };
   struct partner {
@@ -103,7 +107,8 @@ class mpi_meeting {
     letter const& l = *leader.heard;
     if (l.attempt != attempt_) return;
     leader.stage = l.kind;
-    if (l.kind == letter::waiting) absent_ = l.absent;
+    if (l.kind == letter::waiting) absent_ = l.number;
+    if (l.kind == letter::in) apart_ = l.number != 0;
     if (l.kind == letter::still_here) say(leader, letter::still_here, attempt_);
   }
 
@@ -112,19 +117,23 @@ class mpi_meeting {
   }
   bool arrived(partner& p) {
     int there = 0;
-    expect_success(MPI_Test(&p.hearing, &there, MPI_STATUS_IGNORE), "MPI_Test");
+    int const code = MPI_Test(&p.hearing, &there, MPI_STATUS_IGNORE);
+    if (mpi_is_loss(code)) return false;  // whoever waits for the meeting looks for that
+    expect_success(code, "MPI_Test");
     return there != 0;
   }
   void listen(partner& p) {
     expect_success(MPI_Irecv(p.heard.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &p.hearing), "MPI_Irecv");
   }
   // Few and small, so they leave at once; one that does not is left to the MPI, with its memory.
-  void say(partner& p, letter::kinds kind, std::uint64_t attempt, int absent = -1) {
-    auto text = std::make_unique<letter>(letter{kind, absent, attempt});
+  void say(partner& p, letter::kinds kind, std::uint64_t attempt, int number = -1) {
+    auto text = std::make_unique<letter>(letter{kind, number, attempt});
     MPI_Request sending = MPI_REQUEST_NULL;
-    expect_success(MPI_Isend(text.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &sending), "MPI_Isend");
+    int code = MPI_Isend(text.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &sending);
     int left = 0;
-    expect_success(MPI_Test(&sending, &left, MPI_STATUS_IGNORE), "MPI_Test");
+    if (code == MPI_SUCCESS) code = MPI_Test(&sending, &left, MPI_STATUS_IGNORE);
+    if (mpi_is_loss(code)) return static_cast<void>(text.release());
+    expect_success(code, "MPI_Isend");
     if (left != 0) return;
     MPI_Request_free(&sending);
     static_cast<void>(text.release());
@@ -135,6 +144,7 @@ class mpi_meeting {
   bool leads_;
   std::uint64_t attempt_;
   int absent_ = -1;
+  bool apart_ = false;
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
   std::vector<partner> partners_;
 };

@@ -97,6 +97,7 @@ struct proposal {
   std::atomic<std::uint32_t> outcome;
   std::atomic<std::uint32_t> flags;
   std::atomic<std::uint64_t> gone[words];
+  std::atomic<std::uint64_t> left[words];
   std::atomic<std::uint64_t> named[words];
 };
 // Who has voted has read all decisions but the last.

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks of one MPI job are killed one after another at random moments, until two or three are left, who finish it: over
+// MPI, or with an odd seed (TUTTI_TEST_SEED) over nodes of two ranks. For an MPI with fault tolerance; kills.sh repeats it.
+// ranks: 6
+// ulfm: kills.sh
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "collective/losses.hpp"
+#include "tutti/mpi.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+template <class Comm>
+int lose_most(Comm comm, unsigned seed) {
+  std::mt19937 random(seed);
+  while (comm.size() > 3) {
+    script s = any_script(random, comm.size());
+    // Open MPI 5.0.7 never returns from MPI_Comm_create_group where a rank dies in it.
+    if (s.what == habit::groups) s.what = habit::calls;
+    comm = finish_with_losses(comm, s);
+    if (comm.is_main()) std::printf("seed %u: a kill %s\n", seed, habits[static_cast<std::size_t>(s.what)]);
+  }
+  return comm.size();
+}
+
+}  // namespace
+
+TEST_CASE("whenever ranks of an MPI job are killed, the others learn who, shrink and finish it") {
+  start_mpi();
+  bool const on = mpi_survives();
+  CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
+  if (!on) {
+    std::puts("this MPI has no ULFM, or it is off: nobody is killed");
+    return;
+  }
+  char const* const said = std::getenv("TUTTI_TEST_SEED");
+  auto const seed = static_cast<unsigned>(said != nullptr ? std::atoi(said) : 0);
+  std::string thrown;
+  int left = 0;
+  try {
+    if (seed % 2 == 0) {
+      left = lose_most(from_mpi(), seed);
+    } else {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      left = lose_most(communicator<hierarchical>(std::make_unique<hierarchical>(
+                           MPI_COMM_WORLD, all_tracks, settings::from_environment().timeout, rank / 2)),
+                       seed);
+    }
+  } catch (std::exception const& e) {
+    thrown = e.what();
+  }
+  CHECK(thrown == "");
+  if (thrown.empty()) std::printf("one of %d ranks that are left has finished\n", left);
+}

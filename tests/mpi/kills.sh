@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# kills.sh ranks launcher... program: runs jobs of tests/mpi/kills.cpp with one seed after another, until as many ranks were
+# killed as TUTTI_TEST_KILLS says, or 20. The launcher's exit code says nothing, since ranks were killed; the ranks that are
+# left say how many they are, and each that it has passed.
+set -eu
+ranks=$1
+shift
+seed=${TUTTI_TEST_SEED:-1} killed=0 jobs=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+while [ "$killed" -lt "${TUTTI_TEST_KILLS:-20}" ]; do
+  TUTTI_TEST_SEED=$seed "$@" >"$log" 2>&1 || true
+  left=$(sed -n 's/^one of \([0-9]*\) ranks that are left has finished$/\1/p' "$log" | sort -u)
+  finished=$(grep -c '^one of .* has finished$' "$log" || true)
+  passed=$(grep -c '^\[doctest\] Status: SUCCESS!' "$log" || true)
+  if [ "$finished" = 0 ] || [ "$left" != "$finished" ] || [ "$passed" != "$finished" ]; then
+    cat "$log"
+    echo "seed $seed: $finished ranks have finished and $passed have passed, of ${left:-nobody knows how many} that are left"
+    exit 1
+  fi
+  grep '^seed' "$log" || true
+  killed=$((killed + ranks - left)) seed=$((seed + 1)) jobs=$((jobs + 1))
+done
+echo "$killed ranks killed in $jobs jobs, all others finished"
