@@ -27,12 +27,13 @@ struct received {
 class receive_work : public work {
  public:
   receive_work() = default;  // of no_rank
-  explicit receive_work(std::shared_ptr<detail::started_transfer> call) : work(call), call_(std::move(call)) {}
+  receive_work(detail::begun_transfer const& begun, std::size_t element_bytes)
+      : work(begun.call), call_(begun.call), got_{begun.source, begun.tag, begun.bytes / element_bytes} {}
 
   // Waits as wait() does.
   received get() {
     wait();
-    return call_ ? of(call_->message) : received{no_rank, any_tag, 0};
+    return call_ ? of(call_->message) : got_;
   }
 
   // For the calls that receive.
@@ -40,6 +41,7 @@ class receive_work : public work {
 
  private:
   std::shared_ptr<detail::started_transfer> call_;
+  received got_{no_rank, any_tag, 0};
 };
 
 namespace detail {
@@ -92,10 +94,10 @@ void run_transfers(communicator<Transport>& comm, std::span<transfer> all, optio
                    std::source_location where) {
   with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
 }
-template <class Transport>
-std::shared_ptr<started_transfer> start_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
-                                                 std::source_location where) {
-  return with_exchange(comm, where, [&](auto& messages) { return messages.add(t, o.timeout, where); });
+template <class Transport, class Make>
+begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, options const& o,
+                              std::source_location where) {
+  return with_exchange(comm, where, [&](auto& messages) { return messages.add(make, o.timeout, where); });
 }
 
 }  // namespace detail
@@ -120,10 +122,13 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
   detail::check_message(comm, "send", to, tag, false, where);
   detail::check_options(comm, "send", o, where);
   if (to == no_rank) return returned_by<Comm>();
-  transfer t = detail::send_of(in, to, tag);
-  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>)
-    return work(detail::start_transfer(comm.blocking(), t, o, where));
-  else detail::run_transfers(comm, {&t, 1}, o, where);
+  auto const make = [&] { return detail::send_of(in, to, tag); };
+  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
+    return work(detail::start_transfer(comm.blocking(), make, o, where).call);
+  } else {
+    transfer t = make();
+    detail::run_transfers(comm, {&t, 1}, o, where);
+  }
 }
 
 // Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the begin of `out`. The message must
@@ -137,11 +142,12 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
           std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "recv", from, tag, true, where);
   detail::check_options(comm, "recv", o, where);
-  transfer t = detail::receive_of(out, from, tag);
+  auto const make = [&] { return detail::receive_of(out, from, tag); };
   if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
     if (from == no_rank) return receive_work();
-    return receive_work(detail::start_transfer(comm.blocking(), t, o, where));
+    return receive_work(detail::start_transfer(comm.blocking(), make, o, where), sizeof(value_of<Out>));
   } else {
+    transfer t = make();
     if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
     return receive_work::of(t);
   }

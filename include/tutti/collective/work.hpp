@@ -35,9 +35,10 @@ class pending_call {
   pending_calls& queue() const noexcept { return queue_; }
 
  protected:
-  void end(std::exception_ptr thrown) noexcept {
+  void begin_now() noexcept { begin_ = clock::now(); }
+  void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
     thrown_ = std::move(thrown);
-    end_ = clock::now();
+    end_ = when;
     ended_.store(true, std::memory_order_release);
   }
 
