@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tutti/collective/communicator.hpp"
+#include "tutti/collective/message_history.hpp"
 #include "tutti/collective/work.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/messenger.hpp"
@@ -55,6 +56,7 @@ class exchange final : public pending_calls {
   }
 
   explicit exchange(group<Transport>& g) : group_(g), messenger_(g.transport()) {
+    g.note_messages(&history_);
     if constexpr (!bound_to_thread<Transport>) any_thread_ = !g.fault_outside;  // which asks a transport that is
   }
   exchange(exchange const&) = delete;
@@ -64,6 +66,7 @@ class exchange final : public pending_calls {
     if (std::uncaught_exceptions() > 0) give_up();
     finish();
     if (listed_) progress_list::of_process().remove(*this);
+    group_.note_messages(nullptr);
   }
 
   // Starts all, receives first, and returns when they have ended.
@@ -75,7 +78,7 @@ class exchange final : public pending_calls {
       std::lock_guard const lock(busy_);
       progress reached = progress::stuck;
       attempt([&] {
-        if (!std::exchange(started, true)) start(all);
+        if (!std::exchange(started, true)) start(all, where);
         reached = move_messages(where);
       });
       return first_of(all) == nullptr ? progress::done : reached;
@@ -90,6 +93,10 @@ class exchange final : public pending_calls {
     if (!wait_until_ended(look, time, shown, examine))
       attempt_locked([&] { raise_timeout(*first_of(all), timeout_of(timeout), where); });
     await_nothing();
+    {
+      std::lock_guard const lock(busy_);
+      for (transfer const& t : all) history_.end(t);
+    }
     expect_no_fault(where);
   }
 
@@ -106,7 +113,7 @@ class exchange final : public pending_calls {
     transfer& t = *::new (&next_->message) transfer(make());
     try {
       attempt([&] {
-        start(t);
+        start(t, where);
         if (!t.ended) move_messages(where);
       });
     } catch (...) {
@@ -114,8 +121,10 @@ class exchange final : public pending_calls {
       return {std::move(next_)};
     }
     end_those_that_ended();
-    if (t.ended && t.what == transfer::send) return {};
-    if (t.ended) return {nullptr, t.source, t.source_tag, t.got};
+    if (t.ended) {
+      history_.end(t);
+      return t.what == transfer::send ? begun_transfer{} : begun_transfer{nullptr, t.source, t.source_tag, t.got};
+    }
     next_->limit = timeout_of(timeout);
     next_->time = countdown(next_->limit);
     next_->place = where;
@@ -195,12 +204,13 @@ class exchange final : public pending_calls {
 
   // -- Under the lock.
 
-  void start(std::span<transfer> all) {
+  void start(std::span<transfer> all, std::source_location where) {
     for (auto const what : {transfer::receive, transfer::send})
       for (transfer& t : all)
-        if (t.what == what && !t.ended) start(t);
+        if (t.what == what && !t.ended) start(t, where);
   }
-  void start(transfer& t) {
+  void start(transfer& t, std::source_location where) {
+    history_.begin(t, where);
     if (std::exchange(introduced_, t.type) != t.type) group_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
@@ -241,6 +251,7 @@ class exchange final : public pending_calls {
     auto const now = pending_call::clock::now();
     std::erase_if(started_, [&](auto const& s) {
       if (!which(*s)) return false;
+      if (s->message.ended) history_.end(s->message);
       s->end(thrown, now);
       progress_list::of_process().count_ended();
       return true;
@@ -368,6 +379,7 @@ class exchange final : public pending_calls {
 
   group<Transport>& group_;
   messenger<Transport> messenger_;
+  message_history history_;
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
   bool any_thread_ = false;
   bool listed_ = false;

@@ -164,6 +164,7 @@ class group {
     if (notices_) notices_->introduce(id, name);
   }
 
+  void note_messages(message_history const* all) noexcept { recorder_.note_messages(all); }
   call_statistics statistics(collective what) const { return recorder_.statistics(what); }
   void write_record(std::string const& prefix, std::string const& reason) const {
     if (notices_) recorder_.write(prefix, reason, sequence_, *notices_);
