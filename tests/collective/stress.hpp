@@ -166,7 +166,8 @@ class stress {
                                  std::to_string(ranks) + " to " + std::to_string(to);
         expect(got == received{from, tag, count}, "wrong source, tag or count of a " + what);
         for (std::size_t i = 0; i < out->size(); ++i)
-          expect(same_bits((*out)[i], i < count ? value(i) : T{}), "wrong element " + std::to_string(i) + " in a " + what);
+          expect(same_bits((*out)[i], i < count ? value(i) : T{}),
+                 "wrong element " + std::to_string(i) + " in a " + what);
       };
       if (started) {
         receive_work const call = irecv(*g.comm, *out, asked, tag);

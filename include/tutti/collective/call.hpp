@@ -98,7 +98,8 @@ template <notice_board Board>
 [[gnu::cold]] std::string describe_message(call_words const& words, Board const& notices, int rank) {
   int const peer = peer_of(words), tag = tag_of(words);
   std::string const elements = join({words[1], " ", notices.name(rank, static_cast<std::uint32_t>(words[2]))});
-  std::string out = is_send(words) ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
+  std::string out =
+      is_send(words) ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
   out += peer == any_source ? std::string("any rank") : join({"rank ", peer});
   return out + (tag == any_tag ? std::string(", any tag") : join({", tag ", tag}));
 }

@@ -133,7 +133,7 @@ class group {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     notices_->begin(++sequence_, p.words, to_word(where),
                     memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
-    recorder_.begin();
+    recorder_.begin(sequence_, *notices_);
     if (notices_->faulty()) report_fault(where);
   }
   // Who has a fault may have changed memory that this rank has just read.

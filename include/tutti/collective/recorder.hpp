@@ -32,16 +32,17 @@ class recorder {
       : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
     if (ranks == 1) return;
     at_ = detail::next_place(rank);
-    if (s.observes())
+    if (detail::observer::wanted(s))
       observer_ = std::make_unique<detail::observer>(s, at_, join({"rank ", rank, " of ", ranks, " over ", transport}));
     if (s.record_signal > 0)
       std::signal(s.record_signal, [](int) { detail::record_requests.fetch_add(1, std::memory_order_relaxed); });
     if (s.log >= log_level::info) detail::write_log(at_, join({"is rank ", rank, " of ", ranks, " over ", transport}));
   }
 
-  void begin() noexcept {
+  template <class Board>
+  void begin(std::uint64_t sequence, Board const& notices) {
     if (observer_) [[unlikely]]
-      observer_->begin();
+      observer_->begin(sequence, notices, rank_);
   }
   template <class Board>
   void end(std::uint64_t sequence, Board const& notices) {
@@ -127,10 +128,10 @@ class recorder {
   template <class Board>
   static std::string fields_of_message(call_words const& words, Board const& notices, int rank) {
     bool const sends = is_send(words), ended = message_history::ended(words);
-    std::string out = join({", \"message\": ", json_string(describe_message(words, notices, rank)),
-                            ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words),
-                            ", \"tag\": ", tag_of(words), ", \"bytes\": ", bytes_of(words),
-                            ", \"ended\": ", ended ? "true" : "false"});
+    std::string out =
+        join({", \"message\": ", json_string(describe_message(words, notices, rank)),
+              ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
+              ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
     if (ended && !sends) out += join({", \"source\": ", message_history::source(words)});
     return out;
   }
