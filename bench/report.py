@@ -11,11 +11,11 @@ import time
 
 def bus_factor(collective, ranks):
     """Bytes that a link must carry, by those of the size, if all links are used (nccl-tests, PERFORMANCE.md)."""
-    if collective == "all_reduce":
+    if collective in ("all_reduce", "started"):
         return 2 * (ranks - 1) / ranks
     if collective == "point_to_point":
         return 2
-    return 1 if collective in ("broadcast", "reduce") else (ranks - 1) / ranks
+    return 1 if collective in ("broadcast", "reduce", "window") else (ranks - 1) / ranks
 
 
 def size_text(size):

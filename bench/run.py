@@ -18,8 +18,8 @@ import teams
 from measure import Contender, Row, Wrong, first, load
 
 COLLECTIVES = ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "all_to_all", "gather", "scatter",
-               "barrier", "point_to_point"]
-REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter"]
+               "barrier", "point_to_point", "window", "started"]
+REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter", "started"]
 KINDS = ["float", "bf16", "fp16", "struct", "lambda"]
 # tutti's contenders over an MPI: the columns, their transports and the algorithms that they name.
 OVER_MPI = {"tutti-mpi": ("mpi", "automatic"), "native": ("mpi", "native"), "hierarchical": ("hierarchical", "automatic")}
@@ -131,7 +131,7 @@ def columns_of(options):
 def rows_of(options):
     for collective in options.collectives:
         for kind in options.kinds if collective in REDUCTIONS else ["float"]:
-            for place in options.places if collective not in ("broadcast", "barrier", "point_to_point") else ["out"]:
+            for place in options.places if collective not in ("broadcast", "barrier", "point_to_point", "window") else ["out"]:
                 for mode in options.modes:
                     for bytes_ in options.sizes if collective != "barrier" else [0]:
                         yield {"collective": collective, "kind": kind, "bytes": bytes_, "in_place": place == "in"}, mode

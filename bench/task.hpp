@@ -13,10 +13,15 @@
 
 namespace bench {
 
+// How: by a collective, or by one that is started and then waited for; or rank 0 sends its array to rank 1, which leaves what a
+// broadcast does: as a message that comes back, or as so many messages at once, whose end the other tells.
+enum class manner { blocking, started, there_and_back, window };
+inline constexpr std::size_t window_length = 64;
+
 // `bytes` is the size of the larger array of a rank: the input of reduce_scatter, the output of all_gather.
 struct task {
   tutti::collective what{};
-  bool there_and_back = false;  // rank 0 sends its array to rank 1, and gets it back: what a broadcast leaves
+  manner how{};
   std::size_t bytes = 0;
   bool in_place = false;
   bool result_first = false;  // reduce_scatter in place leaves its block at the begin of the array, as in MPI and Gloo
@@ -25,6 +30,7 @@ struct task {
 
   int partner() const { return 1 - rank; }
   bool root() const { return rank == 0; }
+  bool between_two() const { return how == manner::there_and_back || how == manner::window; }
 };
 
 // A task on elements: the bytes rounded down to a whole number of them for each rank.

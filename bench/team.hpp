@@ -22,25 +22,14 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tutti/launch/place.hpp"
 
+#include "contender.hpp"
+#include "overlap.hpp"
 #include "start_line.hpp"
 #include "task.hpp"
 
 namespace bench {
-
-using json = nlohmann::json;
-
-// A call that is ready to be timed, with its memory.
-struct contender {
-  std::string runs;  // what the library says that it will do; may be empty
-  std::function<void()> call;
-  std::function<void()> write_inputs = [] {};
-  std::function<void(int)> rewrite = [](int) {};
-  std::function<bool()> right = [] { return true; };
-};
 
 // Memory of one process, touched.
 class private_memory {
@@ -59,12 +48,21 @@ class private_memory {
   void* data_;
 };
 
-// `call(arrays)` on a pair of arrays; `memory` is kept as long as the contender.
+// `call(arrays)` on a pair of arrays, or call.start(arrays), which gives a handle that call.test(handle) moves and
+// call.wait(handle) ends; `memory` is kept as long as the contender.
 template <class Kind, class T, class Call>
 contender on_arrays(task const& t, T* first, T* second, std::shared_ptr<void> memory, Call call) {
   arrays<T> const a = cut<T>(t, first, second);
   contender out;
-  out.call = [=] { call(a); };
+  if constexpr (requires { call.start(a); }) {
+    auto const handle = std::make_shared<decltype(call.start(a))>();
+    out.start = [=] { *handle = call.start(a); };
+    out.test = [=] { call.test(*handle); };
+    out.wait = [=] { call.wait(*handle); };
+    out.call = [start = out.start, wait = out.wait] { start(), wait(); };
+  } else {
+    out.call = [=] { call(a); };
+  }
   if (t.what == tutti::collective::barrier) return out;
   out.write_inputs = [=] { write_inputs<Kind>(t, a); };
   out.rewrite = [=, memory = std::move(memory)](int value) { rewrite<Kind>(t, a, value); };
@@ -122,23 +120,6 @@ class conductor {
   std::FILE* stream_ = nullptr;
 };
 
-// Nanoseconds of a fixed chain of multiplications: longer when the core is slower or somebody else has it. The median of
-// some tries, for one may meet a wake-up.
-inline double spin_time() {
-  std::array<double, 5> tries{};
-  for (double& nanoseconds : tries) {
-    std::int64_t const begin = now();
-    std::uint64_t word = 1;
-    for (int i = 0; i < 3000; ++i) {
-      word = word * 0x9e3779b97f4a7c15u + 1;
-      asm volatile("" : "+r"(word));
-    }
-    nanoseconds = static_cast<double>(now() - begin);
-  }
-  std::ranges::sort(tries);
-  return tries[tries.size() / 2];
-}
-
 // Nanoseconds for which this process had a core.
 inline std::int64_t processor_time() {
   timespec time{};
@@ -176,7 +157,7 @@ struct cannot {
 template <class Kind, class Peer>
 json take_turn(Peer& peer, start_line& line, task const& t, json const& said) {
   std::size_t const bytes = extent<typename Kind::element>(t).count * sizeof(typename Kind::element);
-  if (t.there_and_back && t.ranks != 2) return {{"no", "messages go between 2 ranks"}};
+  if (t.between_two() && t.ranks != 2) return {{"no", "messages go between 2 ranks"}};
   if (bytes == 0 && t.what != tutti::collective::barrier) return {{"no", "too small for an element of every rank"}};
   try {
     contender const c = peer.template prepare<Kind>(t, said);
@@ -187,7 +168,8 @@ json take_turn(Peer& peer, start_line& line, task const& t, json const& said) {
       c.call();
       answer["right"] = c.right();
     }
-    answer.update(measure(line, c, said["mode"] == "it", said["samples"], said["calls"], said["warm"]));
+    if (said["mode"] == "overlap") answer.update(measure_overlap(line, c, said));
+    else answer.update(measure(line, c, said["mode"] == "it", said["samples"], said["calls"], said["warm"]));
     return answer;
   } catch (cannot const& e) {
     return {{"no", e.why}};
@@ -198,11 +180,15 @@ template <class Peer>
 void serve(Peer& peer, conductor& to, start_line& line, task t) {
   for (json said = to.next(); !said.is_null(); said = to.next()) {
     std::string const wanted = said["collective"];
-    t.there_and_back = wanted == "point_to_point";
-    t.what = t.there_and_back
-                 ? tutti::collective::broadcast
+    t.how = wanted == "point_to_point" ? manner::there_and_back
+            : wanted == "window"       ? manner::window
+            : wanted == "started"      ? manner::started
+                                       : manner::blocking;
+    t.what = t.between_two() ? tutti::collective::broadcast
+             : t.how == manner::started
+                 ? tutti::collective::all_reduce
                  : *std::ranges::find(tutti::every_collective, wanted, [](auto c) { return tutti::name(c); });
-    t.bytes = said["bytes"];
+    t.bytes = said["bytes"].get<std::size_t>() * (t.how == manner::window ? window_length : 1);
     t.in_place = said["in_place"];
     json answer;
     with_kind(std::string(said["kind"]), [&]<class Kind>(Kind) { answer = take_turn<Kind>(peer, line, t, said); });

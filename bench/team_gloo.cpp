@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -38,14 +39,29 @@ class team {
 
   template <class Kind>
   contender prepare(task const& t, json const&) {
-    if (t.there_and_back) throw cannot{"no messages between two ranks are measured"};
+    if (t.between_two()) throw cannot{"no messages between two ranks are measured"};
     // Its reduce_scatter is of the older kind, which works on its input and is bound to one array.
     if (t.what == tutti::collective::reduce_scatter) throw cannot{"no reduce_scatter that keeps its input"};
     if (t.what == tutti::collective::all_to_all && t.in_place) throw cannot{"no all_to_all in place"};
-    return on_private_memory<Kind>(t, [=, this](auto const& a) { this->template run<Kind>(t, a); });
+    auto const call = [=, this](auto const& a) { this->template run<Kind>(t, a); };
+    if (t.how == manner::started) return on_private_memory<Kind>(t, in_a_thread<decltype(call)>{call});
+    return on_private_memory<Kind>(t, call);
   }
 
  private:
+  // It starts no calls by itself.
+  template <class Call>
+  struct in_a_thread {
+    Call call;
+
+    template <class Arrays>
+    std::thread start(Arrays const& a) const {
+      return std::thread([=, this] { call(a); });
+    }
+    static void test(std::thread&) {}
+    static void wait(std::thread& thread) { thread.join(); }
+  };
+
   template <class Kind, class T = typename Kind::element>
   static void reduce(void* out, void const* a, void const* b, std::size_t count) {
     combine<Kind>(static_cast<T*>(out), static_cast<T const*>(a), static_cast<T const*>(b), count);

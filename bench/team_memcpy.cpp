@@ -15,6 +15,7 @@ struct team {
   template <class Kind>
   contender prepare(task const& t, json const&) {
     if (t.what == tutti::collective::barrier) throw cannot{"a barrier copies nothing"};
+    if (t.how == manner::started) throw cannot{"nothing is started"};
     using T = typename Kind::element;
     auto const from = std::make_shared<private_memory>(t.bytes), to = std::make_shared<private_memory>(t.bytes);
     contender out;

@@ -47,10 +47,46 @@ class team {
       }();
       std::tie(type, op) = made;
     }
+    if (t.how == manner::started) return on_private_memory<Kind>(t, started_sum{type, op, t.in_place});
     return on_private_memory<Kind>(t, [=](arrays<T> const& a) { run(t, a, type, op); });
   }
 
  private:
+  struct started_sum {
+    MPI_Datatype type;
+    MPI_Op op;
+    bool in_place;
+
+    template <class T>
+    MPI_Request start(arrays<T> const& a) const {
+      MPI_Request out;
+      MPI_Iallreduce(in_place ? MPI_IN_PLACE : a.in.data(), a.out.data(), static_cast<int>(a.out.size()), type, op,
+                     MPI_COMM_WORLD, &out);
+      return out;
+    }
+    static void test(MPI_Request& request) {
+      int ended = 0;
+      MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+    }
+    static void wait(MPI_Request& request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
+  };
+
+  template <class T>
+  static void run_window(task const& t, arrays<T> const& a, MPI_Datatype type) {
+    MPI_Comm const comm = MPI_COMM_WORLD;
+    std::size_t const n = a.in.size() / window_length;
+    std::array<MPI_Request, window_length> all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      T* const at = a.in.data() + i * n;
+      if (t.root()) MPI_Isend(at, static_cast<int>(n), type, t.partner(), 0, comm, &all[i]);
+      else MPI_Irecv(at, static_cast<int>(n), type, t.partner(), 0, comm, &all[i]);
+    }
+    MPI_Waitall(window_length, all.data(), MPI_STATUSES_IGNORE);
+    char end = 0;
+    if (t.root()) MPI_Recv(&end, 1, MPI_CHAR, t.partner(), 1, comm, MPI_STATUS_IGNORE);
+    else MPI_Send(&end, 1, MPI_CHAR, t.partner(), 1, comm);
+  }
+
   template <class T>
   static void run(task const& t, arrays<T> const& a, MPI_Datatype type, MPI_Op op) {
     MPI_Comm const comm = MPI_COMM_WORLD;
@@ -58,7 +94,8 @@ class team {
     int const n = static_cast<int>(e.count), block = static_cast<int>(e.block);
     void const* const in = t.in_place ? MPI_IN_PLACE : a.in.data();
     T* const out = a.out.data();
-    if (t.there_and_back) {
+    if (t.how == manner::window) return run_window(t, a, type);
+    if (t.how == manner::there_and_back) {
       if (t.root()) MPI_Send(out, n, type, t.partner(), 0, comm);
       MPI_Recv(out, n, type, t.partner(), 0, comm, MPI_STATUS_IGNORE);
       if (!t.root()) MPI_Send(out, n, type, t.partner(), 0, comm);

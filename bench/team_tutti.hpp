@@ -2,6 +2,7 @@
 // A team of tutti over any transport; its contenders differ in buffers, algorithm and protocol.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -27,28 +28,49 @@ class tutti_team {
   contender prepare(task const& t, json const& wanted) {
     using T = typename Kind::element;
     tutti::options const o = options_of(t, wanted);
-    std::string runs = t.there_and_back ? "messages" : plan_of<Kind>(t, o);
-    auto const call = [this, t, o](arrays<T> const& a) { run<Kind>(t, a, o); };
+    std::string runs = t.between_two() ? "messages" : plan_of<Kind>(t, o);
     contender out;
-    if (wanted["buffers"] == "library") {
-      auto const allocate = [&] { return comm_.template allocate<T>(t.bytes / sizeof(T)); };
-      auto const memory = std::make_shared<std::pair<buffer<T>, buffer<T>>>(allocate(), allocate());
-      out = on_arrays<Kind>(t, memory->first.data(), memory->second.data(), memory, call);
+    if (t.how == manner::started) {
+      std::shared_ptr<tutti::progress_thread> thread;
+      if (wanted.value("moved", "") == "thread") thread = std::make_shared<tutti::progress_thread>();
+      out = on_memory<Kind>(t, wanted, started_sum<Kind>{comm_, o, thread});
     } else {
-      out = on_private_memory<Kind>(t, call);
+      out = on_memory<Kind>(t, wanted, [this, t, o](arrays<T> const& a) { run<Kind>(t, a, o); });
     }
     out.runs = std::move(runs);
     return out;
   }
 
  private:
+  template <class Kind>
+  struct started_sum {
+    tutti::communicator<Transport>& comm;
+    tutti::options o;
+    std::shared_ptr<tutti::progress_thread> thread;
+
+    template <class T>
+    tutti::work start(arrays<T> const& a) const {
+      return tutti::all_reduce(tutti::async(comm), a.in, a.out, Kind::op, o);
+    }
+    static void test(tutti::work& work) { work.test(); }
+    static void wait(tutti::work& work) { work.wait(); }
+  };
+
+  template <class Kind, class Call, class T = typename Kind::element>
+  contender on_memory(task const& t, json const& wanted, Call const& call) {
+    if (wanted["buffers"] != "library") return on_private_memory<Kind>(t, call);
+    auto const allocate = [&] { return comm_.template allocate<T>(t.bytes / sizeof(T)); };
+    auto const memory = std::make_shared<std::pair<buffer<T>, buffer<T>>>(allocate(), allocate());
+    return on_arrays<Kind>(t, memory->first.data(), memory->second.data(), memory, call);
+  }
+
   template <class T>
   using buffer = tutti::shared_array<T, Transport>;
 
   static tutti::options options_of(task const& t, json const& wanted) {
     tutti::options o;
     std::string const algorithm = wanted.value("algorithm", "automatic"), how = wanted.value("protocol", "automatic");
-    if (t.there_and_back && (algorithm != "automatic" || how != "automatic"))
+    if (t.between_two() && (algorithm != "automatic" || how != "automatic"))
       throw cannot{"messages have no choice of algorithm or protocol"};
     o.algorithm = tutti::find_algorithm(algorithm);
     if (algorithm != "automatic") {
@@ -78,9 +100,25 @@ class tutti_team {
     }
   }
 
+  template <class T>
+  void run_window(task const& t, arrays<T> const& a) {
+    std::size_t const n = a.in.size() / window_length;
+    std::array<tutti::work, window_length> all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto const message = a.in.subspan(i * n, n);
+      if (t.root()) all[i] = tutti::isend(comm_, message, t.partner());
+      else all[i] = tutti::irecv(comm_, message, t.partner());
+    }
+    tutti::wait_for_all(all);
+    std::array<char, 1> end{};
+    if (t.root()) tutti::recv(comm_, end, t.partner(), 1);
+    else tutti::send(comm_, end, t.partner(), 1);
+  }
+
   template <class Kind, class T = typename Kind::element>
   void run(task const& t, arrays<T> const& a, tutti::options const& o) {
-    if (t.there_and_back) {
+    if (t.how == manner::window) return run_window(t, a);
+    if (t.how == manner::there_and_back) {
       if (t.root()) tutti::send(comm_, a.in, t.partner());
       tutti::recv(comm_, a.in, t.partner());
       if (!t.root()) tutti::send(comm_, a.in, t.partner());

@@ -19,9 +19,12 @@ MPIS = {
     "openmpi-ucx": OPEN_MPI + ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"],
     "mpich": ["mpirun.mpich"],
 }
+# With a thread that moves calls that were started.
+THREADED = {"mpich-thread": MPIS["mpich"] + ["-genv", "MPICH_ASYNC_PROGRESS", "1"]}
 # What to start before the program; None: the conductor starts each rank itself. Ranks bind themselves, every team alike.
-LAUNCHERS = {"tutti": None, **{f"tutti-{mpi}": words for mpi, words in MPIS.items()}, **MPIS, "gloo": None, "memcpy": None}
-PEERS = [name for name in LAUNCHERS if not name.startswith("tutti")]
+LAUNCHERS = {"tutti": None, **{f"tutti-{mpi}": words for mpi, words in MPIS.items()}, **MPIS, **THREADED,
+             "gloo": None, "memcpy": None}
+PEERS = [name for name in LAUNCHERS if not name.startswith("tutti") and name not in THREADED]
 LIMIT = "memcpy"  # no peer: to read the others by
 
 
@@ -58,7 +61,7 @@ class Team:
         launcher = LAUNCHERS[self.name]
         if launcher and not shutil.which(launcher[0]):
             raise Lost(f"there is no {launcher[0]}")
-        if self.name.endswith("mpich") and self.crowded:
+        if "mpich" in self.name and self.crowded:
             raise Lost("MPICH spins for ever where ranks share cores")
 
         door = socket.socket(socket.AF_UNIX)

@@ -32,6 +32,7 @@ std::string text_of(std::string const& path) {
 struct state {
   std::uint64_t called = 0, finished = 0;
   std::map<std::uint64_t, json> calls;
+  std::string awaits;          // the message that it was seen to wait for
   std::optional<json> record;  // its own
 
   std::string doing() const {
@@ -69,6 +70,7 @@ std::vector<state> states_of(std::vector<std::string> const& paths) {
         other.called = std::max(other.called, called);
         other.finished = std::max(other.finished, peer.at("finished").get<std::uint64_t>());
         if (peer.contains("call")) other.calls.try_emplace(called, peer);
+        if (peer.contains("awaits")) other.awaits = peer.at("awaits").get<std::string>();
       }
     } catch (std::exception const& e) {
       throw std::runtime_error(fmt::format("{} is no flight record: {}", path, e.what()));
@@ -93,10 +95,23 @@ void print_disagreement(std::vector<state> const& ranks) {
   }
 }
 
+// Sends and receives that have not ended, by its own record, or else by what peers saw of it.
+void print_messages(std::size_t rank, state const& s) {
+  if (!s.record) {
+    if (!s.awaits.empty()) fmt::print("rank {} waits in {}\n", rank, s.awaits);
+    return;
+  }
+  for (json const& m : s.record->value("messages", json::array()))
+    if (!m.at("ended").get<bool>())
+      fmt::print("rank {} has not ended {} ({})\n", rank, m.at("message").get<std::string>(),
+                 m.at("where").get<std::string>());
+}
+
 void show(std::vector<std::string> const& paths) {
   auto const ranks = states_of(paths);
   for (std::size_t r = 0; r < ranks.size(); ++r)
     fmt::print("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : "; it has left no record");
+  for (std::size_t r = 0; r < ranks.size(); ++r) print_messages(r, ranks[r]);
   auto const latest = std::ranges::max_element(ranks, {}, &state::called)->called;
   std::vector<std::size_t> behind;
   for (std::size_t r = 0; r < ranks.size(); ++r)

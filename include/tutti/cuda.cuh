@@ -8,3 +8,4 @@
 #include "tutti/collective/cuda_staged.hpp"
 #include "tutti/reduce/cuda_types.cuh"
 #include "tutti/transport/cuda_runtime.cuh"
+#include "tutti/transport/nvtx.cuh"

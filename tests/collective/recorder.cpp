@@ -90,6 +90,47 @@ TEST_CASE("a record has the last calls, where they were made, and what is known 
   }
 }
 
+TEST_CASE("a record has the last messages, and which of them have not ended") {
+  temporary_folder const at;
+  std::string const prefix = at.path() / "messages";
+  run_local(2, [&](auto& comm) {
+    std::vector<float> data(10);
+    std::vector<double> late(3);
+    int const peer = 1 - comm.rank();
+    for (int i = 0; i < 100; ++i) {
+      if (comm.rank() == 0) send(comm, data, peer, i);
+      else recv(comm, data, any_source, i);
+    }
+    receive_work next = irecv(comm, late, peer, 7);
+    comm.write_record(prefix);
+    barrier(comm);
+    send(comm, late, peer, 7);
+    expect(next.get() == received{peer, 7, 3}, "what was sent");
+    comm.write_record(prefix + "-later");
+  });
+  for (int r = 0; r < 2; ++r) {
+    json const messages = read(prefix + "." + std::to_string(r) + ".json")["messages"];
+    REQUIRE(messages.size() == 64);
+    json const last = messages.back(), before = messages[62];
+    CHECK(last["number"] == 101);
+    CHECK(last["message"] == "recv of up to 3 double from rank " + std::to_string(1 - r) + ", tag 7");
+    CHECK(last["ended"] == false);
+    CHECK(last["where"].get<std::string>().find("recorder.cpp:") != std::string::npos);
+    CHECK(before["sends"] == (r == 0));
+    CHECK(before["tag"] == 99);
+    CHECK(before["bytes"] == 40);
+    CHECK(before["ended"] == true);
+    if (r == 1) {
+      CHECK(before["peer"] == any_source);
+      CHECK(before["source"] == 0);
+    }
+    json const later = read(prefix + "-later." + std::to_string(r) + ".json")["messages"];
+    CHECK(later[later.size() - 2]["number"] == 101);
+    CHECK(later[later.size() - 2]["ended"] == true);
+    CHECK(later.back()["ended"] == true);
+  }
+}
+
 TEST_CASE("an error leaves a record at each rank, in which the odd one can be seen") {
   temporary_folder const at;
   environment const here{{"TUTTI_RECORD", at.path() / "run"}};

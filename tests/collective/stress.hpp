@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operations of random kinds, sizes and types on random groups, started and blocking, many in flight at once; each result is
-// held against what one rank computes alone.
+// Operations of random kinds, sizes and types on random groups, started and blocking, many in flight at once, and messages
+// between two ranks among them; each result is held against what one rank computes alone.
 #pragma once
 
 #include <array>
@@ -41,10 +41,12 @@ class stress {
 
   void run(int operations) {
     for (int i = 0; i < operations; ++i) {
-      switch (shared_() % 4) {
+      switch (shared_() % 6) {
         case 0: any_operation<double>(sum{}); break;
         case 1: any_operation<std::int16_t>(max{}); break;
         case 2: any_operation<affine>(compose{}); break;
+        case 3: any_message<double>(); break;
+        case 4: any_message<std::int16_t>(); break;
         default: any_operation<std::uint64_t>(bit_xor{}); break;
       }
       while (in_flight_.size() > 40) finish_one();
@@ -146,6 +148,42 @@ class stress {
     check();
   }
 
+  // Each has a tag of its own, so it is known whichever way it is asked for.
+  template <class T>
+  void any_message() {
+    group_of_ranks& g = groups_[pick(groups_.size())];
+    int const ranks = g.comm->size(), self = g.comm->rank(), tag = ++messages_;
+    int const from = static_cast<int>(pick(64)) % ranks, to = static_cast<int>(pick(64)) % ranks;
+    std::size_t const count = any_count();
+    int const salt = static_cast<int>(pick(1000));
+    bool const started = pick(4) != 0 || from == to;
+    int const asked = pick(3) == 0 ? any_source : from;
+    auto const value = [salt](std::size_t i) { return make_value<T>(salt, i); };
+    if (self == to) {
+      auto const out = std::make_shared<std::vector<T>>(count + 3);
+      auto check = [=](received got) {
+        std::string const what = "message of " + std::to_string(count) + " from rank " + std::to_string(from) + " of " +
+                                 std::to_string(ranks) + " to " + std::to_string(to);
+        expect(got == received{from, tag, count}, "wrong source, tag or count of a " + what);
+        for (std::size_t i = 0; i < out->size(); ++i)
+          expect(same_bits((*out)[i], i < count ? value(i) : T{}),
+                 "wrong element " + std::to_string(i) + " in a " + what);
+      };
+      if (started) {
+        receive_work const call = irecv(*g.comm, *out, asked, tag);
+        in_flight_.push_back({call, [=] { check(receive_work(call).get()); }});
+      } else {
+        check(recv(*g.comm, *out, asked, tag));
+      }
+    }
+    if (self == from) {
+      auto const in = std::make_shared<std::vector<T>>(count);
+      for (std::size_t i = 0; i < count; ++i) (*in)[i] = value(i);
+      if (started) in_flight_.push_back({isend(*g.comm, *in, to, tag), [in] {}});
+      else send(*g.comm, *in, to, tag);
+    }
+  }
+
   // Any of those that are in flight.
   void finish_one() {
     std::size_t const one = own_() % in_flight_.size();
@@ -161,6 +199,7 @@ class stress {
   std::mt19937 shared_, own_;
   std::vector<group_of_ranks> groups_;
   std::deque<pending> in_flight_;
+  int messages_ = 0;
 };
 
 template <class Comm>

@@ -24,10 +24,13 @@ std::string record_of(int rank) {
       R"({"sequence": 1, "ended": true, "where": "a.cpp:1", "call": ")" + mine + R"(", "fingerprint": )" + print + "}";
   std::string const second =
       R"(, {"sequence": 2, "ended": false, "where": "a.cpp:2", "call": "scan", "fingerprint": 3})";
-  std::string const peer = rank == 0 ? R"({"rank": 1, "called": 1, "finished": 1})"
+  std::string const peer = rank == 0 ? R"({"rank": 1, "called": 1, "finished": 1, "awaits": "recv from rank 0"})"
                                      : R"({"rank": 0, "called": 2, "finished": 1, "call": "scan", "fingerprint": 3})";
   return R"({"rank": )" + std::to_string(rank) + R"(, "ranks": 2, "reason": "so", "calls": [)" + first +
-         (rank == 0 ? second : "") + R"(], "peers": [)" + peer + "]}";
+         (rank == 0 ? second : "") +
+         R"(], "messages": [{"message": "a send", "where": "a.cpp:3", "ended": true},
+                            {"message": "a recv", "where": "a.cpp:4", "ended": false}], "peers": [)" +
+         peer + "]}";
 }
 
 }  // namespace
@@ -45,8 +48,14 @@ TEST_CASE("who is behind, and the first call in which ranks disagree") {
   CHECK(both.said("behind: ranks 1 have not come to call #2\n"));
   CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
 
+  CHECK(both.said("rank 0 has not ended a recv (a.cpp:4)\nrank 1 has not ended a recv (a.cpp:4)\n"));
+
   command alone(tool + " show " + one);
   CHECK(alone.wait() == 0);
+  CHECK(!alone.said("rank 0 waits"));
+  command other(tool + " show " + zero);
+  CHECK(other.wait() == 0);
+  CHECK(other.said("rank 1 waits in recv from rank 0\n"));
   CHECK(alone.said("rank 0 is in call #2, scan; it has left no record\n"));
 }
 

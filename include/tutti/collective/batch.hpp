@@ -105,10 +105,11 @@ class batch : public detail::stand_in<Transport> {
     for (auto const what : {transfer::receive, transfer::send})
       for (transfer const& t : messages_) {
         if (t.what != what) continue;
-        auto message = detail::prepare_transfer<persistent_receive>(this->blocking(), t, o, where);
-        message.start(where);
-        all.push_back(message);
-        if (what == transfer::receive) receives.emplace_back(message);
+        auto const make = [&] { return t; };
+        auto const begun =
+            t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, o, where);
+        all.emplace_back(begun.call);
+        if (what == transfer::receive) receives.emplace_back(begun, t.element_bytes);
       }
     return last_ = {detail::joined(all), std::move(receives)};
   }

@@ -79,7 +79,7 @@ template <class Board>
   return out += ")";
 }
 
-// A message that a rank waits for.
+// A message that a rank waits for, or has sent or received.
 inline call_words to_words(transfer const& t) {
   return {std::uint64_t{t.what == transfer::send},
           t.bytes / t.element_bytes,
@@ -88,15 +88,18 @@ inline call_words to_words(transfer const& t) {
           t.element_bytes,
           0};
 }
+inline bool is_send(call_words const& message) { return message[0] != 0; }
 inline int peer_of(call_words const& message) { return static_cast<std::int32_t>(message[3] & 0xffffffff); }
+inline int tag_of(call_words const& message) { return static_cast<std::int32_t>(message[3] >> 32); }
+inline std::uint64_t bytes_of(call_words const& message) { return message[1] * message[4]; }
 
 // "send of 1000 float to rank 1, tag 0", "recv of up to 8 int from any rank, any tag"
 template <notice_board Board>
 [[gnu::cold]] std::string describe_message(call_words const& words, Board const& notices, int rank) {
-  bool const sends = words[0] != 0;
-  int const peer = peer_of(words), tag = static_cast<std::int32_t>(words[3] >> 32);
+  int const peer = peer_of(words), tag = tag_of(words);
   std::string const elements = join({words[1], " ", notices.name(rank, static_cast<std::uint32_t>(words[2]))});
-  std::string out = sends ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
+  std::string out =
+      is_send(words) ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
   out += peer == any_source ? std::string("any rank") : join({"rank ", peer});
   return out + (tag == any_tag ? std::string(", any tag") : join({", tag ", tag}));
 }

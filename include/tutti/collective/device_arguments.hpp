@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/collective/arguments.hpp"
 #include "tutti/collective/device_call.hpp"
+#include "tutti/core/ranges.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
@@ -122,11 +124,21 @@ word_of<T>* words_at(T* data) {
   return reinterpret_cast<word_of<T>*>(data);
 }
 
+// The host's part of a call, for a profiler: its kernels are shown by the profiler itself.
+[[gnu::cold]] inline shown_range show(range_sink const* sink, request const& r, std::string_view type) {
+  return {sink, join({name(r.what), " of ", r.count, " ", type, " on a device"}), r.bytes()};
+}
+inline shown_range show_call(request const& r, std::string_view type) {
+  range_sink const* const sink = range_listener();
+  return sink == nullptr ? shown_range() : show(sink, r, type);
+}
+
 // What only moves. Layouts are in words.
 template <class Algorithm, collective C, class T, device_ranks R>
 void move_on_device(R& ranks, request const& what, T const* in, layout const& given, T* out, layout const& got,
                     device_options_of<R> const& how, std::source_location where) {
   expect_time(ranks.rank(), how, where);
+  shown_range const shown = show_call(what, type_name<T>());
   ranks.template move<Algorithm, C>(device_call<typename R::device_type, word_of<T>, word_of<T>>{.what = what,
                                                                                                  .type = type_name<T>(),
                                                                                                  .in = words_at(in),
@@ -142,6 +154,7 @@ void combine_on_device(R& ranks, request const& what, In const* in, layout const
                        Op const& op, device_options_of<R> const& how, std::source_location where) {
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
+  shown_range const shown = show_call(what, type_name<In>());
   ranks.template combine<Algorithm, C>(call{.what = what,
                                             .type = type_name<In>(),
                                             .in = to_device_form<Op>(in),

@@ -133,7 +133,7 @@ class group {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     notices_->begin(++sequence_, p.words, to_word(where),
                     memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
-    recorder_.begin();
+    recorder_.begin(sequence_, *notices_);
     if (notices_->faulty()) report_fault(where);
   }
   // Who has a fault may have changed memory that this rank has just read.
@@ -166,6 +166,7 @@ class group {
 
   // The number of the last call that began.
   std::uint64_t sequence() const noexcept { return sequence_; }
+  void note_messages(message_history const* all) noexcept { recorder_.note_messages(all); }
   call_statistics statistics(collective what) const { return recorder_.statistics(what); }
   void write_record(std::string const& prefix, std::string const& reason) const {
     if (notices_) recorder_.write(prefix, reason, sequence_, *notices_);

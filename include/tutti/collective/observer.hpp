@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Times every call of a communicator, where the environment asks for it: for a trace, for statistics, for a log.
+// Times every call of a communicator, where the environment asks for it, or a profiler: for a trace, for statistics, for a log,
+// for ranges that the profiler shows.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "tutti/collective/settings.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/json.hpp"
+#include "tutti/core/ranges.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/descriptor.hpp"
 
@@ -92,10 +94,12 @@ class output_file {
   std::string pending_;
 };
 
-// Times every call: for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log.
+// Times every call: for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log, a profiler.
 class observer {
  public:
   using clock = std::chrono::steady_clock;
+
+  static bool wanted(settings const& s) { return s.observes() || range_listener() != nullptr; }
 
   observer(settings const& s, recorded_place at, std::string title) : settings_(s), at_(at), title_(std::move(title)) {
     if (s.trace.empty()) return;
@@ -115,10 +119,19 @@ class observer {
   }
 
   // Out of line: a program that does not ask for it pays for the question alone.
-  [[gnu::noinline, gnu::cold]] void begin() noexcept { began_ = clock::now(); }
+  template <class Board>
+  [[gnu::noinline, gnu::cold]] void begin(std::uint64_t sequence, Board const& notices, int rank) {
+    if (ranges_ != nullptr)
+      if (auto const words = notices.find(rank, sequence)) {
+        readable_call const call = readable(*words, notices, rank);
+        range_ = shown_range(ranges_, describe(*words, notices, rank), call.bytes);
+      }
+    began_ = clock::now();
+  }
   template <class Board>
   [[gnu::noinline, gnu::cold]] void end(std::uint64_t sequence, Board const& notices, int rank) {
     std::chrono::nanoseconds const took = clock::now() - began_;
+    range_ = {};
     auto const words = notices.find(rank, sequence);
     if (!words) return;
     readable_call const call = readable(*words, notices, rank);
@@ -135,7 +148,9 @@ class observer {
                         ", \"bytes\": ", call.bytes, ", \"call\": ", json_string(text),
                         ", \"where\": ", json_string(text_of(place_of(notices.place(sequence)))), "}},\n"}));
   }
+  // After an error no call ends.
   void flush() noexcept {
+    range_ = {};
     if (trace_) trace_->flush();
   }
   call_statistics const& of(collective what) const { return statistics_[static_cast<std::size_t>(what)]; }
@@ -173,6 +188,8 @@ class observer {
   recorded_place at_;
   std::string title_;
   std::optional<output_file> trace_;
+  range_sink const* ranges_ = range_listener();
+  shown_range range_{};
   std::chrono::nanoseconds epoch_ = day_less_steady();
   clock::time_point began_{};
   std::array<call_statistics, every_collective.size()> statistics_{};

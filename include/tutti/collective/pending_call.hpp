@@ -48,13 +48,18 @@ class pending_call {
     if (ended()) hand_on();  // which may have been before it was in the list
   }
 
-  // -- Where buffers are checked: before a start, which throws, and after one that has thrown.
+  // -- Where buffers are checked: a start throws where they are in use.
   void check(std::unique_ptr<buffers_in_use> buffers) noexcept { buffers_ = std::move(buffers); }
-  void check_start() {
-    if (buffers_) buffers_->begin();
-  }
-  void take_back() noexcept {
-    if (buffers_) buffers_->leave();
+  template <class Start>
+  void start_checked(Start&& start) {
+    if (!buffers_) return start();
+    buffers_->begin();
+    try {
+      start();
+    } catch (...) {
+      buffers_->leave();
+      throw;
+    }
   }
 
   // -- Of an operation that is started again and again: who starts it must have seen its end.
@@ -74,11 +79,12 @@ class pending_call {
     ended_.store(false);
   }
   void number(std::uint64_t sequence) noexcept { sequence_.store(sequence, std::memory_order_relaxed); }
-  void end(std::exception_ptr thrown) noexcept {
+  void begin_now() noexcept { begin_ = clock::now(); }
+  void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
     thrown_ = std::move(thrown);
     if (buffers_)
       if (auto const changed = buffers_->end(); changed && !thrown_) thrown_ = changed;
-    end_ = clock::now();
+    end_ = when;
     ended_.store(true);
     if (followers_.load() != nullptr) hand_on();
   }

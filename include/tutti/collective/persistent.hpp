@@ -28,13 +28,7 @@ class persistent : public work {
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
     expect_seen(where);
-    call()->check_start();
-    try {
-      start_(call());
-    } catch (...) {
-      call()->take_back();
-      throw;
-    }
+    call()->start_checked([&] { start_(call()); });
   }
 
  private:

@@ -37,16 +37,17 @@ class receiving : public Handle {
   template <class... Arguments>
   explicit receiving(std::shared_ptr<started_transfer> call, Arguments... arguments)
       : Handle(std::move(call), arguments...) {}
-  // The work of the last start.
-  template <std::same_as<persistent> Operation>
-  explicit receiving(receiving<Operation> const& prepared) : Handle(prepared) {}
+  receiving(begun_transfer const& begun, std::size_t element_bytes)
+      : Handle(begun.call), got_{begun.source, begun.tag, begun.bytes / element_bytes} {}
 
   // Waits as wait() does.
   received get() {
     this->wait();
-    if (!this->call()) return {no_rank, any_tag, 0};
-    return received_of(static_cast<started_transfer const&>(*this->call()).message);
+    return this->call() ? received_of(static_cast<started_transfer const&>(*this->call()).message) : got_;
   }
+
+ private:
+  received got_{no_rank, any_tag, 0};  // where there is no call any more
 };
 
 }  // namespace detail
@@ -105,6 +106,11 @@ void run_transfers(communicator<Transport>& comm, std::span<transfer> all, optio
                    std::source_location where) {
   with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
 }
+template <class Transport, class Make>
+begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, options const& o,
+                              std::source_location where) {
+  return with_exchange(comm, where, [&](auto& messages) { return messages.begin(make, o.timeout, where); });
+}
 template <class Operation, class Transport>
 Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
                            std::source_location where) {
@@ -133,10 +139,14 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
                        std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "send", to, tag, false, where);
   detail::check_options(comm, "send", o, where);
-  transfer t = detail::send_of(in, to, tag);
-  if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
-    return comm.take(detail::prepare_transfer<persistent>(comm.blocking(), t, o, where), where);
+  auto const make = [&] { return detail::send_of(in, to, tag); };
+  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
+    if (to == no_rank) return work();
+    return work(detail::start_transfer(comm.blocking(), make, o, where).call);
+  } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
+    return comm.take(detail::prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
   } else {
+    transfer t = make();
     if (to != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
   }
 }
@@ -153,12 +163,14 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
           std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "recv", from, tag, true, where);
   detail::check_options(comm, "recv", o, where);
-  transfer t = detail::receive_of(out, from, tag);
-  if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
-    auto call = comm.take(detail::prepare_transfer<persistent_receive>(comm.blocking(), t, o, where), where);
-    if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) return receive_work(call);
-    else return call;
+  auto const make = [&] { return detail::receive_of(out, from, tag); };
+  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
+    if (from == no_rank) return receive_work();
+    return receive_work(detail::start_transfer(comm.blocking(), make, o, where), sizeof(value_of<Out>));
+  } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
+    return comm.take(detail::prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
   } else {
+    transfer t = make();
     if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
     return detail::received_of(t);
   }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tutti/collective/message_history.hpp"
 #include "tutti/collective/observer.hpp"
 
 namespace tutti {
@@ -31,22 +32,25 @@ class recorder {
       : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
     if (ranks == 1) return;
     at_ = detail::next_place(rank);
-    if (s.observes())
+    if (detail::observer::wanted(s))
       observer_ = std::make_unique<detail::observer>(s, at_, join({"rank ", rank, " of ", ranks, " over ", transport}));
     if (s.record_signal > 0)
       std::signal(s.record_signal, [](int) { detail::record_requests.fetch_add(1, std::memory_order_relaxed); });
     if (s.log >= log_level::info) detail::write_log(at_, join({"is rank ", rank, " of ", ranks, " over ", transport}));
   }
 
-  void begin() noexcept {
+  template <class Board>
+  void begin(std::uint64_t sequence, Board const& notices) {
     if (observer_) [[unlikely]]
-      observer_->begin();
+      observer_->begin(sequence, notices, rank_);
   }
   template <class Board>
   void end(std::uint64_t sequence, Board const& notices) {
     if (observer_) [[unlikely]]
       observer_->end(sequence, notices, rank_);
   }
+  // Where messages of this communicator are written down; null before the first and after the last.
+  void note_messages(message_history const* all) noexcept { messages_.store(all, std::memory_order_release); }
   call_statistics statistics(collective what) const { return observer_ ? observer_->of(what) : call_statistics{}; }
 
   // Asked for by a signal since the last look.
@@ -73,7 +77,7 @@ class recorder {
     }
   }
 
-  // The last calls of this rank, and what it knows of the others. Throws error: bad_argument.
+  // The last calls and messages of this rank, and what it knows of the others. Throws error: bad_argument.
   template <class Board>
   [[gnu::cold]] void write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
                            Board const& notices) const {
@@ -87,6 +91,15 @@ class recorder {
                      ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false",
                      ", \"where\": ", json_string(detail::text_of(place_of(notices.place(call)))),
                      fields_of(*words, notices, rank_), "}"});
+    out += "],\n \"messages\": [";
+    separator = "\n  ";
+    message_history const* const messages = messages_.load(std::memory_order_acquire);
+    if (messages != nullptr)
+      for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
+        if (auto const words = messages->find(number))
+          out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number,
+                       ", \"where\": ", json_string(detail::text_of(messages->place(number))),
+                       fields_of_message(*words, notices, rank_), "}"});
     out += "],\n \"peers\": [";
     separator = "\n  ";
     for (int peer = 0; peer < ranks_; ++peer) {
@@ -95,6 +108,8 @@ class recorder {
       out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
                    ", \"finished\": ", notices.finished(peer)});
       if (auto const words = notices.find(peer, called)) out += fields_of(*words, notices, peer);
+      if (auto const words = notices.awaited(peer))
+        out += join({", \"awaits\": ", json_string(describe_message(*words, notices, peer))});
       out += "}";
     }
     std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
@@ -110,7 +125,19 @@ class recorder {
                  ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});
   }
 
+  template <class Board>
+  static std::string fields_of_message(call_words const& words, Board const& notices, int rank) {
+    bool const sends = is_send(words), ended = message_history::ended(words);
+    std::string out =
+        join({", \"message\": ", json_string(describe_message(words, notices, rank)),
+              ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
+              ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
+    if (ended && !sends) out += join({", \"source\": ", message_history::source(words)});
+    return out;
+  }
+
   std::unique_ptr<detail::observer> observer_;
+  std::atomic<message_history const*> messages_{nullptr};
   settings const& settings_;
   int rank_, ranks_;
   std::string_view transport_;

@@ -72,10 +72,12 @@ class messenger {
     for (int r = 0; r < transport_.ranks(); ++r) {
       peer& p = of(r);
       if (!p.idle()) flush(r);
-      if (r != rank() && (p.awaited > 0 || unmet_.awaits(r))) drain(r);
+      if (r != rank()) drain(r);
     }
     return moved_ ? progress::moved : progress::stuck;
   }
+  // Whether a transfer has ended since this was asked last.
+  bool ended_some() noexcept { return std::exchange(ended_, false); }
   unfit_message const& found() const noexcept { return found_; }
   // Of a type that a peer has used here; empty where that is unknown.
   std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).type_names[type]; }
@@ -112,9 +114,9 @@ class messenger {
     std::string text;
   };
   struct peer {
-    fifo<transfer*> queue;     // sends of which it was told nothing
+    fifo<transfer*> queue;           // sends of which it was told nothing
     std::vector<transfer*> offered;  // those that it was told of
-    fifo<transfer*> asked;     // and those that go to it in slices
+    fifo<transfer*> asked;           // and those that go to it in slices
     std::vector<transfer*> leaving;  // all of which is on its way
     fifo<answer_to_it> answers;
     std::set<std::uint32_t> told_types;
@@ -132,7 +134,7 @@ class messenger {
   peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
   void end(transfer& t) noexcept {
     t.ended = true;
-    moved_ = true;
+    moved_ = ended_ = true;
   }
 
   // -- Sending.
@@ -233,8 +235,9 @@ class messenger {
 
   // -- Receiving.
 
+  // While anything is waited for: the rest stays where it is, and is not copied twice.
   void drain(int from) {
-    while (!found_) {
+    while ((of(from).awaited > 0 || unmet_.awaits(from)) && !found_) {
       arrival const a = transport_.look(from, message_track, fingerprint);
       if (a.state == arrival::nothing) return;
       message_head front;
@@ -391,7 +394,7 @@ class messenger {
   std::vector<transfer*> arriving_;  // receives whose message comes in slices
   std::uint64_t ids_ = 0;
   unfit_message found_;
-  bool moved_ = false;
+  bool moved_ = false, ended_ = false;
 };
 
 }  // namespace tutti

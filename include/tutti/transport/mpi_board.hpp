@@ -38,10 +38,9 @@ class mpi_board {
   // -- What the collective layer writes and reads.
 
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place, std::memory_order) noexcept {
-    notice& self = news_->self;
-    self.calls[sequence % told_calls] = {sequence, call};
-    news_->places[sequence % told_calls] = place;
-    self.called = sequence;
+    news_->own[sequence % records] = {sequence, call};
+    news_->places[sequence % records] = place;
+    news_->self.called = sequence;
     news_->waited = {};
     // A fault may have been told while this rank was elsewhere. Not in each call, for a look is a call of the MPI.
     if (sequence % 8 == 0) listen();
@@ -57,11 +56,12 @@ class mpi_board {
     if (rank == news_->rank) return news_->self.finished;
     return std::max(by(rank).finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
   }
-  std::uint64_t place(std::uint64_t sequence) const noexcept { return news_->places[sequence % told_calls]; }
+  std::uint64_t place(std::uint64_t sequence) const noexcept { return news_->places[sequence % records]; }
   // A call from which this rank has accepted messages was the same as its own.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
-    if (auto const told = find(by(rank), sequence)) return told;
-    return sequence <= heard(rank) ? find(news_->self, sequence) : std::nullopt;
+    if (rank == news_->rank) return find(news_->own, sequence);
+    if (auto const told = find(by(rank).calls, sequence)) return told;
+    return sequence <= heard(rank) ? find(news_->own, sequence) : std::nullopt;
   }
 
   // The message that this rank waits for, beside all calls: peers are told once it has waited long.
@@ -197,6 +197,7 @@ class mpi_board {
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
   // Ranks that wait for less say nothing: a message to every peer is much.
   static constexpr std::chrono::milliseconds patient{50};
+  // Of those that this rank remembers, peers are told the last: each message to a peer has them all.
   static constexpr std::size_t told_calls = 8;
 
   struct known_call {
@@ -211,7 +212,7 @@ class mpi_board {
     std::uint64_t called = 0, finished = 0;
     bool left = false, knows_fault = false, awaits = false;
     int fault_code = no_fault, fault_peer = -1;
-    std::array<known_call, told_calls> calls{};
+    std::array<known_call, told_calls> calls{};  // its last
     call_words awaited{};
     std::array<known_name, 16> names{};
     char fault_text[1008]{};
@@ -284,7 +285,12 @@ class mpi_board {
       if (anyone_lost && !std::exchange(ended_calls, true)) mpi_revoke(calls);
     }
 
-    std::shared_ptr<notice const> copy_self() const { return std::make_shared<notice const>(self); }
+    std::shared_ptr<notice const> copy_self() const {
+      auto const out = std::make_shared<notice>(self);
+      for (std::uint64_t call = self.called; call > 0 && self.called - call < told_calls; --call)
+        out->calls[call % told_calls] = own[call % records];
+      return out;
+    }
     void tell(int to, std::shared_ptr<notice const> const& text) noexcept {
       peer& p = peers[static_cast<std::size_t>(to)];
       p.stale = !p.current.idle();
@@ -308,7 +314,8 @@ class mpi_board {
     MPI_Comm calls;
     int tag;
     int rank;
-    std::array<std::uint64_t, told_calls> places{};  // of this rank's own calls
+    std::array<known_call, records> own{};  // calls of this rank
+    std::array<std::uint64_t, records> places{};
     notice self{};
     std::vector<peer> peers;
     notice heard{};
@@ -361,8 +368,9 @@ class mpi_board {
     });
   }
 
-  static std::optional<call_words> find(notice const& n, std::uint64_t sequence) noexcept {
-    known_call const& call = n.calls[sequence % told_calls];
+  template <std::size_t N>
+  static std::optional<call_words> find(std::array<known_call, N> const& calls, std::uint64_t sequence) noexcept {
+    known_call const& call = calls[sequence % N];
     if (sequence == 0 || call.sequence != sequence) return {};
     return call.words;
   }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranges of time that a profiler shows: nothing, unless something such as transport/nvtx.cuh takes them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace tutti {
+
+struct range_sink {
+  std::uint64_t (*start)(char const* text, std::uint64_t bytes) noexcept;
+  void (*end)(std::uint64_t range) noexcept;
+};
+// Set before main where a profiler listens. A communicator looks when it is made, so all others cost their calls nothing.
+inline std::atomic<range_sink const*> ranges{nullptr};
+inline range_sink const* range_listener() noexcept { return ranges.load(std::memory_order_acquire); }
+
+// From here to the end of its life. Ranges of a thread need not lie within each other: calls that were started overlap, and
+// may end in another thread.
+class shown_range {
+ public:
+  shown_range() = default;
+  shown_range(range_sink const* sink, std::string const& text, std::uint64_t bytes)
+      : sink_(sink), range_(sink != nullptr ? sink->start(text.c_str(), bytes) : 0) {}
+  shown_range(shown_range&& other) noexcept : sink_(std::exchange(other.sink_, nullptr)), range_(other.range_) {}
+  shown_range& operator=(shown_range&& other) noexcept {
+    end();
+    sink_ = std::exchange(other.sink_, nullptr);
+    range_ = other.range_;
+    return *this;
+  }
+  ~shown_range() { end(); }
+
+ private:
+  void end() noexcept {
+    if (sink_ != nullptr) sink_->end(range_);
+    sink_ = nullptr;
+  }
+  range_sink const* sink_ = nullptr;
+  std::uint64_t range_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranges of NVTX around every call, for NVIDIA's profilers: part of cuda.cuh. A program without nvcc includes it by itself, in
+// one of its sources, with the include folder of the toolkit; it links nothing but -ldl.
+#pragma once
+
+#include <cstdlib>
+#include <nvtx3/nvToolsExt.h>
+
+#include "tutti/core/ranges.hpp"
+
+namespace tutti::detail {
+
+inline nvtxDomainHandle_t nvtx_domain() noexcept {
+  static nvtxDomainHandle_t const domain = nvtxDomainCreateA("tutti");
+  return domain;
+}
+inline std::uint64_t start_nvtx_range(char const* text, std::uint64_t bytes) noexcept {
+  nvtxEventAttributes_t what{};
+  what.version = NVTX_VERSION;
+  what.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  what.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  what.message.ascii = text;
+  what.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+  what.payload.ullValue = bytes;
+  return nvtxDomainRangeStartEx(nvtx_domain(), &what);
+}
+inline void end_nvtx_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(nvtx_domain(), range); }
+
+inline constexpr range_sink nvtx_ranges{start_nvtx_range, end_nvtx_range};
+
+// A profiler that listens has said so to NVTX before the program began. Where none does, nothing is described to nobody.
+inline bool const nvtx_listens = [] {
+  bool const listens = std::getenv("NVTX_INJECTION64_PATH") != nullptr;
+  if (listens) ranges.store(&nvtx_ranges, std::memory_order_release);
+  return listens;
+}();
+
+}  // namespace tutti::detail
