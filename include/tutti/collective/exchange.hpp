@@ -81,7 +81,9 @@ class exchange final : public pending_calls {
         if (!std::exchange(started, true)) start(all, where);
         reached = move_messages(where);
       });
-      return first_of(all) == nullptr ? progress::done : reached;
+      if (first_of(all) != nullptr) return reached;
+      for (transfer const& t : all) history_.end(t);
+      return progress::done;
     };
     countdown time(timeout_of(timeout));
     auto const examine = [&] {
@@ -93,10 +95,6 @@ class exchange final : public pending_calls {
     if (!wait_until_ended(look, time, shown, examine))
       attempt_locked([&] { raise_timeout(*first_of(all), timeout_of(timeout), where); });
     await_nothing();
-    {
-      std::lock_guard const lock(busy_);
-      for (transfer const& t : all) history_.end(t);
-    }
     expect_no_fault(where);
   }
 
