@@ -89,7 +89,9 @@ class exchange final : public call_queue<Transport> {
         if (!std::exchange(started, true)) start(all, where);
         reached = move_messages(where);
       });
-      return first_of(all) == nullptr ? progress::done : reached;
+      if (first_of(all) != nullptr) return reached;
+      for (transfer const& t : all) history_.end(t);
+      return progress::done;
     };
     countdown time(timeout_of(timeout));
     auto const nap = [&](auto const& ready) {
@@ -103,10 +105,6 @@ class exchange final : public call_queue<Transport> {
     if (!wait_until_done(look, group_.transport().waits(), time, nap))
       attempt_locked([&] { faults_.raise_timeout(*first_of(all), timeout_of(timeout), where); });
     await_nothing();
-    {
-      std::lock_guard const lock(busy_);
-      for (transfer const& t : all) history_.end(t);
-    }
     expect_no_fault(where);
   }
 
