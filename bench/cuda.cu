@@ -167,7 +167,7 @@ void all_reduces(cuda_device const& gpu) {
       return median(all);
     };
     std::printf("| %zu | %.1f |", bytes, us([&] { all_reduce(ranks, data, data); }));
-    if (bytes <= channels.packet_bytes())
+    if (bytes <= channels.map().packet_bytes())
       std::printf(" %.1f |",
                   us([&] { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }));
     else std::printf(" |");

@@ -40,6 +40,11 @@ void check_overlaps(Comm& comm) {
   batch all(comm);
   all_reduce(all, got);
   refused([&] { all.start(); }, "all_reduce writes memory that recv, ");
+  batch half(comm);  // what it has started before ends before it throws
+  all_reduce(half, d);
+  all_reduce(half, got, max{});
+  refused([&] { half.run(); }, "all_reduce writes memory that recv, ");
+  all_reduce(async(comm), d).wait();
   barrier(comm);  // nobody sends before
   send(comm, in, (me + 1) % p, 5);
   send(comm, std::span(in).first(1), (me + 1) % p, 6);

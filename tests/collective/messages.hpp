@@ -47,6 +47,20 @@ void expect_message(std::vector<T> const& buffer, received const& got, std::size
          "behind a message something was written");
 }
 
+// A rank alone has no fault that stays.
+template <class Comm>
+void check_after_mismatch_alone(Comm& comm) {
+  std::vector<int> const ten(10, 1), one(1, 7);
+  std::vector<int> five(5), out(1);
+  isend(comm, ten, 0);
+  expect_error(error_of([&] { recv(comm, five, 0); }), error_code::mismatch, "does not fit");
+  for (int i = 0; i < 2; ++i) {
+    isend(comm, one, 0);
+    recv(comm, out, 0);
+    expect(out[0] == 7, "a message after one that did not fit is wrong");
+  }
+}
+
 // Around a ring, this rank included where it is alone.
 template <class Comm>
 void check_ways_to_send(Comm& comm) {

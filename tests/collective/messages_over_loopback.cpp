@@ -21,6 +21,7 @@ TEST_CASE("messages arrive over loopback") {
 }
 
 TEST_CASE("messages end with an error over loopback") {
+  CHECK_NOTHROW(run_threads(1, [](auto& comm) { check_after_mismatch_alone(comm); }));
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_unfit_messages(comm); }));

@@ -74,10 +74,10 @@ class batch : public detail::stand_in<Transport> {
     detail::check_options(*this, "batch::run", o, where);
     last_.expect_seen(where);
     std::vector<work> calls;
-    start_calls(calls);
     std::vector<transfer> all = messages_;
     std::exception_ptr thrown;
     try {
+      start_calls(calls);
       detail::run_transfers(this->blocking(), all, o, where);
     } catch (...) {
       thrown = std::current_exception();

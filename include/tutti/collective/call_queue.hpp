@@ -60,8 +60,9 @@ class call_queue : public pending_calls {
     use_here();
     progress_list::attendance const here;
     auto const look = [&] {
-      progress const reached = move_locked();
+      progress reached = move_locked();
       follower::run_due();
+      if (reached == progress::stuck && one != nullptr && one->joins()) reached = progress_list::help();
       return (one != nullptr ? one->ended() : count() == 0) ? progress::done : reached;
     };
     return wait_until_done(look, group_.transport().waits(), until, nap);

@@ -95,9 +95,12 @@ class coalesced_reductions {
         continue;
       }
       if (b->use) b->use->begin();
+      std::shared_ptr<bucket> const in_use(b.get(), [b](bucket* used) {
+        if (used->use) used->use->leave();
+      });
       copy_into<T>(b->all, b->pieces);
       b->call.start(where_);
-      works.push_back(b->call.then([b] {
+      works.push_back(b->call.then([b, in_use] {
         if (auto const changed = b->use ? b->use->end() : nullptr) std::rethrow_exception(changed);
         copy_out_of<T>(b->all, b->pieces);
       }));

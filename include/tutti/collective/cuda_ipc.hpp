@@ -236,7 +236,8 @@ class cuda_ipc {
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
     call now = calls_->template begin<C>(c, r, op_name, [](int) { return true; });
-    kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
+    or_fault_of_all(c.where,
+                    [&] { kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream); });
     calls_->end(now, c.how.stream);
   }
 
@@ -248,8 +249,19 @@ class cuda_ipc {
     r.how = protocol::staged;
     call now =
         calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
-    kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
+    or_fault_of_all(c.where,
+                    [&] { kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream); });
     calls_->end(now, c.how.stream);
+  }
+
+  // Kernels of the others wait for what could not be launched here.
+  template <class Launch>
+  void or_fault_of_all(std::source_location where, Launch&& launch) {
+    try {
+      launch();
+    } catch (error const& e) {
+      calls_->group().watch().raise({static_cast<int>(e.code()), rank(), rank(), e.happened()}, where);
+    }
   }
 
   communicator<Transport>& comm_;

@@ -126,7 +126,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
     // Copies of inputs that the schedule would overwrite too early; behind them its scratch.
     for (std::size_t r = here.begin; r < here.end() && plan.copy_bytes() > 0; ++r, next += plan.copy_bytes())
       if (work.in[r] != nullptr && is_in_place<C>(work.in[r], work.out[r], r * arrays.n)) {
-        on.copy(its, next, arrays.in[r], plan.copy_bytes());
+        on.copy(its, next, arrays.in[r], plan.input_bytes());
         work.in[r] = reinterpret_cast<T const*>(next);
       }
     work.scratch = next;

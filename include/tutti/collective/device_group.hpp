@@ -73,15 +73,16 @@ class device_group {
           arena_.at.push_back(open(q, cards[static_cast<std::size_t>(q)].arena));
         }
         last_.emplace(on);
+        std::vector<process_watch> watches(cards.size());
+        for (std::size_t q = 0; q < cards.size(); ++q)
+          if (cards[q].process != mine.process) watches[q].begin(static_cast<pid_t>(cards[q].process));
+        watch_.emplace(board(), comm.rank(), std::move(watches));
       });
     } catch (...) {
+      watch_.reset();
       close_all();
       throw;
     }
-    std::vector<process_watch> watches(cards.size());
-    for (std::size_t q = 0; q < cards.size(); ++q)
-      if (cards[q].process != mine.process) watches[q].begin(static_cast<pid_t>(cards[q].process));
-    watch_.emplace(board(), comm.rank(), std::move(watches));
   }
   device_group(device_group const&) = delete;
   device_group& operator=(device_group const&) = delete;

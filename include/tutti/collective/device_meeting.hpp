@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -52,6 +53,9 @@ void all_or_none(communicator<Transport>& comm, std::source_location where, F co
     mine.failed = true;
     write_text(mine.what, e.happened());
     write_text(mine.way_out, e.way_out());
+  } catch (std::exception const& e) {
+    mine.failed = true;
+    write_text(mine.what, e.what());
   }
   auto const all = exchange_cards(comm, mine, where);
   for (std::size_t q = 0; q < all.size(); ++q)

@@ -65,8 +65,9 @@ class steps_plan {
       }
     return false;
   }
-  // Of the copy of an input that is also the output; 0 where the schedule needs none.
-  std::size_t copy_bytes() const { return schedule.in_place ? 0 : round_up((!by_block(C) || deals(C) ? all() : n_)); }
+  std::size_t input_bytes() const { return input() * sizeof(T); }
+  // Room for a copy of an input that is also the output; 0 where the schedule needs none.
+  std::size_t copy_bytes() const { return schedule.in_place ? 0 : round_up(input()); }
 
   // Without its arrays and their scratch.
   work work_of(int blocks, Op const& op, Reach const& reach, std::uint32_t tag = 0) const {
@@ -90,6 +91,7 @@ class steps_plan {
   static constexpr std::size_t grain =
       sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;  // of the host, for the same chunks
 
+  std::size_t input() const { return !by_block(C) || deals(C) ? all() : n_; }
   std::size_t all() const { return by_block(C) ? n_ * static_cast<std::size_t>(of_.ranks) : n_; }
   static std::size_t round_up(std::size_t elements) {
     return (elements * sizeof(T) + device_line - 1) / device_line * device_line;

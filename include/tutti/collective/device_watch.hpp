@@ -32,6 +32,8 @@ namespace tutti::detail {
 struct watched_call {
   std::chrono::nanoseconds timeout{};
   bool captured = false;                // it may come again at any time
+  bool again = false;                   // it has, since it was one of the oldest
+  std::uint64_t sequence = 0;           // where kernels wait for each other: the last of this rank's calls that was it
   std::vector<std::uint32_t> expected;  // by rank: what its word `ready` says in this call; 0: it is not awaited
 };
 
@@ -43,13 +45,16 @@ class device_watch {
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
       : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
 
-  // Before its stream may be in the call.
+  // Before its stream may be in the call. `sequence`: of this rank's calls, where kernels wait for each other; else 0.
   template <class Expected>
-  void know(std::uint32_t call, std::chrono::nanoseconds timeout, bool captured, Expected const& expected) {
+  void know(std::uint32_t call, std::uint64_t sequence, std::chrono::nanoseconds timeout, bool captured,
+            Expected const& expected) {
     std::lock_guard const lock(guard_);
     auto const [entry, is_new] = known_.try_emplace(call);
     entry->second.timeout = timeout;
     entry->second.captured |= captured;
+    entry->second.sequence = sequence;
+    entry->second.again = !is_new;
     if (!is_new) return;
     for (int q = 0; q < board_.ranks(); ++q) entry->second.expected.push_back(expected(q));
     ages_.push_back(call);
@@ -154,6 +159,8 @@ class device_watch {
   bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
   // Whether this rank's stream stands still because of it.
   bool awaits(int q, watched_call const& call) const noexcept {
+    // Kernels set no words. Which call a graph that is replayed makes, is not counted.
+    if (call.sequence != 0 && !call.captured && board_.rank(q).called.load() >= call.sequence) return false;
     return board_.between(rank_, q).unread.load() != 0 ||
            (call.expected[static_cast<std::size_t>(q)] != 0 && board_.between(q, rank_).ready[0].load() == 0 &&
             board_.between(q, rank_).ready[1].load() == 0);
@@ -216,9 +223,16 @@ class device_watch {
   };
 
   void forget_oldest() {
-    std::uint32_t const oldest = ages_.front();
-    ages_.pop_front();
-    if (!known_.at(oldest).captured) known_.erase(oldest);
+    while (true) {
+      std::uint32_t const oldest = ages_.front();
+      ages_.pop_front();
+      watched_call& call = known_.at(oldest);
+      if (!std::exchange(call.again, false)) {
+        if (!call.captured) known_.erase(oldest);
+        return;
+      }
+      ages_.push_back(oldest);
+    }
   }
 
   device_board board_;

@@ -84,14 +84,13 @@ class exchange final : public call_queue<Transport> {
     bool started = false;
     auto const look = [&] {
       std::lock_guard const lock(busy_);
+      progress_list::moving const now;
       progress reached = progress::stuck;
       attempt([&] {
         if (!std::exchange(started, true)) start(all, where);
         reached = move_messages(where);
       });
-      if (first_of(all) != nullptr) return reached;
-      for (transfer const& t : all) history_.end(t);
-      return progress::done;
+      return have_ended(all) ? progress::done : reached;
     };
     countdown time(timeout_of(timeout));
     auto const nap = [&](auto const& ready) {
@@ -103,7 +102,10 @@ class exchange final : public call_queue<Transport> {
       return true;
     };
     if (!wait_until_done(look, group_.transport().waits(), time, nap))
-      attempt_locked([&] { faults_.raise_timeout(*first_of(all), timeout_of(timeout), where); });
+      attempt_locked([&] {
+        move_messages(where);  // and whoever helped others since the last look may have moved them on
+        if (!have_ended(all)) faults_.raise_timeout(*first_of(all), timeout_of(timeout), where);
+      });
     await_nothing();
     expect_no_fault(where);
   }
@@ -130,10 +132,11 @@ class exchange final : public call_queue<Transport> {
         if (!t.ended) move_messages(where);
       });
     } catch (...) {
+      next_->begin_now();
       next_->end(std::current_exception());
       return {std::move(next_)};
     }
-    end_those_that_ended();
+    if (messenger_.ended_some() > std::size_t{t.ended}) end_those_that_ended();
     if (t.ended) {
       history_.end(t);
       return t.what == transfer::send ? begun_transfer{} : begun_transfer{nullptr, t.source, t.source_tag, t.got};
@@ -155,11 +158,10 @@ class exchange final : public call_queue<Transport> {
   }
 
   bool wait(pending_call const* one, deadline until) override {
-    auto const shown = [&] {
-      std::lock_guard const lock(busy_);
+    auto const shown = [&]() -> transfer const* {
       for (auto const& s : started_)
         if (one == nullptr || s.get() == one) return &s->message;
-      return static_cast<transfer*>(nullptr);
+      return nullptr;
     };
     bool const done = this->wait_for(one, until, [&](auto const& ready) {
       if (alone()) std::this_thread::sleep_for(idler::rest);
@@ -218,12 +220,16 @@ class exchange final : public call_queue<Transport> {
     move();
   }
 
-  // What this rank waits for is on the board once it has waited long. `shown`: the transfer to be named there, or null.
+  // What this rank waits for is on the board once it has waited long. shown(), under the lock: the transfer to be named there,
+  // or null.
   template <class Ready, class Shown>
   void tell_and_nap(Ready const& ready, Shown&& shown) {
-    if (transfer const* const t = told_ ? nullptr : shown()) {
-      group_.notices().await(to_words(*t));
-      told_ = true;
+    if (!told_) {
+      std::lock_guard const lock(busy_);
+      if (transfer const* const t = shown()) {
+        group_.notices().await(to_words(*t));
+        told_ = true;
+      }
     }
     group_.transport().nap(ready);
   }
@@ -234,6 +240,11 @@ class exchange final : public call_queue<Transport> {
 
   // -- Under the lock.
 
+  bool have_ended(std::span<transfer> all) {
+    if (first_of(all) != nullptr) return false;
+    for (transfer const& t : all) history_.end(t);
+    return true;
+  }
   void start(std::span<transfer> all, std::source_location where) {
     for (auto const what : {transfer::receive, transfer::send})
       for (transfer& t : all)
@@ -261,7 +272,7 @@ class exchange final : public call_queue<Transport> {
       });
     } catch (...) {
     }  // the transfers have it
-    end_those_that_ended();
+    if (messenger_.ended_some() > 0) end_those_that_ended();
     return reached;
   }
   void examine_started() {
@@ -273,7 +284,7 @@ class exchange final : public call_queue<Transport> {
     }
   }
   void end_those_that_ended() noexcept {
-    if (messenger_.ended_some()) end_those([](auto const& s) { return s.message.ended; }, nullptr);
+    end_those([](auto const& s) { return s.message.ended; }, nullptr);
   }
   template <class Which>
   void end_those(Which&& which, std::exception_ptr const& thrown) noexcept {
@@ -302,6 +313,7 @@ class exchange final : public call_queue<Transport> {
   template <class F>
   void attempt_locked(F&& f) {
     std::lock_guard const lock(busy_);
+    progress_list::moving const now;
     attempt(f);
   }
   [[gnu::cold]] void give_up() noexcept override {

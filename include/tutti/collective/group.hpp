@@ -10,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <source_location>
@@ -113,9 +114,9 @@ class group {
   group(group const&) = delete;
   group& operator=(group const&) = delete;
   ~group() {
-    if (ranks() == 1) return;
     started.reset();
     messages.reset();
+    if (ranks() == 1) return;
     if constexpr (has_levels<Transport>) levels->end_started();
     if constexpr (has_levels<Transport>) {
       if (auto const f = heed()) levels->take_over(*f);
@@ -160,8 +161,11 @@ class group {
   // A place for each rank's packets, packet_stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
+  // For calls and messages, which may begin on two threads.
   void introduce(std::uint32_t id, std::string_view name) noexcept {
-    if (notices_) notices_->introduce(id, name);
+    if (!notices_) return;
+    std::lock_guard const lock(introducing_);
+    notices_->introduce(id, name);
   }
 
   // The number of the last call that began.
@@ -440,6 +444,7 @@ class group {
   std::optional<error> closed_;  // what every call throws
   std::uint64_t sequence_ = 0;
   std::uint64_t history_ = 0;  // a hash of all calls
+  std::mutex introducing_;
   recorder recorder_;
 };
 

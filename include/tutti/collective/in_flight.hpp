@@ -64,7 +64,6 @@ class queued_call : public pending_call {
       group_.finish(where_);
       end(nullptr);
     });
-    if (ended()) task_.reset();
     return ended() ? progress::done : reached;
   }
   // Ends it where waiting longer makes no sense.
@@ -94,6 +93,7 @@ class queued_call : public pending_call {
     } catch (...) {
       end(std::current_exception());
     }
+    if (ended()) task_.reset();
   }
 
   in_flight<Transport>& in_flight_;

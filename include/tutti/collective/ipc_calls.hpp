@@ -70,8 +70,8 @@ class ipc_calls {
       return q != rank_ && awaits(q) ? value_of_block(out.fingerprint, c.got.at(0, q).count) : 0;
     };
     std::chrono::nanoseconds const timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout();
-    watch.know(out.number, timeout, captured, expected);
-    if (out.in) watch.know(end_of(out), timeout, captured, [](int) { return 0u; });
+    watch.know(out.number, r.how == protocol::automatic ? 0 : sequence_ + 1, timeout, captured, expected);
+    if (out.in) watch.know(end_of(out), 0, timeout, captured, [](int) { return 0u; });
     introduce(r, out, c.type, op);
     watch.expect_same_call(sequence_, out.number, c.where);
     group_.order(c.how.stream);

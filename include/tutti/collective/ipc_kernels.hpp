@@ -61,7 +61,7 @@ class ipc_kernels {
     std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes);
     work.in[rank_] = in;
     if (plan.copy_bytes() > 0 && in != nullptr && is_in_place<C>(in, out, static_cast<std::size_t>(rank_) * n)) {
-      on_.copy(stream, memory, in, plan.copy_bytes());
+      on_.copy(stream, memory, in, plan.input_bytes());
       work.in[rank_] = reinterpret_cast<T const*>(memory);
     }
     work.out[rank_] = out;

@@ -38,6 +38,8 @@ class pending_call {
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
   // It is there as long as the call has not ended.
   pending_calls* queue() const noexcept { return queue_; }
+  // Whether it ends with calls of several queues.
+  virtual bool joins() const noexcept { return false; }
 
   // This thread runs it at once where the call has ended; but see follower::run_due.
   void follow(std::shared_ptr<follower> const& f) noexcept {
@@ -159,6 +161,7 @@ class joined_call final : public pending_call {
     restart();
     if (queue != nullptr) queue->count_follower();
   }
+  bool joins() const noexcept override { return true; }
   static void follow(std::shared_ptr<joined_call> const& whole,
                      std::span<std::shared_ptr<pending_call> const> calls) noexcept {
     for (std::size_t i = 0; i < calls.size(); ++i) {

@@ -38,7 +38,7 @@ class pending_calls {
   // How many there are, with what follows them. Who sees none sees all that they have done.
   std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   void finish() {
-    if (follows_ == this)
+    if (following::any(this))
       throw error(
           {.code = error_code::bad_argument,
            .what = "what follows a call (work::then) waits for the communicator of that call, and so for itself",
@@ -52,20 +52,25 @@ class pending_calls {
   // While this thread runs what follows one.
   class following {
    public:
-    explicit following(pending_calls const* calls) noexcept : before_(std::exchange(follows_, calls)) {}
+    explicit following(pending_calls const* calls) noexcept : calls_(calls), outer_(std::exchange(innermost_, this)) {}
     following(following const&) = delete;
     following& operator=(following const&) = delete;
-    ~following() { follows_ = before_; }
+    ~following() { innermost_ = outer_; }
+
+    static bool any(pending_calls const* calls) noexcept {
+      for (following const* f = innermost_; f != nullptr; f = f->outer_)
+        if (f->calls_ == calls) return true;
+      return false;
+    }
 
    private:
-    pending_calls const* before_;
+    pending_calls const* calls_;
+    following const* outer_;
+    static inline thread_local following const* innermost_ = nullptr;
   };
 
  protected:
   std::atomic<std::size_t> count_{0};
-
- private:
-  static inline thread_local pending_calls const* follows_ = nullptr;
 };
 
 // Between looks that found nothing: yields at first, and sleeps later.
@@ -169,7 +174,8 @@ inline thread_local bool in_progress_thread = false;
 
 // While one lives, a thread moves this process's calls that were started, so that they go on while the program computes.
 // It takes a core while they move, looks every 50 us while they do not, and sleeps while there are none. It leaves alone what
-// only one thread may call: MPI, unless it was initialised with MPI_THREAD_MULTIPLE, and the nodes of tutti::hierarchical.
+// only one thread may call: MPI, unless it was initialised with MPI_THREAD_MULTIPLE, and the nodes of tutti::hierarchical. Over
+// MPI, messages, agree, shrink and revoke need it to have ended first, while collectives are pending.
 class progress_thread {
  public:
   progress_thread()

@@ -205,6 +205,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
 
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
+  if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
   resolution out = detail::hold_vote(*group_, motion::agree, static_cast<std::uint32_t>(flags), where);
   return {static_cast<int>(out.flags), std::move(out.gone)};

@@ -80,7 +80,8 @@ class work {
   // f runs here where the call has ended, else on the thread that moves it to its end: one that waits in tutti for anything,
   // or the progress_thread. It must not wait in tutti: calls that it needs it starts, and what is to come after them follows
   // them. Calls on a communicator must start in the same order on all ranks, so where f starts one, nothing else of this
-  // rank starts calls there before f has run; a blocking call of the same communicator waits for f, and is refused within it.
+  // rank starts calls there before f has run. A blocking collective of the same communicator waits for what follows
+  // collectives, and is refused within it; what follows messages it does not know.
   //
   //   tutti::work done = tutti::all_reduce(tutti::async(comm), gradient).then([&] { step(weights, gradient); });
   template <std::invocable F>
@@ -116,7 +117,7 @@ class work {
   friend work detail::joined(std::span<work const> all);
 
   bool wait_until(deadline until) {
-    if (!done() && !call_->queue()->wait(call_.get(), until)) return false;
+    if (!done()) call_->queue()->wait(call_.get(), until);
     return done() && finish();
   }
   bool finish() const {

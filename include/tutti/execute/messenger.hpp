@@ -76,8 +76,8 @@ class messenger {
     }
     return moved_ ? progress::moved : progress::stuck;
   }
-  // Whether a transfer has ended since this was asked last.
-  bool ended_some() noexcept { return std::exchange(ended_, false); }
+  // How many transfers have ended since this was asked last.
+  std::size_t ended_some() noexcept { return std::exchange(ended_, 0); }
   unfit_message const& found() const noexcept { return found_; }
   // Of a type that a peer has used here; empty where that is unknown.
   std::string type_name(int peer_rank, std::uint32_t type) { return of(peer_rank).type_names[type]; }
@@ -87,6 +87,7 @@ class messenger {
     unmet_.clear();
     arriving_.clear();
     for (peer& p : peers_) p = peer{};
+    found_ = {};
   }
 
  private:
@@ -134,7 +135,8 @@ class messenger {
   peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
   void end(transfer& t) noexcept {
     t.ended = true;
-    moved_ = ended_ = true;
+    moved_ = true;
+    ++ended_;
   }
 
   // -- Sending.
@@ -394,7 +396,8 @@ class messenger {
   std::vector<transfer*> arriving_;  // receives whose message comes in slices
   std::uint64_t ids_ = 0;
   unfit_message found_;
-  bool moved_ = false, ended_ = false;
+  bool moved_ = false;
+  std::size_t ended_ = 0;
 };
 
 }  // namespace tutti

@@ -44,9 +44,11 @@ class exposed_memory {
     if (users == 0)
       expect_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
                   "cudaHostRegister");
-    ++users;
     void* out = nullptr;
-    expect_cuda(cudaHostGetDevicePointer(&out, memory, 0), "cudaHostGetDevicePointer");
+    cudaError_t const code = cudaHostGetDevicePointer(&out, memory, 0);
+    if (code != cudaSuccess && users == 0) static_cast<void>(cudaHostUnregister(memory));
+    expect_cuda(code, "cudaHostGetDevicePointer");
+    ++users;
     return out;
   }
   static void remove(void* memory) noexcept {

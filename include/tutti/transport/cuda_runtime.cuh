@@ -79,7 +79,9 @@ class cuda_device {
     detail::throw_cuda(
         code, join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total, " are free,"}));
   }
-  void release(void* memory) const noexcept { static_cast<void>(cudaFree(memory)); }
+  void release(void* memory) const noexcept {
+    quietly([&] { return cudaFree(memory); });
+  }
 
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
     detail::current_device const here(index_);
@@ -147,7 +149,9 @@ class cuda_device {
     detail::expect_cuda(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return out;
   }
-  void end_stream(stream_type stream) const noexcept { static_cast<void>(cudaStreamDestroy(stream)); }
+  void end_stream(stream_type stream) const noexcept {
+    quietly([&] { return cudaStreamDestroy(stream); });
+  }
   void* allocate_pinned(std::size_t bytes) const {
     detail::current_device const here(index_);
     void* out = nullptr;
@@ -156,7 +160,9 @@ class cuda_device {
     static_cast<void>(cudaGetLastError());
     detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
   }
-  void release_pinned(void* memory) const noexcept { static_cast<void>(cudaFreeHost(memory)); }
+  void release_pinned(void* memory) const noexcept {
+    quietly([&] { return cudaFreeHost(memory); });
+  }
 
   // -- Other GPUs of this process.
   void reach(cuda_device const& other) const {
@@ -173,7 +179,9 @@ class cuda_device {
     detail::expect_cuda(cudaEventCreateWithFlags(&out, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     return out;
   }
-  void drop(event_type event) const noexcept { static_cast<void>(cudaEventDestroy(event)); }
+  void drop(event_type event) const noexcept {
+    quietly([&] { return cudaEventDestroy(event); });
+  }
   void record(event_type event, stream_type stream) const {
     detail::current_device const here(index_);
     detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
@@ -183,6 +191,7 @@ class cuda_device {
     detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
   bool reached(event_type event) const {
+    detail::current_device const here(index_);
     cudaError_t const code = cudaEventQuery(event);
     if (code != cudaErrorNotReady) {
       detail::expect_cuda(code, "the work before an event");
@@ -234,7 +243,7 @@ class cuda_device {
   }
   void close(device_memory_handle const& handle, void* memory) const noexcept {
     if (handle.process != ::getpid())
-      static_cast<void>(cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset));
+      quietly([&] { return cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset); });
   }
   void* expose(void* memory, std::size_t bytes) const {
     detail::current_device const here(index_);
@@ -264,6 +273,16 @@ class cuda_device {
   }
 
  private:
+  // Where nothing can be done about an error.
+  template <class Call>
+  void quietly(Call const& call) const noexcept {
+    try {
+      detail::current_device const here(index_);
+      static_cast<void>(call());
+    } catch (...) {
+    }
+  }
+
   static constexpr std::size_t most_signals = 128;  // CUDA takes 255 at once
 
   static CUstreamBatchMemOpParams operation_of(stream_signal const& s) {

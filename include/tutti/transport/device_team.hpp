@@ -86,12 +86,23 @@ class device_team {
         streams_->begin.record(stream);
         auto const& sides = streams_->sides;
         for (std::size_t k = 0; k < sides.size(); ++k) streams_->begin.before(*devices_[k + 1], sides[k]->stream.get());
-        f(0, stream);
-        for (std::size_t k = 0; k < sides.size(); ++k) f(static_cast<int>(k) + 1, sides[k]->stream.get());
-        for (auto const& side : sides) {
-          side->end.record(side->stream.get());
-          side->end.before(at(0), stream);
+        auto const join_all = [&] {
+          for (auto const& side : sides) {
+            side->end.record(side->stream.get());
+            side->end.before(at(0), stream);
+          }
+        };
+        try {
+          f(0, stream);
+          for (std::size_t k = 0; k < sides.size(); ++k) f(static_cast<int>(k) + 1, sides[k]->stream.get());
+        } catch (...) {
+          try {
+            join_all();
+          } catch (...) {
+          }  // the first one tells more
+          throw;
         }
+        join_all();
         return;
       }
     f(0, stream);

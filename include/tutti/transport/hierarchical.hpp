@@ -115,9 +115,19 @@ class hierarchical : public mpi {
     auto const all = deadline::after(limit_ + std::chrono::seconds(1));
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       expect_success(code, call);
-      if (mpi_wait(request, all, communicator())) return;
-      static_cast<void>(mine.release());  // to which the MPI may still write
-      static_cast<void>(first.release());
+      auto const leave = [&] {  // what the MPI may still write to
+        static_cast<void>(mine.release());
+        static_cast<void>(first.release());
+      };
+      bool ended = false;
+      try {
+        ended = mpi_wait(request, all, communicator());
+      } catch (...) {
+        leave();
+        throw;
+      }
+      if (ended) return;
+      leave();
       throw error({.code = error_code::timeout,
                    .rank = rank(),
                    .what = "not all ranks have come to share memory on their nodes",

@@ -84,8 +84,9 @@ class mpi_channels {
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
     slot& here = in.slots.get()[in.taken % window];
-    // A receive that an error has ended is no request any more.
-    if (!in.arrived && (here.request == MPI_REQUEST_NULL || !done(here.request, from))) return {};
+    // A receive that the loss of a rank has ended is no request any more.
+    bool const ended = mpi_survives() && here.request == MPI_REQUEST_NULL;
+    if (!in.arrived && (ended || !done(here.request, from))) return {};
     in.arrived = true;
     bool const ours = here.front.tag == tag;
     if (ours) board_.hear(from, here.front.sequence);

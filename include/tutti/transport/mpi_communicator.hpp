@@ -58,19 +58,31 @@ class mpi_communicator {
     };
     auto copy = std::make_unique<copying>();
     auto const complete = [&] {
-      if (mpi_wait(copy->request, until, original)) return;
-      static_cast<void>(copy.release());  // to which the MPI may still write
+      bool ended = false;
+      try {
+        ended = mpi_wait(copy->request, until, original);
+      } catch (...) {
+        static_cast<void>(copy.release());  // to which the MPI may still write
+        throw;
+      }
+      if (ended) return;
+      static_cast<void>(copy.release());
       throw error({.code = error_code::timeout,
                    .what = "not all ranks of the MPI communicator have come to make a communicator of it",
                    .way_out = "call it on all of them, or raise TUTTI_TIMEOUT"});
     };
     expect_success(MPI_Comm_idup(original, &copy->made, &copy->request), "MPI_Comm_idup");
     complete();
-    // Who comes last has a copy although others may have given up: all are known to be here when they meet on it.
-    expect_success(MPI_Ibarrier(copy->made, &copy->request), "MPI_Ibarrier");
-    complete();
     own_ = copy->made;
     expect_success(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    // Who comes last has a copy although others may have given up: all are known to be here when they meet on it. A rank that
+    // ends here may have been met by some; what comes next fails on all alike.
+    try {
+      expect_success(MPI_Ibarrier(own_, &copy->request), "MPI_Ibarrier");
+      complete();
+    } catch (error const& e) {
+      if (!mpi_survives() || e.code() != error_code::rank_lost) throw;
+    }
   }
   mpi_communicator() = default;
   // One that nobody else has.
