@@ -142,7 +142,8 @@ class device_watch {
     if (entry == known_.end() || now - since_ < standing) return;
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
-      if (q == rank_ || expected == 0) continue;
+      // A peer whose kernel needs this rank no more may be in the next call, whose words are set.
+      if (q == rank_ || expected == 0 || entry->second.sequence != 0) continue;
       for (auto const& ready : board_.between(q, rank_).ready)
         if (std::uint32_t const said = ready.load(); said != 0 && said != expected)
           return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
