@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/even_arrays.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/collective/cuda_ipc.hpp"
@@ -20,26 +21,6 @@
 using namespace tutti;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
-
-namespace {
-
-using array = device_array<sharing_stand_in, float>;
-
-array filled(sharing_stand_in const& on, std::size_t n, float value) {
-  array out(on, n);
-  std::vector<float> const values(n, value);
-  on.copy({}, out.data(), values.data(), n * sizeof(float));
-  on.wait({}, deadline::after(10s));
-  return out;
-}
-bool all_are(sharing_stand_in const& on, array const& data, float value) {
-  std::vector<float> values(data.size());
-  on.copy({}, values.data(), data.data(), data.size() * sizeof(float));
-  on.wait({}, deadline::after(10s));
-  return std::ranges::all_of(values, [=](float x) { return x == value; });
-}
-
-}  // namespace
 
 TEST_CASE("what one rank cannot share no rank shares") {
   for (auto const& [refused, words] :

@@ -5,7 +5,6 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "support/device_conformance.hpp"
+#include "support/even_arrays.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
 #include "tutti/collective/cuda_ipc.hpp"
@@ -34,21 +34,6 @@ void on_own_devices(int ranks, F const& f) {
     cuda_ipc all(comm, device, 4096);
     f(all, comm);
   });
-}
-
-using array = device_array<sharing_stand_in, float>;
-array filled(sharing_stand_in const& on, std::size_t n, float value) {
-  array out(on, n);
-  std::vector<float> const values(n, value);
-  on.copy({}, out.data(), values.data(), n * sizeof(float));
-  on.wait({}, deadline::after(10s));
-  return out;
-}
-bool all_are(sharing_stand_in const& on, array const& data, float value) {
-  std::vector<float> values(data.size());
-  on.copy({}, values.data(), data.data(), data.size() * sizeof(float));
-  on.wait({}, deadline::after(10s));
-  return std::ranges::all_of(values, [=](float x) { return x == value; });
 }
 
 }  // namespace

@@ -115,19 +115,11 @@ class hierarchical : public mpi {
     auto const all = deadline::after(limit_ + std::chrono::seconds(1));
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       expect_success(code, call);
-      auto const leave = [&] {  // what the MPI may still write to
+      auto const leave = [&] {
         static_cast<void>(mine.release());
         static_cast<void>(first.release());
       };
-      bool ended = false;
-      try {
-        ended = mpi_wait(request, all, communicator());
-      } catch (...) {
-        leave();
-        throw;
-      }
-      if (ended) return;
-      leave();
+      if (mpi_wait(request, all, communicator(), leave)) return;
       throw error({.code = error_code::timeout,
                    .rank = rank(),
                    .what = "not all ranks have come to share memory on their nodes",

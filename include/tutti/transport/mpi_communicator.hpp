@@ -15,19 +15,28 @@
 
 namespace tutti {
 
-// Whether a request has ended by then. It must outlive that, with all that it refers to, where it has not. Throws where
-// somebody has given up `whole`, because of a rank that has ended.
-[[gnu::cold]] inline bool mpi_wait(MPI_Request& request, deadline until, MPI_Comm whole) {
+// Whether a request has ended by then. Throws where somebody has given up `whole`, because of a rank that has ended. Calls
+// leave() where it may not have ended: the MPI may still write to it, and to all that it refers to.
+template <class Leave>
+[[gnu::cold]] bool mpi_wait(MPI_Request& request, deadline until, MPI_Comm whole, Leave&& leave) {
   auto const poll = [&] {
     int done = 0;
     expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done == 0) expect_success(mpi_revoked(whole), "MPI_Test");
     return done != 0 ? progress::done : progress::stuck;
   };
-  return wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
-    std::this_thread::sleep_for(nap_length);
-    return true;
-  });
+  bool ended = false;
+  try {
+    ended = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
+      std::this_thread::sleep_for(nap_length);
+      return true;
+    });
+  } catch (...) {
+    leave();
+    throw;
+  }
+  if (!ended) leave();
+  return ended;
 }
 
 // Calls make(), which all ranks of `whole` do and which uses communicators `used`: all of them throw or none, though ranks
@@ -58,15 +67,7 @@ class mpi_communicator {
     };
     auto copy = std::make_unique<copying>();
     auto const complete = [&] {
-      bool ended = false;
-      try {
-        ended = mpi_wait(copy->request, until, original);
-      } catch (...) {
-        static_cast<void>(copy.release());  // to which the MPI may still write
-        throw;
-      }
-      if (ended) return;
-      static_cast<void>(copy.release());
+      if (mpi_wait(copy->request, until, original, [&] { static_cast<void>(copy.release()); })) return;
       throw error({.code = error_code::timeout,
                    .what = "not all ranks of the MPI communicator have come to make a communicator of it",
                    .way_out = "call it on all of them, or raise TUTTI_TIMEOUT"});
