@@ -9,7 +9,6 @@ import platform
 import random
 import re
 import shlex
-import signal
 import sys
 import time
 
@@ -188,7 +187,6 @@ def conduct(options, output):
 
 def main():
     options = arguments()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = report.Output(options.output)
     code = 0
     try:

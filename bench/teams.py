@@ -179,5 +179,6 @@ class Team:
 
 
 def folder():
-    """Where sockets and start lines are: in memory, so that no disk writes back pages that ranks write."""
+    """Where sockets and start lines are: in memory, so that no disk writes back pages that ranks write. SIGTERM removes it too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return tempfile.TemporaryDirectory(prefix="tutti-bench-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
