@@ -44,6 +44,7 @@ void check_overlaps(Comm& comm) {
   all_reduce(half, d);
   all_reduce(half, got, max{});
   refused([&] { half.run(); }, "all_reduce writes memory that recv, ");
+  for (int turn = 0; turn < 2; ++turn) refused([&] { half.start(); }, "all_reduce writes memory that recv, ");
   all_reduce(async(comm), d).wait();
   barrier(comm);  // nobody sends before
   send(comm, in, (me + 1) % p, 5);

@@ -96,21 +96,24 @@ class batch : public detail::stand_in<Transport> {
 
   // Returns before they have ended. All that is said of async holds of the calls, which are started in the order of the list.
   // They must have ended, and somebody must have seen that by the work, before they are started again: else bad_argument.
+  // Where one cannot be started, those before it end first.
   batch_work start(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::start", o, where);
     last_.expect_seen(where);
     std::vector<work> all;
     std::vector<receive_work> receives;
-    start_calls(all);
-    for (auto const what : {transfer::receive, transfer::send})
-      for (transfer const& t : messages_) {
-        if (t.what != what) continue;
-        auto const make = [&] { return t; };
-        auto const begun =
-            t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, o, where);
-        all.emplace_back(begun.call);
-        if (what == transfer::receive) receives.emplace_back(begun, t.element_bytes);
-      }
+    detail::start_all(all, [&] {
+      start_calls(all);
+      for (auto const what : {transfer::receive, transfer::send})
+        for (transfer const& t : messages_) {
+          if (t.what != what) continue;
+          auto const make = [&] { return t; };
+          auto const begun =
+              t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, o, where);
+          all.emplace_back(begun.call);
+          if (what == transfer::receive) receives.emplace_back(begun, t.element_bytes);
+        }
+    });
     return last_ = {detail::joined(all), std::move(receives)};
   }
 

@@ -61,7 +61,7 @@ class call_queue : public pending_calls {
     progress_list::attendance const here;
     auto const look = [&] {
       progress reached = move_locked();
-      follower::run_due();
+      follower::run_due_here();
       if (reached == progress::stuck && one != nullptr && one->joins()) reached = progress_list::help();
       return (one != nullptr ? one->ended() : count() == 0) ? progress::done : reached;
     };

@@ -185,7 +185,7 @@ work all_reduce(asynchronous<Transport> comm, List&& list, Op const& op = {}, op
   detail::coalesced_reductions<Algorithm, Transport, T, Op> all(comm.blocking(), op, o, bucket, where);
   all.add(detail::pieces_of(list));
   std::vector<work> works;
-  all.start(works);
+  detail::start_all(works, [&] { all.start(works); });
   return detail::joined(works);
 }
 

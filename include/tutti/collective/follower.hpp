@@ -16,13 +16,26 @@ class follower {
   follower(follower const&) = delete;
   follower& operator=(follower const&) = delete;
 
-  // Runs what this thread has seen the end of, and what follows from that, in this order.
+  // On this thread, after what is due already.
+  static void make_due(std::shared_ptr<follower> f) noexcept {
+    follower& one = *f;
+    one.self_ = std::move(f);
+    one.become_due(nullptr);
+  }
+  // Runs what this thread has seen the end of, and what follows from that, in this order. Within one of those that is left to
+  // the loop that runs it: a chain that starts itself would go deeper with each call that ends at once.
   static void run_due() noexcept {
+    if (!runs_) run_due_here();
+  }
+  // The same within one, for who waits there.
+  static void run_due_here() noexcept {
+    bool const before = std::exchange(runs_, true);
     while (follower* const f = first_) {
       first_ = f->next_;
       auto const self = std::move(f->self_);
       f->run(f->thrown_);
     }
+    runs_ = before;
   }
 
   struct at_end {
@@ -51,6 +64,7 @@ class follower {
 
   static inline thread_local follower* first_ = nullptr;  // due on this thread
   static inline thread_local follower* last_ = nullptr;
+  static inline thread_local bool runs_ = false;
 };
 
 }  // namespace tutti::detail

@@ -84,8 +84,10 @@ class pending_call {
   void begin_now() noexcept { begin_ = clock::now(); }
   void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
     thrown_ = std::move(thrown);
-    if (buffers_)
-      if (auto const changed = buffers_->end(); changed && !thrown_) thrown_ = changed;
+    if (buffers_) {
+      if (thrown_) buffers_->leave();  // memory of a call that was given up may have gone
+      else thrown_ = buffers_->end();
+    }
     end_ = when;
     ended_.store(true);
     if (followers_.load() != nullptr) hand_on();
@@ -124,19 +126,40 @@ class ended_call final : public pending_call {
   explicit ended_call(std::exception_ptr thrown) : pending_call(nullptr, prepared) { end(std::move(thrown)); }
 };
 
-// f, once a call has ended well.
+// What follows calls that had ended already, and whose communicators may have gone.
+class late_followers final : public pending_calls {
+ public:
+  static late_followers& of_process() {
+    static late_followers all;
+    return all;
+  }
+  progress advance() noexcept override { return progress::stuck; }
+  progress help() noexcept override { return progress::stuck; }
+  // It is due on the thread that made it so: on this one, or on another that comes to it.
+  bool wait(pending_call const* one, deadline until) override {
+    for (idler rest; !one->ended(); rest.pause()) {
+      if (until.passed()) return false;
+      follower::run_due_here();
+      progress_list::help();
+    }
+    return true;
+  }
+};
+
+// f, once a call has ended well. A blocking call on the communicator of `refused` is refused within it.
 template <class F>
 class continuation final : public pending_call, public follower {
  public:
   template <class G>
-  continuation(pending_calls& queue, G&& f) : pending_call(queue), f_(std::forward<G>(f)) {
+  continuation(pending_calls& queue, pending_calls const* refused, G&& f)
+      : pending_call(queue), refused_(refused), f_(std::forward<G>(f)) {
     queue.count_follower();
   }
 
   void run(std::exception_ptr const& thrown) noexcept override {
     std::exception_ptr own = thrown;
     if (!own) {
-      pending_calls::following const here(queue());
+      pending_calls::following const here(refused_);
       try {
         std::invoke(*f_);
       } catch (...) {
@@ -150,6 +173,7 @@ class continuation final : public pending_call, public follower {
   }
 
  private:
+  pending_calls const* refused_;
   std::optional<F> f_;
 };
 

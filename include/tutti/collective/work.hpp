@@ -77,8 +77,9 @@ class work {
   // Calls f() once when the call has ended well, and returns the work of that, which throws what f, or else the call, has
   // thrown: f is not called where the call went wrong. Several may follow one call, in any order.
   //
-  // f runs here where the call has ended, else on the thread that moves it to its end: one that waits in tutti for anything,
-  // or the progress_thread. It must not wait in tutti: calls that it needs it starts, and what is to come after them follows
+  // f runs here where the call has ended, or once this returns to tutti where that is from within such an f; else on the
+  // thread that moves the call to its end: one that waits in tutti for anything, or the progress_thread. It must not wait in
+  // tutti: calls that it needs it starts, and what is to come after them follows
   // them. Calls on a communicator must start in the same order on all ranks, so where f starts one, nothing else of this
   // rank starts calls there before f has run. A blocking collective of the same communicator waits for what follows
   // collectives, and is refused within it; what follows messages it does not know.
@@ -86,20 +87,14 @@ class work {
   //   tutti::work done = tutti::all_reduce(tutti::async(comm), gradient).then([&] { step(weights, gradient); });
   template <std::invocable F>
   work then(F&& f) const {
-    if (done()) {
-      if (exception()) return *this;
-      try {
-        detail::pending_calls::following const here(call_ ? call_->queue() : nullptr);
-        std::invoke(f);
-      } catch (...) {
-        return work(std::make_shared<detail::ended_call>(std::current_exception()));
-      }
-      return work();
-    }
-    auto next = std::make_shared<detail::continuation<std::decay_t<F>>>(*call_->queue(), std::forward<F>(f));
-    call_->follow(next);
+    if (done() && exception()) return *this;
+    detail::pending_calls* const calls = call_ ? call_->queue() : nullptr;
+    auto const next = std::make_shared<detail::continuation<std::decay_t<F>>>(
+        done() ? detail::late_followers::of_process() : *calls, calls, std::forward<F>(f));
+    if (call_) call_->follow(next);
+    else detail::follower::make_due(next);
     detail::follower::run_due();
-    return work(std::move(next));
+    return work(next);
   }
 
  protected:
@@ -143,6 +138,27 @@ inline work joined(std::span<work const> all) {
   auto whole = std::make_shared<joined_call>(queue, calls.size());
   joined_call::follow(whole, calls);
   return work(std::move(whole));
+}
+
+}  // namespace detail
+
+namespace detail {
+
+// f() starts calls and adds them to the list. Where it throws in the middle, the caller has no handle of those, so they end
+// first.
+template <class F>
+void start_all(std::vector<work>& all, F&& f) {
+  try {
+    f();
+  } catch (...) {
+    for (work& w : all) {
+      try {
+        w.wait();
+      } catch (...) {
+      }  // what f has thrown tells
+    }
+    throw;
+  }
 }
 
 }  // namespace detail
