@@ -2,13 +2,16 @@
 // A call as the notice board keeps it, and as a person reads it.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <string>
 #include <string_view>
 
 #include "tutti/core/text.hpp"
+#include "tutti/core/type_name.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/transport/concept.hpp"
@@ -23,12 +26,52 @@ inline call_words to_words(request const& r, plan const& p) {
           r.type | static_cast<std::uint64_t>(r.op) << 32,
           static_cast<std::uint32_t>(r.root) | static_cast<std::uint64_t>(r.counts) << 32,
           r.element_bytes,
-          r.unlisted != nullptr ? r.unlisted->id : 0};
+          r.unlisted != nullptr ? r.unlisted->id : 0,
+          0};
 }
 
-// A place in this program.
+// A place in this program, as this process knows it.
 inline std::uint64_t to_word(std::source_location where) { return std::bit_cast<std::uint64_t>(where); }
 inline std::source_location place_of(std::uint64_t word) { return std::bit_cast<std::source_location>(word); }
+
+// And as peers know it: the number of a file and a line. introduce(number, name) puts the end of its name on the board.
+template <class Introduce>
+[[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
+  constexpr std::size_t longest = sizeof(name_record::text) - 1;
+  std::string_view file = where.file_name();
+  if (file.size() > longest) {
+    file.remove_prefix(file.size() - longest);
+    if (std::size_t const folder = file.find('/'); folder != file.npos) file.remove_prefix(folder + 1);
+  }
+  introduce(name_id(file), file);
+  return std::uint64_t{name_id(file)} << 32 | where.line();
+}
+
+// Most calls of a program are made at a few places, which are on the board then.
+class shared_places {
+ public:
+  template <class Introduce>
+  std::uint64_t word_of(std::source_location where, Introduce&& introduce) {
+    std::uint64_t const own = to_word(where);
+    known& k = known_[own / alignof(std::uint64_t) % known_.size()];
+    if (k.own != own) [[unlikely]] k = {own, to_shared_word(where, introduce)};
+    return k.shared;
+  }
+
+ private:
+  struct known {
+    std::uint64_t own, shared;
+  };
+  std::array<known, 64> known_{};
+};
+
+// "src/train.cpp:88", where a call of `rank` is made; empty where that is unknown.
+template <class Board>
+[[gnu::cold]] std::string place_in(call_words const& words, Board const& notices, int rank) {
+  std::uint64_t const place = words[place_word];
+  if (place == 0) return {};
+  return join({notices.name(rank, static_cast<std::uint32_t>(place >> 32)), ":", place & 0xffffffff});
+}
 
 inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
 inline collective what_of(call_words const& words) { return static_cast<collective>(words[0] >> 32 & 0xff); }
@@ -63,6 +106,13 @@ template <class Board>
           .root = rooted(what) ? static_cast<std::int32_t>(words[3] & 0xffffffff) : -1};
 }
 
+// The same as a part of a sentence.
+template <class Board>
+[[gnu::cold]] std::string at_place_in(call_words const& words, Board const& notices, int rank) {
+  std::string const place = place_in(words, notices, rank);
+  return place.empty() ? place : " at " + place;
+}
+
 // "all_reduce of 1000 float with sum (ring, staged)"
 template <class Board>
 [[gnu::cold]] std::string describe(call_words const& words, Board const& notices, int rank) {
@@ -86,6 +136,7 @@ inline call_words to_words(transfer const& t) {
           t.type,
           static_cast<std::uint32_t>(t.peer) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(t.tag)) << 32,
           t.element_bytes,
+          0,
           0};
 }
 inline bool is_send(call_words const& message) { return message[0] != 0; }

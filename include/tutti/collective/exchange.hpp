@@ -227,7 +227,9 @@ class exchange final : public call_queue<Transport> {
     if (!told_) {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = shown()) {
-        group_.notices().await(to_words(*t));
+        auto const record = history_.find(t->number);
+        std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
+        group_.notices().await(at_place(to_words(*t), place));
         told_ = true;
       }
     }

@@ -132,7 +132,9 @@ class group {
   void begin(plan const& p, std::source_location where) {
     if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
-    notices_->begin(++sequence_, p.words, to_word(where),
+    auto const place =
+        places_.word_of(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
+    notices_->begin(++sequence_, p.words, place,
                     memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     recorder_.begin(sequence_, *notices_);
     if (notices_->faulty()) report_fault(where);
@@ -166,6 +168,11 @@ class group {
     if (!notices_) return;
     std::lock_guard const lock(introducing_);
     notices_->introduce(id, name);
+  }
+
+  // A place in the program, for the board.
+  std::uint64_t shared_place(std::source_location where) {
+    return to_shared_word(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
   }
 
   // The number of the last call that began.
@@ -323,7 +330,8 @@ class group {
   // What a peer does: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in call #12, ...";
   // where a peer is only heard of, it may have gone on.
   [[gnu::cold]] std::string doing(int peer) const {
-    if (auto const message = notices_->awaited(peer)) return "in " + describe_message(*message, *notices_, peer);
+    if (auto const message = notices_->awaited(peer))
+      return "in " + describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
     return last_call(peer);
   }
 
@@ -356,7 +364,8 @@ class group {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
     if (called == 0) return tutti::asks_peers<Transport> ? "not heard of" : "before its first call";
     auto const words = notices_->find(peer, called);
-    std::string const what = words ? describe(*words, *notices_, peer) : "which is past";
+    std::string const what =
+        words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "which is past";
     char const* const seen = tutti::asks_peers<Transport> ? "in or after call #" : "in call #";
     return join({finished >= called ? "after call #" : seen, called, ", ", what});
   }
@@ -373,7 +382,8 @@ class group {
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
     auto const said = [&](int who) {
       auto const words = notices_->find(who, call);
-      return join({"rank ", who, " calls ", words ? describe(*words, *notices_, who) : "something else"});
+      if (!words) return join({"rank ", who, " calls something else"});
+      return join({"rank ", who, " calls ", describe(*words, *notices_, who), at_place_in(*words, *notices_, who)});
     };
     raise({static_cast<int>(error_code::mismatch), rank(), peer,
            join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
@@ -445,6 +455,7 @@ class group {
   std::uint64_t sequence_ = 0;
   std::uint64_t history_ = 0;  // a hash of all calls
   std::mutex introducing_;
+  shared_places places_;
   recorder recorder_;
 };
 

@@ -22,8 +22,7 @@ class message_history {
   void begin(transfer& t, std::source_location where) noexcept {
     t.number = count_.load(std::memory_order_relaxed) + 1;
     call_record& record = at(t.number);
-    record.place.store(to_word(where), std::memory_order_relaxed);
-    write_call(record, t.number, to_words(t));
+    write_call(record, t.number, at_place(to_words(t), to_word(where)));
     count_.store(t.number, std::memory_order_release);
   }
   void end(transfer const& t) noexcept {
@@ -34,11 +33,9 @@ class message_history {
 
   std::uint64_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   std::uint64_t first() const noexcept { return count() < records ? 1 : count() - records + 1; }
-  // If it is still there; what it says of its end is for ended() and source().
+  // If it is still there; what it says of its end and its place is for the functions below.
   std::optional<call_words> find(std::uint64_t number) const noexcept { return read_call(at(number), number); }
-  std::source_location place(std::uint64_t number) const noexcept {
-    return place_of(at(number).place.load(std::memory_order_relaxed));
-  }
+  static std::source_location place(call_words const& words) noexcept { return place_of(words[place_word]); }
   static bool ended(call_words const& words) noexcept { return words[how_it_ended] != 0; }
   // Of a receive that has ended: who sent it.
   static int source(call_words const& words) noexcept { return static_cast<std::int32_t>(words[how_it_ended] >> 32); }

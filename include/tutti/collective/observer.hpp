@@ -146,7 +146,7 @@ class observer {
                         fixed(in_us(began_.time_since_epoch() + epoch_)), ", \"dur\": ", fixed(in_us(took)),
                         ", \"pid\": ", at_.rank, ", \"tid\": ", at_.number, ", \"args\": {\"sequence\": ", sequence,
                         ", \"bytes\": ", call.bytes, ", \"call\": ", json_string(text),
-                        ", \"where\": ", json_string(text_of(place_of(notices.place(sequence)))), "}},\n"}));
+                        ", \"where\": ", json_string(place_in(*words, notices, rank)), "}},\n"}));
   }
   // After an error no call ends.
   void flush() noexcept {

@@ -89,7 +89,7 @@ class recorder {
       if (auto const words = notices.find(rank_, call))
         out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
                      ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false",
-                     ", \"where\": ", json_string(detail::text_of(place_of(notices.place(call)))),
+                     ", \"where\": ", json_string(place_in(*words, notices, rank_)),
                      fields_of(*words, notices, rank_), "}"});
     out += "],\n \"messages\": [";
     separator = "\n  ";
@@ -98,7 +98,7 @@ class recorder {
       for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
         if (auto const words = messages->find(number))
           out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number,
-                       ", \"where\": ", json_string(detail::text_of(messages->place(number))),
+                       ", \"where\": ", json_string(detail::text_of(messages->place(*words))),
                        fields_of_message(*words, notices, rank_), "}"});
     out += "],\n \"peers\": [";
     separator = "\n  ";
@@ -107,7 +107,8 @@ class recorder {
       std::uint64_t const called = notices.called(peer);
       out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
                    ", \"finished\": ", notices.finished(peer)});
-      if (auto const words = notices.find(peer, called)) out += fields_of(*words, notices, peer);
+      if (auto const words = notices.find(peer, called))
+        out += join({", \"where\": ", json_string(place_in(*words, notices, peer)), fields_of(*words, notices, peer)});
       if (auto const words = notices.awaited(peer))
         out += join({", \"awaits\": ", json_string(describe_message(*words, notices, peer))});
       out += "}";

@@ -29,13 +29,18 @@ constexpr std::string_view type_name() {
   return all.substr(detail::name_begin, all.size() - detail::name_margin);
 }
 
-// FNV-1a of the name and the size. Equal on all ranks that run programs of one compiler; a fingerprint, not a proof.
+// FNV-1a, the number by which others know a name.
+constexpr std::uint32_t name_id(std::string_view name) {
+  std::uint32_t hash = 2166136261u;
+  for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
+// That of the name, and the size. Equal on all ranks that run programs of one compiler; a fingerprint, not a proof.
 // consteval, for a compiler may otherwise walk through the name at every call.
 template <class T>
 consteval std::uint32_t type_id() {
-  std::uint32_t hash = 2166136261u;
-  for (char const c : type_name<T>()) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return (hash ^ static_cast<std::uint32_t>(sizeof(T))) * 16777619u;
+  return (name_id(type_name<T>()) ^ static_cast<std::uint32_t>(sizeof(T))) * 16777619u;
 }
 
 static_assert(type_name<float>() == "float");

@@ -33,7 +33,7 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
   return out;
 }
 
-// Names of types and operations, by hash, so that a peer can print what this rank used.
+// Names of types, operations and files, by hash, so that a peer can print what this rank used.
 inline void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept {
   for (name_record& entry : list) {
     std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
@@ -73,13 +73,10 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  // `place` is where in the program the call is made, and means something to this rank alone. `order` is seq_cst where a
-  // rank that finds a fault must know who has begun before it was told.
+  // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place,
              std::memory_order order = std::memory_order_release) noexcept {
-    call_record& record = self_->calls[sequence % records];
-    record.place.store(place, std::memory_order_relaxed);
-    write_call(record, sequence, call);
+    write_call(self_->calls[sequence % records], sequence, at_place(call, place));
     self_->called.store(sequence, order);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
@@ -99,11 +96,6 @@ class board {
   std::optional<call_words> awaited(int rank) const noexcept {
     call_record const& record = segment_->rank(rank).awaited;
     return read_call(record, record.sequence.load(std::memory_order_acquire));
-  }
-
-  // Of a call of this rank that the board still has.
-  std::uint64_t place(std::uint64_t sequence) const noexcept {
-    return self_->calls[sequence % records].place.load(std::memory_order_relaxed);
   }
 
   void introduce(std::uint32_t id, std::string_view text) noexcept { write_name(self_->known_names, id, text); }

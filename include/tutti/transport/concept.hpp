@@ -34,7 +34,6 @@ concept notice_board =
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
-      { c.place(sequence) } noexcept -> std::same_as<std::uint64_t>;  // of a call of this rank that find knows
       { t.await(call) } noexcept;
       { t.await_nothing() } noexcept;
       { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;

@@ -38,8 +38,7 @@ class mpi_board {
   // -- What the collective layer writes and reads.
 
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place, std::memory_order) noexcept {
-    news_->own[sequence % records] = {sequence, call};
-    news_->places[sequence % records] = place;
+    news_->own[sequence % records] = {sequence, at_place(call, place)};
     news_->self.called = sequence;
     news_->waited = {};
     // A fault may have been told while this rank was elsewhere. Not in each call, for a look is a call of the MPI.
@@ -56,12 +55,12 @@ class mpi_board {
     if (rank == news_->rank) return news_->self.finished;
     return std::max(by(rank).finished, heard(rank) > 0 ? heard(rank) - 1 : 0);
   }
-  std::uint64_t place(std::uint64_t sequence) const noexcept { return news_->places[sequence % records]; }
-  // A call from which this rank has accepted messages was the same as its own.
+  // A call from which this rank has accepted messages was the same as its own, though made elsewhere perhaps.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     if (rank == news_->rank) return find(news_->own, sequence);
     if (auto const told = find(by(rank).calls, sequence)) return told;
-    return sequence <= heard(rank) ? find(news_->own, sequence) : std::nullopt;
+    auto const own = sequence <= heard(rank) ? find(news_->own, sequence) : std::nullopt;
+    return own ? std::optional(at_place(*own, 0)) : own;
   }
 
   // The message that this rank waits for, beside all calls: peers are told once it has waited long.
@@ -214,7 +213,7 @@ class mpi_board {
     int fault_code = no_fault, fault_peer = -1;
     std::array<known_call, told_calls> calls{};  // its last
     call_words awaited{};
-    std::array<known_name, 16> names{};
+    std::array<known_name, 32> names{};
     char fault_text[1008]{};
   };
   static_assert(std::is_trivially_copyable_v<notice>);
@@ -315,7 +314,6 @@ class mpi_board {
     int tag;
     int rank;
     std::array<known_call, records> own{};  // calls of this rank
-    std::array<std::uint64_t, records> places{};
     notice self{};
     std::vector<peer> peers;
     notice heard{};

@@ -10,8 +10,15 @@
 
 namespace tutti {
 
-// A call as a notice board keeps it; word 0 is its fingerprint. What the others mean is the collective layer's.
+// A call as a notice board keeps it; word 0 is its fingerprint, the last is where in the program it is made, or 0. What they
+// mean is the collective layer's.
 using call_words = std::array<std::uint64_t, call_record::words>;
+inline constexpr std::size_t place_word = call_record::words - 1;
+
+inline call_words at_place(call_words call, std::uint64_t place) noexcept {
+  call[place_word] = place;
+  return call;
+}
 
 struct fault {
   int code, rank, peer;

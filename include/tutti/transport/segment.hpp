@@ -70,10 +70,9 @@ static_assert(sizeof(packet) == cache_line);
 
 // What a rank is doing, for its peers to read when they have waited long.
 struct alignas(cache_line) call_record {
-  static constexpr std::size_t words = 6;
+  static constexpr std::size_t words = 7;
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> word[words];
-  std::atomic<std::uint64_t> place;
 };
 // What a flight record has of a rank; more than a rank can be ahead by packets, or it would have forgotten the call in which
 // the others wait.
