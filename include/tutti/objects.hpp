@@ -122,7 +122,8 @@ std::vector<T> from_all_bytes(byte_strings const& all, int rank, std::source_loc
 // Objects are of one type on all ranks, which cereal can write, read and default-construct; their sizes may differ, and pass
 // 2 GiB. Each call sends the sizes first and then the bytes, by the collective of the same name.
 // Throw error: what that throws; bad_argument at all that were to get it, where a rank's object could not be written;
-// mismatch where bytes do not make an object, with the rank that sent them.
+// mismatch where bytes do not make an object, with the rank that sent them; system at a rank that has no memory for what it is
+// to get, and revoked at the others, for then the communicator is.
 
 // `object` of all ranks becomes that of the root.
 //
@@ -164,7 +165,7 @@ T scatter_object(communicator<Transport>& comm, std::vector<T> const& objects, i
     std::vector<detail::byte_string> strings;
     for (T const& object : objects) strings.push_back(detail::to_bytes(object));
     for (auto const& s : strings) all.heads.push_back(s.head);
-    all.make_room();
+    detail::make_room(comm, all.all, all.lay_out(), where);
     for (std::size_t r = 0; r < strings.size(); ++r)
       std::ranges::copy(strings[r].bytes, all.all.data() + all.offsets[r]);
   }

@@ -193,6 +193,9 @@ void check_lists(Comm& comm) {
   wait_for_all(works);
   for (auto const& d : data) expect(d[499] == comm.size(), "a sum is wrong");
   expect(!wait_for_any({}), "one of no works has ended");
+  std::vector<persistent> never_started(2);
+  expect(wait_for_any(never_started) == 0, "what was never started has not ended");
+  wait_for_all(never_started);
   wait_for_all({});
   expect(work().done() && work().test() && work().wait(std::chrono::seconds(0)), "work of nothing has not ended");
   expect(works[0].duration().count() > 0 && works[0].duration() == works[0].duration(), "a duration goes on");

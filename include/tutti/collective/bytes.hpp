@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <source_location>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/gather.hpp"
 #include "tutti/collective/scatter.hpp"
+#include "tutti/collective/survive.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 
 namespace tutti::detail {
 
@@ -41,22 +45,38 @@ struct byte_strings {
   std::vector<std::size_t> counts, offsets;
   std::vector<std::byte> all;
 
-  void make_room() {
+  std::size_t lay_out() {
     std::size_t end = 0;
     for (bytes_head const& head : heads) {
       counts.push_back(static_cast<std::size_t>(head.bytes));
       offsets.push_back(end);
       end += counts.back();
     }
-    all.resize(end);
+    return end;
   }
   std::span<std::byte const> of(std::size_t rank) const { return {all.data() + offsets[rank], counts[rank]}; }
 };
 
+// Where a rank has no memory for what it is to get, nobody waits for it.
+template <class Comm>
+void make_room(Comm& comm, std::vector<std::byte>& room, std::uint64_t bytes, std::source_location where) {
+  try {
+    room.resize(static_cast<std::size_t>(bytes));
+  } catch (std::exception const&) {
+    std::string const what = join({"rank ", comm.rank(), " has no memory for objects of ", bytes, " bytes"});
+    comm.revoke(what);
+    throw error({.code = error_code::system,
+                 .rank = comm.rank(),
+                 .what = what,
+                 .way_out = "send less at once, or give it more",
+                 .where = where});
+  }
+}
+
 template <class Comm>
 void broadcast_bytes(Comm& comm, byte_string& string, int root, std::source_location where) {
   broadcast(comm, std::span(&string.head, 1), root, {}, where);
-  string.bytes.resize(static_cast<std::size_t>(string.head.bytes));
+  make_room(comm, string.bytes, string.head.bytes, where);
   broadcast(comm, string.bytes, root, {}, where);
 }
 
@@ -65,7 +85,7 @@ byte_strings all_gather_bytes(Comm& comm, byte_string const& mine, std::source_l
   byte_strings out;
   out.heads.resize(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&mine.head, 1), out.heads, {}, where);
-  out.make_room();
+  make_room(comm, out.all, out.lay_out(), where);
   all_gather_v(comm, mine.bytes, out.all, out.counts, {}, {}, where);
   return out;
 }
@@ -76,7 +96,7 @@ byte_strings gather_bytes(Comm& comm, byte_string const& mine, int root, std::so
   byte_strings out;
   if (comm.rank() == root) out.heads.resize(static_cast<std::size_t>(comm.size()));
   gather(comm, std::span(&mine.head, 1), out.heads, root, {}, where);
-  out.make_room();
+  make_room(comm, out.all, out.lay_out(), where);
   gather_v(comm, mine.bytes, out.all, out.counts, {}, root, {}, where);
   return out;
 }
@@ -86,7 +106,7 @@ template <class Comm>
 byte_string scatter_bytes(Comm& comm, byte_strings const& from, int root, std::source_location where) {
   byte_string out;
   scatter(comm, from.heads, std::span(&out.head, 1), root, {}, where);
-  out.bytes.resize(static_cast<std::size_t>(out.head.bytes));
+  make_room(comm, out.bytes, out.head.bytes, where);
   scatter_v(comm, from.all, from.counts, out.bytes, {}, root, {}, where);
   return out;
 }

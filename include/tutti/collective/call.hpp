@@ -54,7 +54,8 @@ class shared_places {
   std::uint64_t word_of(std::source_location where, Introduce&& introduce) {
     std::uint64_t const own = to_word(where);
     known& k = known_[own / alignof(std::uint64_t) % known_.size()];
-    if (k.own != own) [[unlikely]] k = {own, to_shared_word(where, introduce)};
+    if (k.own != own) [[unlikely]]
+      k = {own, to_shared_word(where, introduce)};
     return k.shared;
   }
 

@@ -132,10 +132,8 @@ class group {
   void begin(plan const& p, std::source_location where) {
     if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
-    auto const place =
-        places_.word_of(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
-    notices_->begin(++sequence_, p.words, place,
-                    memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    auto const place = places_.word_of(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
+    notices_->begin(++sequence_, p.words, place, memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     recorder_.begin(sequence_, *notices_);
     if (notices_->faulty()) report_fault(where);
   }

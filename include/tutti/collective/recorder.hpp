@@ -88,9 +88,8 @@ class recorder {
     for (std::uint64_t call = sequence < records ? 1 : sequence - records + 1; call <= sequence; ++call)
       if (auto const words = notices.find(rank_, call))
         out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
-                     ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false",
-                     ", \"where\": ", json_string(place_in(*words, notices, rank_)),
-                     fields_of(*words, notices, rank_), "}"});
+                     ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false", ", \"where\": ",
+                     json_string(place_in(*words, notices, rank_)), fields_of(*words, notices, rank_), "}"});
     out += "],\n \"messages\": [";
     separator = "\n  ";
     message_history const* const messages = messages_.load(std::memory_order_acquire);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -163,8 +164,13 @@ void start_all(std::vector<work>& all, F&& f) {
 
 }  // namespace detail
 
+// A vector of work, or of what derives from it: of receive_work, of persistent.
+template <class R>
+concept list_of_works = std::ranges::random_access_range<R> && std::derived_from<std::ranges::range_value_t<R>, work>;
+
 // Until all have ended. Throws what the first of the list that went wrong has ended with, when all have ended.
-inline void wait_for_all(std::span<work> all) {
+template <list_of_works Works = std::span<work>>
+void wait_for_all(Works&& all) {
   std::exception_ptr first;
   for (work& w : all) {
     try {
@@ -178,14 +184,18 @@ inline void wait_for_all(std::span<work> all) {
 
 // Until one has ended: its place in the list, the first if several have. None of an empty list. Throws what it has ended
 // with.
-inline std::optional<std::size_t> wait_for_any(std::span<work> all) {
-  if (all.empty()) return {};
+template <list_of_works Works = std::span<work>>
+std::optional<std::size_t> wait_for_any(Works&& all) {
+  if (std::ranges::empty(all)) return {};
   detail::progress_list::attendance const here;
   for (detail::idler rest;; rest.pause()) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].done()) continue;
-      all[i].wait();
-      return i;
+    std::size_t place = 0;
+    for (work& w : all) {
+      if (w.done()) {
+        w.wait();
+        return place;
+      }
+      ++place;
     }
     for (work& w : all) w.advance();
     if (detail::progress_list::help() == progress::moved) rest.moved();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank has no memory for the objects of others.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/objects.hpp"
+#include "tutti/tutti.hpp"
+
+namespace {
+std::size_t most_at_once = ~std::size_t{0};  // of this process
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* const out = bytes <= most_at_once ? std::malloc(bytes) : nullptr;
+  if (out == nullptr) throw std::bad_alloc();
+  return out;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+template <class F>
+void check_short_of_memory(F f) {
+  CHECK_NOTHROW(run_local(3, [&](auto& comm) {
+    std::string const object(3000000, 'x');
+    barrier(comm);
+    if (comm.rank() == 1) most_at_once = 2000000;
+    error const e = error_of([&] { f(comm, object); });
+    most_at_once = ~std::size_t{0};
+    std::string const what = "rank 1 has no memory for objects of ";
+    if (comm.rank() == 1) expect_error(e, error_code::system, what);
+    else expect_error(e, error_code::revoked, what);
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("a rank without memory for objects says so to all") {
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    std::string got = comm.rank() == 0 ? object : "";
+    broadcast_object(comm, got);
+  });
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    all_gather_object(comm, comm.rank() == 0 ? object : std::string("short"));
+  });
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    gather_object(comm, comm.rank() == 0 ? object : std::string("short"), 1);
+    barrier(comm);
+  });
+  check_short_of_memory([](auto& comm, std::string const& object) {
+    std::vector<std::string> list;
+    if (comm.rank() == 0) list = {"short", object, "short"};
+    scatter_object(comm, list);
+    barrier(comm);
+  });
+}
