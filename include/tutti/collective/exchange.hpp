@@ -61,14 +61,10 @@ template <class Transport>
 class exchange final : public call_queue<Transport> {
  public:
   static exchange& of(group<Transport>& g) {
-    if (!g.messages) g.messages = std::make_unique<exchange>(g);
-    return static_cast<exchange&>(*g.messages);
+    return static_cast<exchange&>(g.messages.get_or([&] { return std::make_unique<exchange>(g); }));
   }
 
-  explicit exchange(group<Transport>& g)
-      : call_queue<Transport>(g, !bound_to_thread<Transport> && !g.fault_outside),  // which asks a transport that is
-        messenger_(g.transport()),
-        faults_(g, messenger_) {
+  explicit exchange(group<Transport>& g) : call_queue<Transport>(g), messenger_(g.transport()), faults_(g, messenger_) {
     g.note_messages(&history_);
   }
   ~exchange() override {

@@ -62,7 +62,7 @@ class recorder {
   // Only the first error of a communicator tells something.
   template <class Board>
   [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices) {
-    if (std::exchange(failed_, true)) return;
+    if (failed_.exchange(true)) return;
     if (observer_) observer_->flush();
     if (settings_.log >= log_level::error) detail::write_log(at_, text);
     write_where_asked(text, sequence, notices);
@@ -143,7 +143,7 @@ class recorder {
   std::string_view transport_;
   detail::recorded_place at_{rank_, 0};
   int requests_ = detail::record_requests.load(std::memory_order_relaxed);
-  bool failed_ = false;
+  std::atomic<bool> failed_ = false;
 };
 
 }  // namespace tutti

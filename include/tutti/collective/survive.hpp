@@ -158,7 +158,7 @@ template <class Transport>
 void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
   auto const end = [](auto& calls) {
     calls.revoke_for_survivors();
-    if (calls.started) calls.started->finish();
+    if (pending_calls* const all = calls.started.get()) all->finish();
   };
   with_voters(g, where, end);
   if constexpr (has_levels<Transport>) end(g);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -119,7 +120,7 @@ class mpi {
   }
   bool all_sent() noexcept { return channels_.all_sent(); }
   void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
-    strays_ = true;
+    strays_.store(true, std::memory_order_relaxed);
     channels_.publish_beside_calls(to, track, bytes, awaited, tag);
   }
   std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
@@ -392,8 +393,8 @@ class mpi {
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
-  bool strays_ = false;  // messages may have no receiver
-  mpi_board board_;      // on the tag after those of the tracks
+  std::atomic<bool> strays_ = false;  // messages may have no receiver
+  mpi_board board_;                   // on the tag after those of the tracks
   mpi_ballot ballot_;
   mpi_channels channels_;
 };
