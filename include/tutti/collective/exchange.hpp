@@ -19,41 +19,10 @@
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/message_faults.hpp"
 #include "tutti/collective/message_history.hpp"
+#include "tutti/collective/started_transfer.hpp"
 #include "tutti/execute/messenger.hpp"
 
 namespace tutti::detail {
-
-// A send or receive that was started or prepared.
-class started_transfer final : public pending_call {
- public:
-  // What it is comes later.
-  explicit started_transfer(pending_calls& queue) : pending_call(queue) {}
-  started_transfer(pending_calls& queue, transfer const& t, std::chrono::nanoseconds timeout,
-                   std::source_location where)
-      : pending_call(&queue, prepared), message(t), limit(timeout), place(where), asked_(t) {}
-
-  using pending_call::begin_now, pending_call::end;
-  void restart() noexcept {
-    pending_call::restart();
-    message = asked_;
-    time = countdown(limit);
-  }
-
-  transfer message;
-  std::chrono::nanoseconds limit{};
-  countdown time{limit};
-  std::source_location place;
-
- private:
-  transfer const asked_;
-};
-
-// One that was started, or, where `call` is null, has ended at once: and what it has got, if it is a receive.
-struct begun_transfer {
-  std::shared_ptr<started_transfer> call{};
-  int source = no_rank, tag = any_tag;
-  std::size_t bytes = 0;
-};
 
 // Messages go on beside the calls of their communicator, on a track of their own, and end in any order. A fault is the
 // communicator's, as that of a call is: all ranks get it, and no message goes on.
@@ -328,19 +297,7 @@ class exchange final : public call_queue<Transport> {
     if (alone()) return;
     group_.expect_no_fault_anywhere(where);
     if (t.ended) return;
-    bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
-    int const partner = t.source != no_rank ? t.source : t.peer;
-    int present = 0;
-    for (int peer = 0; peer < group_.ranks(); ++peer) {
-      if (peer == group_.rank() || (!any && peer != partner)) continue;
-      bool const lost = group_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
-      bool const left = group_.transport().left(peer);
-      if (!lost && !left) ++present;
-      bool const ends = lost && !left ? true : left && !any;
-      if (ends) expect_ended(t, left ? error_code::rank_left : error_code::rank_lost, peer, where);
-    }
-    if (any && present == 0 && group_.ranks() > 1)
-      expect_ended(t, error_code::rank_left, (group_.rank() + 1) % group_.ranks(), where);
+    if (auto const gone = faults_.find_gone(t)) expect_ended(t, gone->code, gone->peer, where);
   }
   // What a rank has sent before it went is taken first.
   void expect_ended(transfer const& t, error_code code, int peer, std::source_location where) {

@@ -65,7 +65,7 @@ class group : public faults<Transport> {
         bucket(transport()),
         inbox_(transport()) {
     if constexpr (bound_to_thread<Transport>) any_thread = transport().threads_at_once();
-    // Where one node has all ranks it makes their calls, and the first record.
+    // Where all ranks are on one node, its group makes their calls, and has the first record.
     bool node_is_first = false;
     if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
     if (!node_is_first) make_recorder();
