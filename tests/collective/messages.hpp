@@ -346,20 +346,27 @@ void check_unfit_messages(Comm& comm) {
 template <class Comm>
 void check_circles(Comm& comm) {
   if (comm.rank() > 1) return;
-  auto pair = comm.subgroup({0, 1});
-  int const other = 1 - pair.rank();
-  std::vector<int> data(200000), in(data.size());
-  options const soon{.timeout = std::chrono::milliseconds(400)};
-  bool const sends = comm.size() % 2 == 0;
-  auto const run = [&] {
-    if (sends) send(pair, data, other, 4, soon);
-    recv(pair, in, other, 4, soon);
-  };
-  error const e = error_of(run);
-  std::string const what = sends ? "send of 200000 int to rank " : "recv of up to 200000 int from rank ";
-  expect_error(e, error_code::timeout, "no end of " + what);
-  expect_error(e, error_code::timeout, "is in " + what);
-  expect_error(e, error_code::timeout, "they wait for each other: start both ways at once, by send_recv");
+  for (bool const polls : {false, true}) {
+    auto pair = comm.subgroup({0, 1});
+    int const other = 1 - pair.rank();
+    std::vector<int> data(200000), in(data.size());
+    options const soon{.timeout = std::chrono::milliseconds(400)};
+    bool const sends = comm.size() % 2 == 0;
+    auto const end_of = [&](work w) {
+      while (!w.test()) std::this_thread::yield();
+    };
+    auto const run = [&] {
+      if (polls) return end_of(sends ? isend(pair, data, other, 4, soon) : irecv(pair, in, other, 4, soon));
+      if (sends) send(pair, data, other, 4, soon);
+      recv(pair, in, other, 4, soon);
+    };
+    error const e = error_of(run);
+    std::string const what = sends ? "send of 200000 int to rank " : "recv of up to 200000 int from rank ";
+    expect_error(e, error_code::timeout, "no end of " + what);
+    expect_error(e, error_code::timeout, "is in " + what);
+    expect_error(e, error_code::timeout, ", tag 4 at ");
+    expect_error(e, error_code::timeout, "they wait for each other: start both ways at once, by send_recv");
+  }
 }
 
 // A rank that is elsewhere, and one that has closed its communicator.

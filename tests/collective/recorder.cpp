@@ -151,28 +151,42 @@ TEST_CASE("an error leaves a record at each rank, in which the odd one can be se
 }
 
 TEST_CASE("a signal asks ranks that wait for a record, and they go on") {
-  temporary_folder const at;
-  environment const here{{"TUTTI_RECORD", at.path() / "run"}, {"TUTTI_RECORD_SIGNAL", std::to_string(SIGUSR1)}};
-  std::string const file = at.path() / "run.0.json";
-  run_local(2, [&](auto& comm) {
-    auto const pids = [&] {
-      std::vector<int> out(2);
-      int const mine = ::getpid();
-      all_gather(comm, std::span(&mine, 1), out);
-      return out;
-    }();
-    // Rank 1 comes late, and rank 0 is asked while it waits for it.
-    if (comm.rank() == 1) {
-      for (int i = 0; i < 1000 && !std::filesystem::exists(file); ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        ::kill(pids[0], SIGUSR1);
+  enum waits { in_a_call, for_a_message, polling_for_one, in_agreement };
+  for (auto const [how, reason] : {std::pair(in_a_call, "a signal, in call #2, barrier"),
+                                   std::pair(for_a_message, "a signal, in recv of up to 1 int from rank 1"),
+                                   std::pair(polling_for_one, "a signal, in recv of up to 1 int from rank 1"),
+                                   std::pair(in_agreement, "a signal, after call #1, all_gather")}) {
+    CAPTURE(std::string(reason));
+    temporary_folder const at;
+    environment const here{{"TUTTI_RECORD", at.path() / "run"}, {"TUTTI_RECORD_SIGNAL", std::to_string(SIGUSR1)}};
+    std::string const file = at.path() / "run.0.json";
+    run_local(2, [&](auto& comm) {
+      auto const pids = [&] {
+        std::vector<int> out(2);
+        int const mine = ::getpid();
+        all_gather(comm, std::span(&mine, 1), out);
+        return out;
+      }();
+      // Rank 1 comes late, and rank 0 is asked while it waits for it.
+      if (comm.rank() == 1) {
+        for (int i = 0; i < 1000 && !std::filesystem::exists(file); ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          ::kill(pids[0], SIGUSR1);
+        }
       }
-    }
-    barrier(comm);
-  });
-  json const record = read(file);
-  CHECK(record["reason"].get<std::string>().starts_with("a signal, in call #2, barrier"));
-  CHECK(record["peers"][0]["called"] <= 2);
+      std::array<int, 1> message{};
+      if (how == in_a_call) barrier(comm);
+      else if (how == in_agreement) comm.agree(1);
+      else if (comm.rank() == 1) send(comm, message, 0);
+      else if (how == for_a_message) recv(comm, message, 1);
+      else
+        for (work w = irecv(comm, message, 1); !w.test();) std::this_thread::yield();
+    });
+    json const record = read(file);
+    CHECK(record["reason"].get<std::string>().starts_with(reason));
+    CHECK(record["peers"][0]["called"] <= 2);
+    CHECK(record["peers"][0]["where"].get<std::string>().find("recorder.cpp:") != std::string::npos);
+  }
 }
 
 TEST_CASE("a trace has every call of every communicator, and statistics their sums") {

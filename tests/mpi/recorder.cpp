@@ -4,12 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "mpi/ranks.hpp"
+#include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;
@@ -33,4 +37,42 @@ TEST_CASE("a record over MPI has 64 calls and 64 messages") {
   CHECK(record["calls"].back()["collective"] == "all_reduce");
   CHECK(record["messages"].size() == 64);
   for (auto const& m : record["messages"]) CHECK(m["ended"] == true);
+}
+
+TEST_CASE("a record over nodes has the calls of the only node, and one more those over MPI") {
+  temporary_folder const at;
+  ::setenv("TUTTI_TRACE", (at.path() / "trace").c_str(), 1);
+  auto const records_of = [&](char const* name) {
+    std::map<std::string, nlohmann::json> out;  // by what each says of the transport
+    for (auto const& entry : std::filesystem::directory_iterator(at.path())) {
+      if (!entry.path().filename().string().starts_with(name)) continue;
+      std::ifstream file(entry.path());
+      auto const record = nlohmann::json::parse(file);
+      out[record["transport"]] = record;
+    }
+    return out;
+  };
+  CHECK(on_ranks(
+            2, [](MPI_Comm part) { return from_mpi<hierarchical>(part); },
+            [&](auto& comm) {
+              std::array<int, 4> data{}, got{};
+              for (int i = 0; i < 3; ++i) all_reduce(comm, data);
+              send_recv(comm, data, 1 - comm.rank(), got, 1 - comm.rank());
+              comm.write_record(at.path() / "node");
+              all_reduce<native>(comm, data);
+              comm.write_record(at.path() / "both");
+              call_statistics const sums = comm.statistics(collective::all_reduce);
+              expect(sums.calls == 4 && sums.bytes == 4 * sizeof data, "calls were not counted");
+            }) == "");
+  ::unsetenv("TUTTI_TRACE");
+  auto const alone = records_of("node"), both = records_of("both");
+  REQUIRE(alone.size() == 1);
+  REQUIRE(both.size() == 2);
+  for (auto const& record : {alone.at("shm"), both.at("shm")}) {
+    CHECK(record["calls"].size() == 3);
+    CHECK(record["calls"].back()["where"].get<std::string>().find("recorder.cpp:") != std::string::npos);
+    CHECK(record["messages"].size() == 2);
+  }
+  CHECK(both.at("hierarchical")["calls"].size() == 1);
+  CHECK(both.at("hierarchical")["calls"][0]["algorithm"] == "native");
 }

@@ -209,8 +209,7 @@ void call_on(communicator<Transport>& comm, options const& o, std::source_locati
 template <class Transport, class Memory, class F, class... Kept>
 persistent prepare(group<Transport>& g, lists_of_sizes& numbers, std::source_location where, Memory const& memory,
                    F const& f, Kept const&... kept) {
-  if (!g.started) g.started = std::make_unique<in_flight<Transport>>(g);
-  auto& queue = static_cast<in_flight<Transport>&>(*g.started);
+  auto& queue = in_flight<Transport>::of(g);
   auto held = std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...);
   if (g.environment.checks_buffers) held->check(memory(g.rank(), where));
   return {std::move(held), [](std::shared_ptr<pending_call> const& call) {
@@ -239,10 +238,12 @@ template <class Transport>
 running_call<Transport> open(communicator<Transport>& comm, request const& r, options const& o, std::string_view type,
                              std::string_view op, std::source_location where) {
   auto& g = comm.group();
-  if (g.started) g.started->finish();
+  auto const finish_started = [](auto& ranks) {
+    if (pending_calls* const calls = ranks.started.get()) calls->finish();
+  };
+  finish_started(g);
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node(); node != nullptr && node->group().started)
-      node->group().started->finish();
+    if (auto* const node = g.levels->only_node()) finish_started(node->group());
   return running_call<Transport>(comm.group(), r, o, type, op, where);
 }
 template <class Transport>

@@ -21,21 +21,20 @@ class call_queue : public pending_calls {
   call_queue(call_queue const&) = delete;
   call_queue& operator=(call_queue const&) = delete;
 
-  progress advance() noexcept final {
+  progress advance() noexcept override {
     use_here();
     progress const reached = move_locked();
     follower::run_due();
     return reached;
   }
   progress help() noexcept final {
-    if (!any_thread_ && std::this_thread::get_id() != thread_.load()) return progress::stuck;
+    if (!group_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move() : progress::stuck;
   }
 
  protected:
-  // `any_thread`: whether another than that which used the communicator last may move its calls.
-  call_queue(group<Transport>& g, bool any_thread) : group_(g), any_thread_(any_thread) {}
+  explicit call_queue(group<Transport>& g) : group_(g) {}
 
   // Under the lock: goes as far as it can without waiting.
   virtual progress move() noexcept = 0;
@@ -96,7 +95,6 @@ class call_queue : public pending_calls {
   }
 
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
-  bool const any_thread_;
   bool listed_ = false;
   unsigned looks_ = 0;
   deadline next_look_ = deadline::after(nap_length);

@@ -175,7 +175,9 @@ class communicator {
 
   // Writes <prefix>.<rank>.json (of a group: <prefix>.<rank>-<number>.json, where the rank is that of this thread's first
   // communicator): the last 64 calls of this rank, where in the program they were made and whether they have ended, and what
-  // this rank knows of its peers' last calls. tutti-record reads these files.
+  // this rank knows of its peers' last calls. tutti-record reads these files. Where all ranks of a tutti::hierarchical are on
+  // one node, they make their calls over its memory, and those over MPI (native, two_level) have a record of their own,
+  // <prefix>.<rank>-<number>.json.
   // Throws error: bad_argument where it cannot be written.
   void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
     group_->write_record(prefix, reason);

@@ -13,6 +13,8 @@
 #include "tutti/collective/device_algorithms.hpp"
 #include "tutti/collective/device_plan.hpp"
 #include "tutti/core/partition.hpp"
+#include "tutti/core/ranges.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/execute/cuda_packet.hpp"
@@ -158,11 +160,18 @@ void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& ar
   });
 }
 
+// The host's part of a call, for a profiler, by bytes of a rank's message or longest block.
+template <collective C, device D, class Reach>
+shown_range show_launch(cuda_local<D, Reach> const& ranks, std::size_t bytes) {
+  return show([&] { return join({name(C), " of ", bytes, " bytes among ", ranks.size(), " virtual ranks"}); }, bytes);
+}
+
 // Carries out a call as it asks: `jobs()` where it leaves the choice to tutti.
 template <class Algorithm, collective C, class In, class Out, device D, class Reach, class Op, class Jobs>
 void carry_out(cuda_local<D, Reach> const& ranks, std::vector<In const*> const& in, std::vector<Out*> const& out,
                std::size_t n, Op const& op, device_options<D> const& how, std::source_location where,
                Jobs const& jobs) {
+  shown_range const shown = show_launch<C>(ranks, n * sizeof(In));
   if constexpr (std::is_same_v<Algorithm, automatic>) {
     if (how.algorithm != algorithm_id::automatic)
       refuse_call(join({"a device has ", name(how.algorithm), " only where the program names it by its type"}),

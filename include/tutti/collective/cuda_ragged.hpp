@@ -54,6 +54,7 @@ void launch_ragged(cuda_local<D, Reach> const& ranks, std::vector<T const*> in, 
     expect_apart<C>(static_cast<int>(r), in[r], deals(C) ? all : own, out[r], collects(C) ? all : own, blocks.begins[r],
                     where);
   }
+  shown_range const shown = show_launch<C>(ranks, longest * sizeof(T));
   launch_jobs<C>(ranks, local_arrays<T>{std::move(in), std::move(out), longest}, blocks, how, options.stream);
 }
 

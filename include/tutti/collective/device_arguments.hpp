@@ -125,12 +125,8 @@ word_of<T>* words_at(T* data) {
 }
 
 // The host's part of a call, for a profiler: its kernels are shown by the profiler itself.
-[[gnu::cold]] inline shown_range show(range_sink const* sink, request const& r, std::string_view type) {
-  return {sink, join({name(r.what), " of ", r.count, " ", type, " on a device"}), r.bytes()};
-}
 inline shown_range show_call(request const& r, std::string_view type) {
-  range_sink const* const sink = range_listener();
-  return sink == nullptr ? shown_range() : show(sink, r, type);
+  return show([&] { return join({name(r.what), " of ", r.count, " ", type, " on a device"}); }, r.bytes());
 }
 
 // What only moves. Layouts are in words.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -19,41 +20,10 @@
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/message_faults.hpp"
 #include "tutti/collective/message_history.hpp"
+#include "tutti/collective/started_transfer.hpp"
 #include "tutti/execute/messenger.hpp"
 
 namespace tutti::detail {
-
-// A send or receive that was started or prepared.
-class started_transfer final : public pending_call {
- public:
-  // What it is comes later.
-  explicit started_transfer(pending_calls& queue) : pending_call(queue) {}
-  started_transfer(pending_calls& queue, transfer const& t, std::chrono::nanoseconds timeout,
-                   std::source_location where)
-      : pending_call(&queue, prepared), message(t), limit(timeout), place(where), asked_(t) {}
-
-  using pending_call::begin_now, pending_call::end;
-  void restart() noexcept {
-    pending_call::restart();
-    message = asked_;
-    time = countdown(limit);
-  }
-
-  transfer message;
-  std::chrono::nanoseconds limit{};
-  countdown time{limit};
-  std::source_location place;
-
- private:
-  transfer const asked_;
-};
-
-// One that was started, or, where `call` is null, has ended at once: and what it has got, if it is a receive.
-struct begun_transfer {
-  std::shared_ptr<started_transfer> call{};
-  int source = no_rank, tag = any_tag;
-  std::size_t bytes = 0;
-};
 
 // Messages go on beside the calls of their communicator, on a track of their own, and end in any order. A fault is the
 // communicator's, as that of a call is: all ranks get it, and no message goes on.
@@ -61,14 +31,10 @@ template <class Transport>
 class exchange final : public call_queue<Transport> {
  public:
   static exchange& of(group<Transport>& g) {
-    if (!g.messages) g.messages = std::make_unique<exchange>(g);
-    return static_cast<exchange&>(*g.messages);
+    return static_cast<exchange&>(g.messages.get_or([&] { return std::make_unique<exchange>(g); }));
   }
 
-  explicit exchange(group<Transport>& g)
-      : call_queue<Transport>(g, !bound_to_thread<Transport> && !g.fault_outside),  // which asks a transport that is
-        messenger_(g.transport()),
-        faults_(g, messenger_) {
+  explicit exchange(group<Transport>& g) : call_queue<Transport>(g), messenger_(g.transport()), faults_(g, messenger_) {
     g.note_messages(&history_);
   }
   ~exchange() override {
@@ -157,11 +123,22 @@ class exchange final : public call_queue<Transport> {
     });
   }
 
+  // Who tests again and again waits as well.
+  progress advance() noexcept override {
+    progress const reached = call_queue<Transport>::advance();
+    if (reached != progress::stuck) polls_ = 0;
+    else if (!alone() && ++polls_ % few_polls == 0) {
+      if (polls_ == few_polls) next_telling_ = deadline::after(nap_length);
+      else if (next_telling_.passed())
+        tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
+    }
+    return reached;
+  }
   bool wait(pending_call const* one, deadline until) override {
     auto const shown = [&]() -> transfer const* {
       for (auto const& s : started_)
-        if (one == nullptr || s.get() == one) return &s->message;
-      return nullptr;
+        if (s.get() == one) return &s->message;
+      return started_.empty() ? nullptr : &started_.front()->message;  // it waits for all, or for several
     };
     bool const done = this->wait_for(one, until, [&](auto const& ready) {
       if (alone()) std::this_thread::sleep_for(idler::rest);
@@ -222,22 +199,26 @@ class exchange final : public call_queue<Transport> {
 
   // What this rank waits for is on the board once it has waited long. shown(), under the lock: the transfer to be named there,
   // or null.
+  template <class Shown>
+  void tell(Shown&& shown) {
+    group_.record_where_asked();
+    if (told_) return;
+    std::lock_guard const lock(busy_);
+    transfer const* const t = shown();
+    if (t == nullptr) return;
+    auto const record = history_.find(t->number);
+    std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
+    group_.notices().await(at_place(to_words(*t), place));
+    told_ = true;
+  }
   template <class Ready, class Shown>
   void tell_and_nap(Ready const& ready, Shown&& shown) {
-    if (!told_) {
-      std::lock_guard const lock(busy_);
-      if (transfer const* const t = shown()) {
-        auto const record = history_.find(t->number);
-        std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
-        group_.notices().await(at_place(to_words(*t), place));
-        told_ = true;
-      }
-    }
+    tell(shown);
     group_.transport().nap(ready);
   }
   // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
   void await_nothing() noexcept {
-    if (std::exchange(told_, false)) group_.notices().await_nothing();
+    if (told_.exchange(false)) group_.notices().await_nothing();
   }
 
   // -- Under the lock.
@@ -287,6 +268,7 @@ class exchange final : public call_queue<Transport> {
   }
   void end_those_that_ended() noexcept {
     end_those([](auto const& s) { return s.message.ended; }, nullptr);
+    await_nothing();
   }
   template <class Which>
   void end_those(Which&& which, std::exception_ptr const& thrown) noexcept {
@@ -334,19 +316,7 @@ class exchange final : public call_queue<Transport> {
     if (alone()) return;
     group_.expect_no_fault_anywhere(where);
     if (t.ended) return;
-    bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
-    int const partner = t.source != no_rank ? t.source : t.peer;
-    int present = 0;
-    for (int peer = 0; peer < group_.ranks(); ++peer) {
-      if (peer == group_.rank() || (!any && peer != partner)) continue;
-      bool const lost = group_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
-      bool const left = group_.transport().left(peer);
-      if (!lost && !left) ++present;
-      bool const ends = lost && !left ? true : left && !any;
-      if (ends) expect_ended(t, left ? error_code::rank_left : error_code::rank_lost, peer, where);
-    }
-    if (any && present == 0 && group_.ranks() > 1)
-      expect_ended(t, error_code::rank_left, (group_.rank() + 1) % group_.ranks(), where);
+    if (auto const gone = faults_.find_gone(t)) expect_ended(t, gone->code, gone->peer, where);
   }
   // What a rank has sent before it went is taken first.
   void expect_ended(transfer const& t, error_code code, int peer, std::source_location where) {
@@ -359,7 +329,10 @@ class exchange final : public call_queue<Transport> {
   messenger<Transport> messenger_;
   message_faults<Transport> faults_;
   message_history history_;
-  bool told_ = false;  // the board has what this rank waits for
+  std::atomic<bool> told_ = false;  // the board has what this rank waits for
+  static constexpr unsigned few_polls = 64;
+  unsigned polls_ = 0;  // since anything moved
+  deadline next_telling_;
   std::uint32_t introduced_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;
   std::shared_ptr<started_transfer> next_;  // nobody has it yet

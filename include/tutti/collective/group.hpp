@@ -1,64 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The inside of a communicator: the transport, the notice board, what is remembered from call to call, and how faults are
-// found and told.
+// The inside of a communicator: the life of a call, and what is remembered from call to call.
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tutti/collective/call.hpp"
+#include "tutti/collective/faults.hpp"
+#include "tutti/collective/grown_memory.hpp"
 #include "tutti/collective/progress.hpp"
-#include "tutti/collective/recorder.hpp"
-#include "tutti/collective/settings.hpp"
-#include "tutti/core/text.hpp"
+#include "tutti/core/made_once.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
-#include "tutti/transport/absence.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti {
-
-// Bytes that grow and are never given back before the end.
-template <class Transport>
-class grown_memory {
- public:
-  explicit grown_memory(Transport& transport) : transport_(transport) {}
-  grown_memory(grown_memory const&) = delete;
-  grown_memory& operator=(grown_memory const&) = delete;
-  ~grown_memory() { drop(); }
-
-  std::byte* at_least(std::size_t bytes) {
-    if (bytes <= bytes_) return data_;
-    drop();
-    data_ = transport_.allocate(bytes);
-    bytes_ = bytes;
-    return data_;
-  }
-
- private:
-  void drop() noexcept {
-    if (data_ != nullptr) transport_.deallocate(data_, bytes_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
-
-  Transport& transport_;
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 // Counts and offsets of _v forms.
 using lists_of_sizes = std::array<std::vector<std::size_t>, 4>;
@@ -69,19 +33,17 @@ class levels;
 struct no_levels {};
 
 template <transport Transport>
-class group {
- private:
-  std::unique_ptr<Transport> transport_;
-
+class group : public faults<Transport> {
  public:
-  settings const environment = settings::from_environment();
+  using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport;
+
+  // Whether threads other than that which uses the communicator may move what it has started.
+  bool any_thread = true;
   tuning tuned;  // by which algorithms are chosen
   [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
       levels;
-  std::unique_ptr<detail::pending_calls> started;   // none before the first
-  std::unique_ptr<detail::pending_calls> messages;  // none before the first
-  // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
-  std::function<std::optional<fault>()> fault_outside;
+  made_once<detail::pending_calls> started;
+  made_once<detail::pending_calls> messages;
 
   std::uint64_t agreements = 0;  // that this rank has voted in
 
@@ -95,69 +57,72 @@ class group {
   lists_of_sizes numbers;
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
-  explicit group(std::unique_ptr<Transport> transport)
-      : transport_(std::move(transport)),
-        scratch(*transport_),
-        copy(*transport_),
-        fetched(*transport_),
-        bucket(*transport_),
-        inbox_(*transport_),
-        recorder_(environment, rank(), ranks(), Transport::name) {
-    if (ranks() > 1) notices_.emplace(transport_->notices());
+  explicit group(std::unique_ptr<Transport> own)
+      : faults<Transport>(std::move(own)),
+        scratch(transport()),
+        copy(transport()),
+        fetched(transport()),
+        bucket(transport()),
+        inbox_(transport()) {
+    if constexpr (bound_to_thread<Transport>) any_thread = transport().threads_at_once();
+    // Where all ranks are on one node, its group makes their calls, and has the first record.
+    bool node_is_first = false;
+    if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
+    if (!node_is_first) make_recorder();
     if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
+    if (node_is_first) make_recorder();
     if constexpr (maps_memory<Transport>) {
       std::size_t open = 0;  // messages to one peer at once
       for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
       references.reserve(open * static_cast<std::size_t>(ranks() - 1));
     }
   }
-  group(group const&) = delete;
-  group& operator=(group const&) = delete;
   ~group() {
     started.reset();
     messages.reset();
     if (ranks() == 1) return;
     if constexpr (has_levels<Transport>) levels->end_started();
     if constexpr (has_levels<Transport>) {
-      if (auto const f = heed()) levels->take_over(*f);
+      if (auto const f = this->heed()) levels->take_over(*f);
     }
-    transport_->leave();
+    transport().leave();
   }
-
-  int rank() const noexcept { return transport_->rank(); }
-  int ranks() const noexcept { return transport_->ranks(); }
-  Transport& transport() noexcept { return *transport_; }
 
   // -- The life of a call. Throws where the communicator has a fault already.
   void begin(plan const& p, std::source_location where) {
-    if constexpr (bound_to_thread<Transport>) transport_->expect_thread();
+    if constexpr (bound_to_thread<Transport>) transport().expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
+    std::uint64_t const sequence = this->sequence() + 1;
+    sequence_.store(sequence, std::memory_order_relaxed);
     auto const place = places_.word_of(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
-    notices_->begin(++sequence_, p.words, place, memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
-    recorder_.begin(sequence_, *notices_);
-    if (notices_->faulty()) report_fault(where);
+    notices_->begin(sequence, p.words, place,
+                    this->memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+    recorder_->begin(sequence, *notices_);
+    if (notices_->faulty()) this->report_fault(where, this->in_call);
   }
   // Who has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
-    if (notices_->faulty()) report_fault(where);
-    notices_->finish(sequence_);
-    recorder_.end(sequence_, *notices_);
+    if (notices_->faulty()) this->report_fault(where, this->in_call);
+    notices_->finish(this->sequence());
+    recorder_->end(this->sequence(), *notices_);
   }
   // An exception has ended the call before it was complete: the others must not wait.
   [[gnu::cold]] void give_up() noexcept {
     if (notices_->faulty()) return;
     try {
       notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                       join({"rank ", rank(), " gave up ", this_call(), ", because of an exception"})});
+                       join({"rank ", rank(), " gave up ", this->this_call(), ", because of an exception"})});
     } catch (...) {
       notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
     }
-    transport_->ring_all();
+    transport().ring_all();
   }
 
   // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and
   // nobody read, the next message that is read tells.
   std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
+  // The calls of another group are the same on all ranks as well, or the next message tells.
+  void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
   // A place for each rank's packets, packet_stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
@@ -173,288 +138,34 @@ class group {
     return to_shared_word(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
   }
 
-  // The number of the last call that began.
-  std::uint64_t sequence() const noexcept { return sequence_; }
-  void note_messages(message_history const* all) noexcept { recorder_.note_messages(all); }
-  call_statistics statistics(collective what) const { return recorder_.statistics(what); }
+  void note_messages(message_history const* all) noexcept { recorder_->note_messages(all); }
+  call_statistics statistics(collective what) const {
+    call_statistics out = recorder_->statistics(what);
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = levels->only_node()) out += node->statistics(what);
+    return out;
+  }
   void write_record(std::string const& prefix, std::string const& reason) const {
-    if (notices_) recorder_.write(prefix, reason, sequence_, *notices_);
-  }
-
-  void expect_no_fault(std::source_location where = std::source_location::current()) {
-    expect_open(where);
-    if (notices_ && notices_->faulty()) report_fault(where);
-  }
-
-  void expect_open(std::source_location where) const {
-    if (closed_) throw closed_->in_call(where);
-  }
-
-  // -- The end of all calls, of all ranks, where there was no fault before.
-  [[gnu::cold]] void revoke(std::string_view why) {
-    if (ranks() > 1) {
-      notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
-      transport_->ring_all();
-    } else if (!closed_) {
-      close(why, way_out(error_code::revoked));
-    }
-  }
-  // The same, with the ranks that are gone as the reason, where there are some.
-  [[gnu::cold]] void revoke_for_survivors() {
-    if constexpr (tutti::asks_peers<Transport>) transport_->heed();  // the loss may have been found in another group
-    int gone = 0;
-    while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
-    std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
-    if (gone == ranks()) return revoke(shrinks);
-    error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
-    notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
-    transport_->ring_all();
-  }
-  // This rank's further calls throw that.
-  [[gnu::cold]] void close(std::string_view what, std::string_view way_out) {
-    closed_.emplace(error::details{
-        .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
-  }
-  // The same for who has waited long.
-  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where) {
-    expect_no_fault(where);
-    if (fault_outside)
-      if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where);
-  }
-  auto& notices() noexcept { return *notices_; }
-
-  // -- Faults. Whoever finds one writes it down, wakes the others and throws; the others report it as theirs.
-
-  // Looks whether waiting longer makes sense; throws if not.
-  [[gnu::cold]] void examine(std::source_location where) {
-    if (recorder_.requested()) recorder_.write_where_asked(join({"a signal, in ", this_call()}), sequence_, *notices_);
-    expect_no_fault_anywhere(where);
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (peer == rank()) continue;
-      if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
-      if (notices_->finished(peer) >= sequence_) continue;
-      bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
-      bool const left = transport_->left(peer);
-      if (!left && !lost) continue;
-      // It may have finished and gone between the two looks.
-      if (notices_->finished(peer) >= sequence_) continue;
-      raise_gone(left ? error_code::rank_left : error_code::rank_lost, peer, where);
-    }
-  }
-
-  // A fault that is known by now. Peers hear that this rank still waits in its call.
-  [[gnu::cold]] std::optional<fault> heed() {
-    if constexpr (tutti::asks_peers<Transport>) transport_->heed();
-    if (!notices_->faulty()) return {};
-    return notices_->find_fault();
-  }
-
-  // The calls of another group are the same on all ranks as well, or the next message tells.
-  void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
-  // A fault of a group that this one serves: nobody goes on here. Its ranks have other numbers there.
-  [[gnu::cold]] void take_over(fault const& f) noexcept {
-    if (ranks() == 1) return;
-    notices_->raise({f.code, rank(), -1, f.text});
-    transport_->ring_all();
-  }
-
-  // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
-  [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
-                                           std::chrono::nanoseconds timeout, std::source_location where) {
-    ask_peers(where);
-    for (int peer = 0; peer < ranks(); ++peer)
-      if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
-    if (e.code() == error_code::timeout) report_timeout(timeout, where);
-    int const peer =
-        e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
-    bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
-    // Who gave up, or took over a fault of the whole, says why to the whole as well.
-    if (gone || peer < 0)
-      wait_until_done(
-          [&] {
-            bool const known = peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
-            return heed() || known ? progress::done : progress::stuck;
-          },
-          transport_->waits(), deadline::after(std::chrono::seconds(1)),
-          [&](auto const& ready) {
-            transport_->nap(ready);
-            return true;
-          });
-    if (notices_->faulty()) report_fault(where);
-    if (gone && peer >= 0) raise_gone(e.code(), peer, where);
-    raise({static_cast<int>(e.code()), rank(), peer,
-           join({"in its part among the ranks {", list_of(members), "}, which are 0 and up there: ", e.happened()})},
-          where);
-  }
-
-  [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
-    ask_peers(where);
-    std::string absent;
-    int first = -1;
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (peer == rank() || notices_->called(peer) >= sequence_) continue;
-      if (first < 0) first = peer;
-      absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
-    }
-    if (first < 0) absent = "; all ranks have arrived, but one does not go on";
-    double const seconds = std::chrono::duration<double>(timeout).count();
-    raise({static_cast<int>(error_code::timeout), rank(), first,
-           join({"no end of ", this_call(), " within ", seconds, " s", absent})},
-          where);
-  }
-
-  [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
-    if (s.refused != 0)
-      raise({static_cast<int>(error_code::system), rank(), s.peer,
-             join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
-                   this_call()})},
-            where);
-    ask_peers(where);
-    if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
-      raise_mismatch(s.peer, call, where);
-    std::string const what =
-        s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
-                     : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ",
-                             rank(), " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
-    raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where);
-  }
-
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
-    notices_->raise(f);
-    transport_->ring_all();
-    report_fault(where);
-  }
-
-  // What a peer does: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in call #12, ...";
-  // where a peer is only heard of, it may have gone on.
-  [[gnu::cold]] std::string doing(int peer) const {
-    if (auto const message = notices_->awaited(peer))
-      return "in " + describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
-    return last_call(peer);
+    if (!notices_) return;
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = levels->only_node()) {
+        node->write_record(prefix, reason);
+        if (this->sequence() == 0) return;
+      }
+    recorder_->write(prefix, reason, this->sequence(), *notices_);
   }
 
  private:
-  // What peers say may be a fault that they have found.
-  [[gnu::cold]] void ask_peers(std::source_location where) {
-    if constexpr (tutti::asks_peers<Transport>) {
-      transport_->ask_peers();
-      if (notices_->faulty()) report_fault(where);
-    }
-  }
+  using faults<Transport>::notices_;
+  using faults<Transport>::recorder_;
+  using faults<Transport>::sequence_;
 
-  [[gnu::cold]] std::string departure(error_code code, int peer) const {
-    bool const left = code == error_code::rank_left;
-    return join(
-        {left ? join({"rank ", peer, " closed its communicator "}) : join({transport_->describe(peer), " ended "}),
-         last_call(peer)});
-  }
-  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where) {
-    raise({static_cast<int>(code), rank(), peer,
-           join({departure(code, peer), ", while rank ", rank(), " is in ", this_call()})},
-          where);
-  }
-
-  call_words mine() const { return notices_->find(rank(), sequence_).value(); }
-  [[gnu::cold]] std::string this_call() const {
-    return join({"call #", sequence_, ", ", describe(mine(), *notices_, rank())});
-  }
-  [[gnu::cold]] std::string last_call(int peer) const {
-    std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    if (called == 0) return tutti::asks_peers<Transport> ? "not heard of" : "before its first call";
-    auto const words = notices_->find(peer, called);
-    std::string const what =
-        words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "which is past";
-    char const* const seen = tutti::asks_peers<Transport> ? "in or after call #" : "in call #";
-    return join({finished >= called ? "after call #" : seen, called, ", ", what});
-  }
-
-  // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
-  // one that this rank has finished, since not every rank waits in every call.
-  std::uint64_t first_disagreement(int peer) const {
-    for (std::uint64_t call = sequence_ < records ? 1 : sequence_ - records + 1; call <= sequence_; ++call) {
-      auto const ours = notices_->find(rank(), call), theirs = notices_->find(peer, call);
-      if (ours && theirs && fingerprint_of(*ours) != fingerprint_of(*theirs)) return call;
-    }
-    return 0;
-  }
-  [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
-    auto const said = [&](int who) {
-      auto const words = notices_->find(who, call);
-      if (!words) return join({"rank ", who, " calls something else"});
-      return join({"rank ", who, " calls ", describe(*words, *notices_, who), at_place_in(*words, *notices_, who)});
-    };
-    raise({static_cast<int>(error_code::mismatch), rank(), peer,
-           join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
-          where);
-  }
-
-  [[noreturn, gnu::cold]] void report_fault(std::source_location where) {
-    expect_open(where);
-    notices_->accept_fault();
-    if constexpr (!memory_stays) withdraw();
-    std::optional<fault> found = notices_->find_fault();
-    for (int i = 0; !found && i < 1000; ++i) {  // it is being written
-      transport_->nap([] { return false; });
-      found = notices_->find_fault();
-    }
-    if (!found)
-      found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
-    auto const code = static_cast<error_code>(found->code);
-    int const other = found->peer == rank() ? found->rank : found->peer, peer = other == rank() ? -1 : other;
-    error const out({code, rank(), peer, found->text, way_out(code), where});
-    recorder_.note_error(out.what(), sequence_, *notices_);
-    throw out;
-  }
-
-  // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
-  // learn of the fault as soon as they wait; who has not begun the call will not read at all.
-  [[gnu::cold]] void withdraw() noexcept {
-    auto const harmless = [&](int peer) {
-      return notices_->knows_fault(peer) || notices_->called(peer) < sequence_ ||
-             notices_->finished(peer) >= sequence_ || transport_->left(peer);
-    };
-    auto const look = [&] {
-      for (int peer = 0; peer < ranks(); ++peer)
-        if (peer != rank() && !harmless(peer)) return progress::stuck;
-      return progress::done;
-    };
-    wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&](auto const& ready) {
-      transport_->nap(ready);
-      return true;
-    });
-  }
-
-  static std::string way_out(error_code code) {
-    switch (code) {
-      case error_code::mismatch:
-        return "all ranks must make the same calls in the same order, with equal counts, types and operations";
-      case error_code::timeout:
-        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
-      case error_code::rank_lost:
-        return "see the output of the rank that ended; this communicator cannot be used any more";
-      case error_code::system:
-        return maps_memory<Transport> ? "use protocol staged or direct for such memory"
-                                      : "see what else the transport's library says";
-      case error_code::revoked: return "go on in what shrink() or subgroup() gives, or end";
-      case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
-      default: return "this communicator cannot be used any more";
-    }
-  }
-
-  // What peers may still read when this rank has an error is there for as long as the transport.
-  static constexpr bool memory_stays = [] {
-    if constexpr (maps_memory<Transport>) return Transport::memory_stays;
-    else return true;
-  }();
+  void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
 
   grown_memory<Transport> inbox_;
-  std::optional<decltype(std::declval<Transport&>().notices())> notices_;
-  std::optional<error> closed_;  // what every call throws
-  std::uint64_t sequence_ = 0;
   std::uint64_t history_ = 0;  // a hash of all calls
   std::mutex introducing_;
   shared_places places_;
-  recorder recorder_;
 };
 
 }  // namespace tutti

@@ -159,9 +159,12 @@ class beginning_call : public opened_call<Transport> {
 template <class Transport>
 class in_flight final : public call_queue<Transport> {
  public:
-  explicit in_flight(group<Transport>& g) : call_queue<Transport>(g, on_any_thread(g)) {}
+  explicit in_flight(group<Transport>& g) : call_queue<Transport>(g) {}
   ~in_flight() override { this->close(); }
 
+  static in_flight& of(group<Transport>& g) {
+    return static_cast<in_flight&>(g.started.get_or([&] { return std::make_unique<in_flight>(g); }));
+  }
   static void start(std::shared_ptr<queued_call<Transport>> const& call) { call->queue().add(call); }
   void add(std::shared_ptr<queued_call<Transport>> call) {
     this->use_here();
@@ -189,11 +192,6 @@ class in_flight final : public call_queue<Transport> {
  private:
   using call_queue<Transport>::busy_;
   using call_queue<Transport>::group_;
-
-  static bool on_any_thread(group<Transport>& g) {
-    if constexpr (bound_to_thread<Transport>) return g.transport().threads_at_once();
-    else return !g.fault_outside;  // which asks a transport that may be bound
-  }
 
   progress move() noexcept override {
     progress_list::moving const now;

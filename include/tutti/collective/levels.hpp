@@ -72,6 +72,7 @@ class levels {
         local_(nodes_.local_rank(whole.rank())),
         inside_(whole.transport().take_inside()) {
     inside_.group().fault_outside = [this] { return whole_.heed(); };
+    inside_.group().any_thread = whole.any_thread;  // for that asks the whole's transport
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
         alike_.push_back(m[static_cast<std::size_t>(local_)]);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -21,6 +22,27 @@ template <class Transport>
 class message_faults {
  public:
   message_faults(group<Transport>& g, messenger<Transport>& m) : group_(g), messenger_(m) {}
+
+  // Who has ended or closed its communicator, where a transfer cannot end without it.
+  struct departure {
+    error_code code;
+    int peer;
+  };
+  [[gnu::cold]] std::optional<departure> find_gone(transfer const& t) {
+    bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
+    int const partner = t.source != no_rank ? t.source : t.peer;
+    int present = 0;
+    for (int peer = 0; peer < group_.ranks(); ++peer) {
+      if (peer == group_.rank() || (!any && peer != partner)) continue;
+      bool const lost = group_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
+      bool const left = group_.transport().left(peer);
+      if (!lost && !left) ++present;
+      bool const ends = lost && !left ? true : left && !any;
+      if (ends) return departure{left ? error_code::rank_left : error_code::rank_lost, peer};
+    }
+    if (any && present == 0) return departure{error_code::rank_left, (group_.rank() + 1) % group_.ranks()};
+    return {};
+  }
 
   [[noreturn, gnu::cold]] void raise_gone(transfer const& t, error_code code, int peer, std::source_location where) {
     raise(

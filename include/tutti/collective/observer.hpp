@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -33,6 +34,12 @@ namespace tutti {
 struct call_statistics {
   std::uint64_t calls = 0, bytes = 0;  // bytes of messages, or of a block where there is one for each rank
   std::chrono::nanoseconds total{}, longest{};
+
+  call_statistics& operator+=(call_statistics const& other) {
+    calls += other.calls, bytes += other.bytes, total += other.total;
+    longest = std::max(longest, other.longest);
+    return *this;
+  }
 };
 
 namespace detail {
@@ -94,7 +101,8 @@ class output_file {
   std::string pending_;
 };
 
-// Times every call: for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log, a profiler.
+// Times every call: for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log, a profiler. One
+// thread is in a call, while another may ask for the statistics, or find a fault.
 class observer {
  public:
   using clock = std::chrono::steady_clock;
@@ -121,6 +129,7 @@ class observer {
   // Out of line: a program that does not ask for it pays for the question alone.
   template <class Board>
   [[gnu::noinline, gnu::cold]] void begin(std::uint64_t sequence, Board const& notices, int rank) {
+    std::lock_guard const lock(busy_);
     if (ranges_ != nullptr)
       if (auto const words = notices.find(rank, sequence)) {
         readable_call const call = readable(*words, notices, rank);
@@ -130,15 +139,14 @@ class observer {
   }
   template <class Board>
   [[gnu::noinline, gnu::cold]] void end(std::uint64_t sequence, Board const& notices, int rank) {
+    std::lock_guard const lock(busy_);
     std::chrono::nanoseconds const took = clock::now() - began_;
     range_ = {};
     auto const words = notices.find(rank, sequence);
     if (!words) return;
     readable_call const call = readable(*words, notices, rank);
     std::string const text = describe(*words, notices, rank);
-    call_statistics& sums = statistics_[static_cast<std::size_t>(what_of(*words))];
-    ++sums.calls, sums.bytes += call.bytes, sums.total += took;
-    sums.longest = std::max(sums.longest, took);
+    statistics_[static_cast<std::size_t>(what_of(*words))] += {1, call.bytes, took, took};
     if (settings_.log == log_level::debug)
       write_log(at_, join({"call #", sequence, ", ", text, ", took ", in_us(took), " us"}));
     if (trace_)
@@ -150,10 +158,14 @@ class observer {
   }
   // After an error no call ends.
   void flush() noexcept {
+    std::lock_guard const lock(busy_);
     range_ = {};
     if (trace_) trace_->flush();
   }
-  call_statistics const& of(collective what) const { return statistics_[static_cast<std::size_t>(what)]; }
+  call_statistics of(collective what) const {
+    std::lock_guard const lock(busy_);
+    return statistics_[static_cast<std::size_t>(what)];
+  }
 
  private:
   // Ranks of several machines have clocks of their own, but agree on the time of day.
@@ -174,7 +186,7 @@ class observer {
                   "mean us", "longest us");
     out += line;
     for (collective const what : every_collective) {
-      call_statistics const& s = of(what);
+      call_statistics const s = of(what);
       if (s.calls == 0) continue;
       std::snprintf(line, sizeof line, "%-16s %10llu %16llu %12.3f %12.3f %12.3f\n", std::string(name(what)).c_str(),
                     static_cast<unsigned long long>(s.calls), static_cast<unsigned long long>(s.bytes),
@@ -187,6 +199,7 @@ class observer {
   settings const& settings_;
   recorded_place at_;
   std::string title_;
+  mutable std::mutex busy_;
   std::optional<output_file> trace_;
   range_sink const* ranges_ = range_listener();
   shown_range range_{};

@@ -172,10 +172,10 @@ inline thread_local bool in_progress_thread = false;
 
 }  // namespace detail
 
-// While one lives, a thread moves this process's calls that were started, so that they go on while the program computes.
-// It takes a core while they move, looks every 50 us while they do not, and sleeps while there are none. It leaves alone what
-// only one thread may call: MPI, unless it was initialised with MPI_THREAD_MULTIPLE, and the nodes of tutti::hierarchical. Over
-// MPI, messages, agree, shrink and revoke need it to have ended first, while collectives are pending.
+// While one lives, a thread moves this process's calls and messages that were started, so that they go on while the program
+// computes, or does anything else with the same communicators. It takes a core while they move, looks every 50 us while they
+// do not, and sleeps while there are none. It leaves alone what only one thread may call: MPI, and the nodes of
+// tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
   progress_thread()

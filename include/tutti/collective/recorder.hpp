@@ -56,13 +56,13 @@ class recorder {
   // Asked for by a signal since the last look.
   bool requested() noexcept {
     int const now = detail::record_requests.load(std::memory_order_relaxed);
-    return std::exchange(requests_, now) != now;
+    return requests_.exchange(now, std::memory_order_relaxed) != now;
   }
 
   // Only the first error of a communicator tells something.
   template <class Board>
   [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices) {
-    if (std::exchange(failed_, true)) return;
+    if (failed_.exchange(true)) return;
     if (observer_) observer_->flush();
     if (settings_.log >= log_level::error) detail::write_log(at_, text);
     write_where_asked(text, sequence, notices);
@@ -142,8 +142,8 @@ class recorder {
   int rank_, ranks_;
   std::string_view transport_;
   detail::recorded_place at_{rank_, 0};
-  int requests_ = detail::record_requests.load(std::memory_order_relaxed);
-  bool failed_ = false;
+  std::atomic<int> requests_ = detail::record_requests.load(std::memory_order_relaxed);
+  std::atomic<bool> failed_ = false;
 };
 
 }  // namespace tutti

@@ -71,6 +71,7 @@ class agreeing {
     return wait_until_done(until_done, transport.waits(), deadline::after(group_.environment.timeout),
                            [&](auto const& ready) {
                              transport.nap(ready);
+                             group_.record_where_asked();
                              look_for_gone();
                              return true;
                            });
@@ -158,7 +159,7 @@ template <class Transport>
 void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
   auto const end = [](auto& calls) {
     calls.revoke_for_survivors();
-    if (calls.started) calls.started->finish();
+    if (pending_calls* const all = calls.started.get()) all->finish();
   };
   with_voters(g, where, end);
   if constexpr (has_levels<Transport>) end(g);

@@ -42,4 +42,11 @@ class shown_range {
   std::uint64_t range_ = 0;
 };
 
+// text() says what, to a profiler that listens.
+template <class Text>
+shown_range show(Text&& text, std::uint64_t bytes) {
+  range_sink const* const sink = range_listener();
+  return sink != nullptr ? shown_range(sink, text(), bytes) : shown_range();
+}
+
 }  // namespace tutti

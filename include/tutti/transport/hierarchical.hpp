@@ -77,11 +77,7 @@ class hierarchical : public mpi {
 
   template <class Ranks, class Meet>
   [[gnu::cold]] hierarchical(Ranks&& ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
-      : mpi(std::forward<Ranks>(ranks), tracks, limit),
-        tracks_(tracks),
-        limit_(limit),
-        locations_(locate(node)),
-        nodes_(nodes_of(locations_)) {
+      : mpi(std::forward<Ranks>(ranks), tracks, limit), locations_(locate(node)), nodes_(nodes_of(locations_)) {
     make_together([&](deadline until) { inside_ = meet(until); });
     shared_ = inside_.get();
     connect();
@@ -196,8 +192,6 @@ class hierarchical : public mpi {
     });
   }
 
-  int tracks_;
-  std::chrono::nanoseconds limit_;
   std::uint64_t name_of_meeting_ = 0;
   std::vector<location> locations_;
   node_map nodes_;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One object that is made when it is first needed, by whatever thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace tutti {
+
+template <class T>
+class made_once {
+ public:
+  made_once() = default;
+  made_once(made_once const&) = delete;
+  made_once& operator=(made_once const&) = delete;
+  ~made_once() { reset(); }
+
+  // Null before that.
+  T* get() const noexcept { return made_.load(std::memory_order_acquire); }
+  // make() returns a std::unique_ptr of it, or of what is derived from it.
+  template <class Make>
+  T& get_or(Make&& make) {
+    if (T* const made = get()) return *made;
+    std::lock_guard const lock(making_);
+    if (get() == nullptr) made_.store(make().release(), std::memory_order_release);
+    return *get();
+  }
+  // It ends, and no other is there meanwhile. By one thread, when no other needs it any more.
+  void reset() noexcept { std::unique_ptr<T>(made_.exchange(nullptr)).reset(); }
+
+ private:
+  std::atomic<T*> made_{nullptr};
+  std::mutex making_;
+};
+
+}  // namespace tutti

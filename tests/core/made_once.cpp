@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Threads that need one object at once make one.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tutti/core/made_once.hpp"
+
+namespace {
+
+struct counted {
+  explicit counted(std::atomic<int>& n) : number(++n), living(n) {}
+  ~counted() { --living; }
+  int number;
+  std::atomic<int>& living;
+};
+
+}  // namespace
+
+TEST_CASE("an object is made by the first who needs it, and once") {
+  std::atomic<int> made = 0;
+  tutti::made_once<counted> one;
+  CHECK(one.get() == nullptr);
+  auto const make = [&] { return std::make_unique<counted>(made); };
+  std::vector<int> got(4);
+  {
+    std::vector<std::jthread> threads;
+    for (int& g : got) threads.emplace_back([&] { g = one.get_or(make).number; });
+  }
+  CHECK(got == std::vector<int>(4, 1));
+  CHECK(one.get() == &one.get_or(make));
+  one.reset();
+  CHECK(one.get() == nullptr);
+  CHECK(made == 0);
+  CHECK(one.get_or(make).number == 1);
+}

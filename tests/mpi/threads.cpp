@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A progress thread beside everything else, where the program has initialised MPI for threads.
+// ranks: 4
+// timeout: 300
+// ulfm: too
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "collective/threads.hpp"
+#include "mpi/ranks.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+// False where the MPI has no threads.
+bool initialise() {
+  static bool const threads = [] {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    std::atexit([] { MPI_Finalize(); });
+    return provided == MPI_THREAD_MULTIPLE;
+  }();
+  return threads;
+}
+
+auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
+
+}  // namespace
+
+TEST_CASE("a progress thread lives beside operations of all kinds over MPI") {
+  REQUIRE(initialise());
+  auto const stress = [](auto& comm) {
+    progress_thread const moves_all;
+    check_stress(comm, 7, 500);
+  };
+  CHECK(on_ranks(4, stress) == "");
+  CHECK(on_ranks(4, hierarchical_ranks, stress) == "");
+}
+
+TEST_CASE("a progress thread lives beside messages, agree, revoke and shrink over MPI") {
+  REQUIRE(initialise());
+  temporary_folder const at;
+  std::string const prefix = at.path() / "threads";
+  ::setenv("TUTTI_TRACE", prefix.c_str(), 1);
+  for (int const ranks : {2, 4}) {
+    CHECK(on_ranks(ranks, [&](auto& comm) {
+            check_beside_progress_thread(comm, comm.group().transport().survives(), prefix);
+          }) == "");
+    CHECK(on_ranks(ranks, hierarchical_ranks, [&](auto& comm) { check_beside_progress_thread(comm, true, prefix); }) ==
+          "");
+  }
+  ::unsetenv("TUTTI_TRACE");
+}
