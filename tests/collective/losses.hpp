@@ -22,9 +22,10 @@
 namespace tutti::testing {
 
 // What ranks spend most of a job in; the kill falls into it, or beside it.
-enum class habit : unsigned { calls, started, groups, shrinks, computes, allocates };
-inline constexpr std::array<char const*, 6> habits{"in calls",  "in started calls", "in making groups",
-                                                   "in shrink", "in computing",     "in allocating"};
+enum class habit : unsigned { calls, started, groups, shrinks, computes, allocates, messages, agrees, prepared };
+inline constexpr std::array<char const*, 9> habits{"in calls",    "in started calls", "in making groups",
+                                                   "in shrink",   "in computing",     "in allocating",
+                                                   "in messages", "in agree",         "in prepared calls"};
 
 // The job of a rank: two values are kept, for a rank that is lost may have let only some finish a step.
 template <class Comm>
@@ -102,7 +103,35 @@ class job {
         memory[7] = 1;
         break;
       }
+      case habit::messages: talk(); break;
+      case habit::agrees:
+        for (int i = 0; i < 20; ++i) expect(comm.agree(6).flags == 6, "an agreement is wrong");
+        break;
+      case habit::prepared: {
+        persistent sum = all_reduce(tutti::prepared(comm), some);
+        for (int i = 0; i < 20; ++i) {
+          sum.start();
+          sum.wait();
+        }
+        break;
+      }
       default: break;
+    }
+  }
+
+  // Around the ring: at once, started, and in a batch; small ones and such as are asked for.
+  void talk() {
+    auto& comm = *comm_;
+    int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
+    for (std::size_t const count : {5u, 3000u, 50000u}) {
+      std::vector<int> out(count, me), in(count), more(count);
+      send_recv(comm, out, right, in, left);
+      receive_work incoming = irecv(comm, more, left, 1);
+      work outgoing = isend(comm, out, right, 1);
+      batch(comm).send(out, right, 2).recv(in, left, 2).run();
+      incoming.wait();
+      outgoing.wait();
+      expect(in.back() == left && more.back() == left, "a message is wrong");
     }
   }
 
