@@ -5,8 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <thread>
@@ -40,6 +42,24 @@ TEST_CASE("what one rank cannot share no rank shares") {
       ranks.work().wait();
       expect(all_are(better, data, 3), "after that, it works");
     });
+}
+
+TEST_CASE("a buffer that one rank cannot open no rank reads") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in device;
+    array const data = filled(device, 100, 1);
+    cuda_ipc ranks(comm, device, 4096);
+    {
+      array const buffer = filled(device, 100, 1);
+      device.refuses.opening = comm.rank() == 1;
+      expect_error(error_of([&] { ranks.register_buffer(std::span(buffer.data(), buffer.size())); }),
+                   error_code::system, "rank 1 cannot share its device");
+      device.refuses.opening = false;
+    }
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    expect(all_are(device, data, 3), "and all goes on");
+  });
 }
 
 TEST_CASE("arenas of different sizes are refused") {
@@ -133,6 +153,37 @@ TEST_CASE("a rank that does not come is named") {
     }
     expect(all_are(device, out, 7), "nothing was written");
   });
+}
+
+namespace {
+
+// A sum that a stream does not get through until it may.
+struct held_sum {
+  static inline std::atomic<bool> may_go_on{false};
+
+  float operator()(float a, float b) const {
+    while (!may_go_on) std::this_thread::yield();
+    return a + b;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("memory that the kernel of a rank that has given up may still read is kept") {
+  ::setenv("TUTTI_TIMEOUT", "2", 1);
+  std::atomic<bool> given_up{false};
+  run_threads(2, [&](auto& comm) {
+    sharing_stand_in const device;
+    array const data = filled(device, 1000, 1), out = filled(device, 1000, 7);
+    {
+      cuda_ipc ranks(comm, device, 4096);
+      reduce(ranks, data, out, held_sum{}, 0);
+      while (comm.rank() == 1 && !given_up) std::this_thread::yield();
+    }
+    (comm.rank() == 0 ? given_up : held_sum::may_go_on) = true;
+    if (comm.rank() == 0) expect(all_are(device, out, 2), "it has read the other's");
+  });
+  ::unsetenv("TUTTI_TIMEOUT");
 }
 
 TEST_CASE("work waits for a while") {

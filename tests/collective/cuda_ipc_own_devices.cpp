@@ -134,6 +134,21 @@ TEST_CASE("a rank that does not come is named, and kernels that wait for it end"
     });
 }
 
+TEST_CASE("buffers of calls that have not ended are released when these have") {
+  on_own_devices(2, [](auto& ranks, auto& comm) {
+    if (comm.rank() == 0) {
+      array const data = filled(ranks.on(), 20000, 1), few = filled(ranks.on(), 100, 1);
+      all_reduce<ring>(ranks, data, sum{}, {.timeout = 200ms});
+      all_reduce(ranks, few);
+      ranks.on().copy({}, data.data() + 10000, data.data(), 10000 * sizeof(float));
+    }
+    expect_error(error_of([&] {
+                   for (;; std::this_thread::sleep_for(1ms)) ranks.work().wait();
+                 }),
+                 error_code::timeout, "rank 1 has not arrived");
+  });
+}
+
 TEST_CASE("ranks that disagree all hear what was called") {
   on_own_devices(3, [](auto& ranks, auto& comm) {
     array const data = filled(ranks.on(), 100, 1), out = filled(ranks.on(), 100, 7);

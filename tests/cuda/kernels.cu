@@ -11,8 +11,13 @@ using pass = detail::combine_pass<FanIn, In const*, Out, Fused>;
 template <collective C, class T, class Fused = fused<sum>>
 using jobs = detail::local_work<C, T, Fused>;
 
+template <collective C, class T, class Op, class Reach = one_device>
+using packets = detail::packet_work<C, T, Op, Reach>;
+
 template <class Work>
 constexpr auto kernel = &detail::run_work<Work>;
+template <class Work>
+constexpr auto together = &detail::run_together<Work>;
 
 // Which element it reads is known to the launch alone, so its array has no place in registers.
 struct spilling {
@@ -55,5 +60,8 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<jobs<collective::scan, float>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::all_gather, std::uint32_t, fused<bit_or>>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::all_to_all, std::uint32_t, fused<bit_or>>>),
+    reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum>>),
+    reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum, several_processes>>),
+    reinterpret_cast<void const*>(together<packets<collective::all_reduce, tutti::bfloat16, mean>>),
     reinterpret_cast<void const*>(kernel<spilling>),
 };

@@ -2,11 +2,14 @@
 // A device for tests whose streams run by themselves, each in a thread of its own, and whose memory other processes can open.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
@@ -52,8 +55,11 @@ class stand_in_stream {
     if (origin_ != nullptr) origin_->captured_.emplace_back(this, std::move(work));
     else give_to_thread(std::move(work));
   }
-  std::uint64_t given() const { return given_; }
-  std::uint64_t done() const { return done_.load(std::memory_order_acquire); }
+  // How far it is. Others may look when it is there no more.
+  struct counts {
+    std::atomic<std::uint64_t> given{0}, done{0};
+  };
+  std::shared_ptr<counts const> how_far() const { return how_far_; }
 
   void begin_capture() { join_capture(*this); }
   graph end_capture() {
@@ -76,7 +82,7 @@ class stand_in_stream {
     {
       std::lock_guard const lock(guard_);
       tasks_.push_back(std::move(work));
-      ++given_;
+      ++how_far_->given;
     }
     changed_.notify_one();
   }
@@ -90,7 +96,7 @@ class stand_in_stream {
         tasks_.pop_front();
       }
       work();
-      done_.fetch_add(1, std::memory_order_release);
+      ++how_far_->done;
     }
   }
 
@@ -100,8 +106,7 @@ class stand_in_stream {
   stand_in_stream* origin_ = nullptr;  // where a capture that it is part of began
   graph captured_;
   std::vector<stand_in_stream*> joined_;
-  std::uint64_t given_ = 0;
-  std::atomic<std::uint64_t> done_{0};
+  std::shared_ptr<counts> how_far_ = std::make_shared<counts>();
   bool ended_ = false;
   std::thread thread_;  // the last member: it uses all others
 };
@@ -145,7 +150,16 @@ class sharing_stand_in {
     memory_[static_cast<std::byte*>(out)] = {std::move(file), all};
     return out;
   }
+  // As cudaFree: when the device has done what it was given before. Nobody may have the memory open then.
   void release(void* memory) const noexcept {
+    for (auto const& stream : used_streams()) {
+      std::uint64_t const all = stream->given;
+      wait_until([&] { return stream->done >= all; });
+    }
+    if (opened_here().has(memory)) {
+      std::fputs("memory of a stand-in was released while another rank had it open\n", stderr);
+      std::abort();
+    }
     std::lock_guard const lock(guard_);
     auto const entry = memory_.find(static_cast<std::byte*>(memory));
     ::munmap(memory, entry->second.bytes);
@@ -163,8 +177,9 @@ class sharing_stand_in {
     });
   }
   void wait(stream_type stream, deadline until) const {
-    std::uint64_t const all = here(stream).given();
-    while (here(stream).done() < all) {
+    auto const how_far = here(stream).how_far();
+    std::uint64_t const all = how_far->given;
+    while (how_far->done < all) {
       if (until.passed()) throw error({.code = error_code::timeout, .what = "the stand-in's stream has not ended"});
       std::this_thread::yield();
     }
@@ -220,7 +235,10 @@ class sharing_stand_in {
   }
   void* open(device_memory_handle const& handle) const {
     if (refuses.opening) throw_refused("to open memory of another process");
-    if (handle.process == ::getpid()) return handle.address;
+    if (handle.process == ::getpid()) {
+      opened_here().change(begin_of(handle), 1);
+      return handle.address;
+    }
     piece const what = piece_of(handle);
     std::string const path = join({"/proc/", handle.process, "/fd/", what.file});
     descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -228,7 +246,8 @@ class sharing_stand_in {
     return static_cast<std::byte*>(map(file.get(), what.bytes)) + handle.offset;
   }
   void close(device_memory_handle const& handle, void* memory) const noexcept {
-    if (handle.process != ::getpid()) ::munmap(static_cast<std::byte*>(memory) - handle.offset, piece_of(handle).bytes);
+    if (handle.process == ::getpid()) opened_here().change(begin_of(handle), -1);
+    else ::munmap(static_cast<std::byte*>(memory) - handle.offset, piece_of(handle).bytes);
   }
   void* expose(void* memory, std::size_t) const { return memory; }
   void hide(void*) const noexcept {}
@@ -260,6 +279,29 @@ class sharing_stand_in {
     descriptor file;
     std::size_t bytes = 0;
   };
+  // How often ranks of this process have opened memory of each other.
+  class open_counts {
+   public:
+    void change(void const* memory, int by) {
+      std::lock_guard const lock(guard_);
+      if ((all_[memory] += by) == 0) all_.erase(memory);
+    }
+    bool has(void const* memory) {
+      std::lock_guard const lock(guard_);
+      return all_.contains(memory);
+    }
+
+   private:
+    std::mutex guard_;
+    std::map<void const*, int> all_;
+  };
+  static open_counts& opened_here() {
+    static auto* const out = new open_counts;
+    return *out;
+  }
+  static void const* begin_of(device_memory_handle const& handle) {
+    return static_cast<std::byte const*>(handle.address) - handle.offset;
+  }
 
   static piece piece_of(device_memory_handle const& handle) {
     piece out;
@@ -281,10 +323,20 @@ class sharing_stand_in {
       else std::this_thread::sleep_for(std::chrono::microseconds{20});
     }
   }
-  stand_in_stream& here(stream_type stream) const { return stream != nullptr ? *stream : own_; }
+  stand_in_stream& here(stream_type stream) const {
+    stand_in_stream& out = stream != nullptr ? *stream : own_;
+    std::lock_guard const lock(guard_);
+    if (auto const& its = out.how_far(); std::ranges::find(used_, its) == used_.end()) used_.push_back(its);
+    return out;
+  }
+  std::vector<std::shared_ptr<stand_in_stream::counts const>> used_streams() const {
+    std::lock_guard const lock(guard_);
+    return used_;
+  }
 
   mutable std::mutex guard_;
   mutable std::map<std::byte*, owned> memory_;
+  mutable std::vector<std::shared_ptr<stand_in_stream::counts const>> used_;
   mutable stand_in_stream own_;
 };
 static_assert(sharing_device<sharing_stand_in> && linked_device<sharing_stand_in> &&

@@ -80,14 +80,16 @@ class device_group {
       });
     } catch (...) {
       watch_.reset();
-      close_all();
+      hide_board();
+      close_from(0);
       throw;
     }
   }
   device_group(device_group const&) = delete;
   device_group& operator=(device_group const&) = delete;
 
-  // Its own calls end first, and peers have read what they need.
+  // Its own calls end first, and peers have read what they need. To release memory that another rank has open is undefined, as
+  // CUDA says, so nobody releases what a rank that has not closed all may have open; who cannot close says not that it has left.
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();
@@ -100,8 +102,11 @@ class device_group {
                  join({"rank ", rank, " ended, and its calls had not ended in time"})});
       idle = wait_for([&] { return drained(); }, std::chrono::seconds(1));
     }
-    if (idle) close_all();
-    all.rank(rank).status.store(presence::left);
+    if (idle) {
+      hide_board();
+      close(0);
+      all.rank(rank).status.store(presence::left);
+    }
     bool const alone = wait_for([&] { return all_have_left(); }, all.faulty() ? std::chrono::seconds(1) : timeout());
     watch_.reset();
     if (!idle) keep_until_the_process_ends(memory_);
@@ -220,9 +225,15 @@ class device_group {
         refuse(comm_.rank(),
                join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
                "register buffers of one size together", where);
-    all_or_none(comm_, where, [&] {
-      for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
-    });
+    std::size_t const before = opened_.size();
+    try {
+      all_or_none(comm_, where, [&] {
+        for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
+      });
+    } catch (...) {
+      close_from(before);
+      throw;
+    }
     return fresh;
   }
   std::byte* open(int q, device_memory_handle const& handle) {
@@ -230,9 +241,19 @@ class device_group {
     opened_.push_back({handle, on_.open(handle)});
     return static_cast<std::byte*>(opened_.back().memory);
   }
-  void close_all() noexcept {
-    for (opened const& o : opened_) on_.close(o.handle, o.memory);
-    opened_.clear();
+  void close(std::size_t first) noexcept {
+    for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
+    opened_.resize(first);
+  }
+  // Where all ranks close what they have opened since, and may release their own then.
+  void close_from(std::size_t first) noexcept {
+    close(first);
+    try {
+      exchange_cards(comm_, '\0', {});
+    } catch (...) {  // what is thrown already tells more
+    }
+  }
+  void hide_board() noexcept {
     if (exposed_ != nullptr) on_.hide(memory_->base());
     exposed_ = nullptr;
   }
