@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# cmake -DCOMPILER=... -DINCLUDE=... -DSOURCE=... -P refuse.cmake: fails unless SOURCE compiles with TUTTI_CONTROL and,
+# cmake "-DCOMPILE=command;argument..." -DSOURCE=... -P refuse.cmake: fails unless SOURCE compiles with TUTTI_CONTROL and,
 # without it, is refused with the message that its head expects.
 file(STRINGS ${SOURCE} expected REGEX "^// expect: " LIMIT_COUNT 1)
 string(REGEX REPLACE "^// expect: *" "" expected "${expected}")
@@ -7,14 +7,12 @@ if(expected STREQUAL "")
   message(FATAL_ERROR "${SOURCE} has no line `// expect: ...`")
 endif()
 
-set(compile ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${SOURCE})
-
-execute_process(COMMAND ${compile} -DTUTTI_CONTROL RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+execute_process(COMMAND ${COMPILE} ${SOURCE} -DTUTTI_CONTROL RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "the control does not compile:\n${said}")
 endif()
 
-execute_process(COMMAND ${compile} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+execute_process(COMMAND ${COMPILE} ${SOURCE} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
 if(result EQUAL 0)
   message(FATAL_ERROR "it compiles; it should be refused with: ${expected}")
 endif()
