@@ -4,12 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <thread>
 #include <utility>
@@ -152,11 +154,15 @@ TEST_CASE("an error leaves a record at each rank, in which the odd one can be se
 
 TEST_CASE("a signal asks ranks that wait for a record, and they go on") {
   enum waits { in_a_call, for_a_message, polling_for_one, in_agreement };
-  for (auto const [how, reason] : {std::pair(in_a_call, "a signal, in call #2, barrier"),
-                                   std::pair(for_a_message, "a signal, in recv of up to 1 int from rank 1"),
-                                   std::pair(polling_for_one, "a signal, in recv of up to 1 int from rank 1"),
-                                   std::pair(in_agreement, "a signal, after call #1, all_gather")}) {
-    CAPTURE(std::string(reason));
+  std::map<waits, std::string> const reasons{
+      {in_a_call, "a signal, in call #2, barrier"},
+      {for_a_message, "a signal, in recv of up to 1 int from rank 1"},
+      {polling_for_one, "a signal, in recv of up to 1 int from rank 1"},
+      {in_agreement, "a signal, after call #1, all_gather"},
+  };
+  for (auto const& [wanted, reason] : reasons) {
+    waits const how = wanted;
+    CAPTURE(reason);
     temporary_folder const at;
     environment const here{{"TUTTI_RECORD", at.path() / "run"}, {"TUTTI_RECORD_SIGNAL", std::to_string(SIGUSR1)}};
     std::string const file = at.path() / "run.0.json";

@@ -129,8 +129,7 @@ class exchange final : public call_queue<Transport> {
     if (reached != progress::stuck) polls_ = 0;
     else if (!alone() && ++polls_ % few_polls == 0) {
       if (polls_ == few_polls) next_telling_ = deadline::after(nap_length);
-      else if (next_telling_.passed())
-        tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
+      else if (next_telling_.passed()) tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
     }
     return reached;
   }

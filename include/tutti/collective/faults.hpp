@@ -112,8 +112,7 @@ class faults {
   [[gnu::cold]] std::string doing(int peer) const {
     auto const message = notices_->awaited(peer);
     if (!message) return last_call(peer);
-    std::string const waits =
-        describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
+    std::string const waits = describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
     if (notices_->called(peer) <= notices_->finished(peer)) return "in " + waits;
     return join({last_call(peer), ", and tests ", waits});
   }
