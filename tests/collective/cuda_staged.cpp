@@ -7,9 +7,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/device_conformance.hpp"
@@ -87,6 +90,52 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
               ranks, comm, n, p - 1, {.stream = ranks.on().make_stream()})
               .check_movement();
       });
+}
+
+namespace {
+
+// Of those that there are, what can be named by its type.
+template <class... Algorithms>
+void check_all_named(list<Algorithms...>, int p, staging const& how) {
+  on_staged(p, how, [](auto& ranks, auto& comm) {
+    using staged = std::remove_reference_t<decltype(ranks)>;
+    static_assert(staged::template has_algorithm<one_shot, collective::scan> &&
+                  staged::template has_algorithm<two_shot, collective::reduce> &&
+                  !staged::template has_algorithm<two_shot, collective::broadcast> &&
+                  !staged::template has_algorithm<ring, collective::all_reduce>);
+    for (std::size_t const n : {std::size_t{1}, std::size_t{1500}}) {
+      (check_named<Algorithms, float>(ranks, comm, n, sum{}, {.stream = ranks.on().make_stream()}), ...);
+      (check_named<Algorithms, affine>(ranks, comm, n, compose{}), ...);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("algorithms that are named by their types have the bits of the host") {
+  for (int const p : {1, 2, 3}) check_all_named(algorithms{}, p, {.slice = 2048});
+  on_staged(3, {.slice = 64 << 10}, [](auto& ranks, auto& comm) {
+    auto const& on = ranks.on();
+    device_array<device_queues, float> data(on, 100);
+    std::vector<float> const ones(100, 1);
+    std::vector<float> sums(100);
+    on.copy(0, data.data(), ones.data(), 100 * sizeof(float));
+    using either = list<one_shot, ring, two_shot>;
+    all_reduce<either>(ranks, data, sum{}, {.algorithm = algorithm_id::one_shot});
+    all_reduce<either>(ranks, data, sum{}, {.algorithm = algorithm_id::two_shot});
+    on.copy(0, sums.data(), data.data(), 100 * sizeof(float));
+    on.wait(0, deadline::after(10s));
+    expect(sums == std::vector<float>(100, 9), "3 times 3");
+    for (auto const& [words, call] :
+         {std::pair<char const*, std::function<void()>>{
+              "cuda_staged has no all_reduce by ring",
+              [&] { all_reduce<either>(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }},
+          {"automatic is none of the listed algorithms", [&] { all_reduce<either>(ranks, data); }},
+          {"the call names one_shot by its type and two_shot in its options",
+           [&] { all_reduce<one_shot>(ranks, data, sum{}, {.algorithm = algorithm_id::two_shot}); }}})
+      expect_error(error_of(call), error_code::bad_argument, words);
+    barrier(comm);
+  });
 }
 
 TEST_CASE("results of another type, and arrays that an epilogue keeps, in slices") {

@@ -137,9 +137,15 @@ class device_conformance {
 
  private:
   static constexpr bool by_default = std::is_same_v<Algorithm, automatic>;
+  // Not all that carry calls out have all algorithms.
+  template <collective C>
+  static constexpr bool carries() {
+    if constexpr (requires { R::template has_algorithm<Algorithm, C>; }) return R::template has_algorithm<Algorithm, C>;
+    else return true;
+  }
   // Whether the algorithm has the collective, with this operation.
   template <collective C, class Op = void>
-  static constexpr bool has = by_default || serves_with<Algorithm, C, Op>();
+  static constexpr bool has = by_default || (serves_with<Algorithm, C, Op>() && carries<C>());
   static constexpr options by(algorithm_id algorithm) { return {.algorithm = algorithm}; }
   static constexpr algorithm_id host_algorithm() {
     if constexpr (by_default) return algorithm_id::one_shot;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/device_algorithms.hpp"
 #include "tutti/collective/device_call.hpp"
 #include "tutti/collective/device_collectives.hpp"
 #include "tutti/collective/device_ragged.hpp"
@@ -60,6 +61,12 @@ class cuda_staged {
   D const& on() const noexcept { return area_->on; }
   // Whether memory of the device is handed to the MPI.
   bool hands_over() const noexcept { return hands_over_; }
+
+  static constexpr bool has_two_rounds(collective c) { return c == collective::all_reduce || c == collective::reduce; }
+  // What a call may name by its type; a list is looked at when one of it is chosen.
+  template <class Algorithm, collective C>
+  static constexpr bool has_algorithm = !serves<Algorithm, C> || std::is_same_v<Algorithm, one_shot> ||
+                                        (std::is_same_v<Algorithm, tutti::two_shot> && has_two_rounds(C));
 
   // -- For the collectives.
   template <class Algorithm, collective C, class T>
@@ -141,18 +148,18 @@ class cuda_staged {
   }
 
   // -- The choice.
-  static constexpr bool has_two_rounds(collective c) { return c == collective::all_reduce || c == collective::reduce; }
   // A second round takes two copies and a kernel more, some 20 us, in which hosts send 200 KB; not measured on a GPU yet. Two
   // ranks have as much to send either way.
   bool prefers_two_shot(std::size_t bytes) const { return size() > 2 && bytes * ranks() > (std::size_t{256} << 10); }
 
   template <class Algorithm, collective C, class Call>
   algorithm_id algorithm_of(Call const& call, bool two_shot) const {
-    static_assert(std::is_same_v<Algorithm, automatic> || std::is_same_v<Algorithm, one_shot> ||
-                      std::is_same_v<Algorithm, tutti::two_shot>,
-                  "by way of the host there are one_shot and two_shot alone");
+    static_assert(has_algorithm<Algorithm, C>,
+                  "by way of the host there are one_shot and two_shot alone, the latter of all_reduce and reduce");
     algorithm_id asked = call.how.algorithm;
-    if constexpr (!std::is_same_v<Algorithm, automatic>) asked = find_algorithm(Algorithm::name);
+    if constexpr (!std::is_same_v<Algorithm, automatic>)
+      detail::named_algorithms<Algorithm>::template visit<C, void>(
+          asked, call.where, [&](auto schedule) { asked = detail::id_of(schedule); });
     if (asked == algorithm_id::automatic) return two_shot ? algorithm_id::two_shot : algorithm_id::one_shot;
     if (asked != algorithm_id::one_shot && !(asked == algorithm_id::two_shot && has_two_rounds(C)))
       detail::refuse(rank(), join({"cuda_staged has no ", name(C), " by ", name(asked)}),

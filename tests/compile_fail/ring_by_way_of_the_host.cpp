@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// By way of the host a device combines what all ranks have sent, so algorithms that pass it on are refused.
+// expect: by way of the host there are one_shot and two_shot alone
+#include <cstddef>
+
+#include "tutti/collective/cuda_staged.hpp"
+#include "tutti/tutti.hpp"
+
+struct gpu {
+  using stream_type = int;
+  using event_type = int;
+  void* allocate(std::size_t) const;
+  void release(void*) const noexcept;
+  void* allocate_pinned(std::size_t) const;
+  void release_pinned(void*) const noexcept;
+  void copy(int, void*, void const*, std::size_t) const;
+  template <class Work>
+  void launch(int, std::size_t, Work const&) const;
+  void wait(int, tutti::deadline) const;
+  int make_stream() const;
+  void end_stream(int) const noexcept;
+  int make_event() const;
+  void drop(int) const noexcept;
+  void record(int, int) const;
+  void follow(int, int) const;
+  bool reached(int) const;
+  bool capturing(int) const;
+};
+
+void call(tutti::cuda_staged<gpu, tutti::loopback>& ranks, tutti::device_array<gpu, float>& data) {
+#ifdef TUTTI_CONTROL
+  tutti::all_reduce<tutti::two_shot>(ranks, data);
+#else
+  tutti::all_reduce<tutti::ring>(ranks, data);
+#endif
+}
