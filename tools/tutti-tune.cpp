@@ -72,6 +72,15 @@ std::string header_name(std::string const& machine) {
   return out;
 }
 
+// Those of devices that a table before this one has, which are not measured here.
+tutti::device_limits limits_in(std::string const& path) {
+  try {
+    if (auto const text = tutti::read_file(path)) return tutti::parse_table(*text, path).devices;
+  } catch (tutti::error const&) {  // it is written anew
+  }
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,7 +114,8 @@ int main(int argc, char** argv) {
                              .apart = fit(results, false),
                              .crowded = fit(results, true),
                              .rules = rules_of(results),
-                             .links = shared->links};
+                             .links = shared->links,
+                             .devices = limits_in(s.output)};
     if (table.apart == tutti::costs{}) table.apart = table.crowded;
     if (table.crowded == tutti::costs{}) table.crowded = table.apart;
     print(table.rules);

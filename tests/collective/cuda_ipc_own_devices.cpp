@@ -8,8 +8,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +20,7 @@
 #include "support/even_arrays.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
+#include "support/temporary_folder.hpp"
 #include "tutti/collective/cuda_ipc.hpp"
 #include "tutti/tutti.hpp"
 
@@ -161,6 +165,26 @@ TEST_CASE("ranks that disagree all hear what was called") {
     expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (one_shot, packet)");
     expect(all_are(ranks.on(), out, 7), "nothing was written");
   });
+}
+
+TEST_CASE("the tuning table says up to which size a call goes which way") {
+  temporary_folder const folder;
+  std::string const file = (folder.path() / "table").string();
+  std::ofstream(file) << tuning_version << "\ndevice packets 40\ndevice one_shot_of_2 100\ndevice one_shot_of_4 200\n";
+  ::setenv("TUTTI_TUNING", file.c_str(), 1);
+  for (auto const& [p, floats, way] :
+       {std::tuple{2, 10, "(one_shot, packet)"}, std::tuple{2, 11, "(one_shot)"}, std::tuple{2, 26, "(two_shot)"},
+        std::tuple{3, 26, "(one_shot)"}, std::tuple{3, 51, "(two_shot)"}})
+    on_own_devices(p, [&](auto& ranks, auto& comm) {
+      array const data = filled(ranks.on(), static_cast<std::size_t>(floats), 1);
+      expect_error(error_of([&] {
+                     if (comm.rank() == 0) all_reduce(ranks, data, tutti::max{});
+                     else all_reduce(ranks, data);
+                     ranks.work().wait();
+                   }),
+                   error_code::mismatch, join({"all_reduce of ", floats, " float with sum ", way}));
+    });
+  ::unsetenv("TUTTI_TUNING");
 }
 
 TEST_CASE("ranks that replay different graphs write nothing by packets, and end") {

@@ -48,6 +48,19 @@ TEST_CASE("times of links are written where they were measured, and read") {
   CHECK(parse_table(text, "file").links == table.links);
 }
 
+TEST_CASE("limits of devices are written where they are not those that were guessed, and read") {
+  owned_table table = parse_table(to_text(shipped), "file");
+  CHECK(table.devices == device_limits{});
+  CHECK(to_text(table.view()).find("\ndevice ") == std::string::npos);
+  table.devices.packets = 8192;
+  table.devices.one_shot = device_limits::no_limit;
+  std::string const text = to_text(table.view());
+  CHECK(text.find("\ndevice packets 8192\ndevice one_shot any\n") != std::string::npos);
+  CHECK(parse_table(text, "file").devices == table.devices);
+  CHECK(table.devices.one_shot_among(4) == device_limits{}.one_shot_of_4);
+  CHECK(table.devices.one_shot_among(5) == device_limits::no_limit);
+}
+
 TEST_CASE("comments, blank lines, tabs and the ends of lines of other systems are fine") {
   owned_table const read = parse_table(
       "tutti-tuning 1\r\n\n  # a comment\nmachine  a b \n rule\tbarrier 2 any any any one_shot automatic 0 0", "file");
@@ -80,6 +93,9 @@ TEST_CASE("a wrong line is named") {
   says("rule all_reduce 2 any any 4 bruck automatic 1 1", "bruck does not serve all_reduce");
   says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1", "pull is not for all_reduce by recursive_doubling");
   says("link far 1 2", "\"far\" is not what lies between ranks; there are cache, node, messages, across");
+  says("device packet 1", "\"packet\" is not a limit of devices; there are packets, one_shot_of_2, one_shot_of_4");
+  says("device packets 8k", "\"8k\" is not a number of bytes, or any");
+  says("device packets 8 9", "\"9\" is left over");
   says("link node 1", "\"\" is not a number of femtoseconds");
   says("apart 1 2 3", "\"\" is not a number of picoseconds");
   says("crowded 1 2 3 99999999999999999999999", "is not a number of picoseconds");

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "launch/command.hpp"
@@ -47,6 +48,18 @@ TEST_CASE("a table, a header and the times") {
   CHECK(read_file(base + "/table.hpp").value().find("inline constexpr tuning_table ") != std::string::npos);
   CHECK(read_file(base + "/times.csv").value().starts_with("collective,ranks,bytes,algorithm,protocol,blocks,"));
   CHECK(std::distance(fs::directory_iterator(at.path() / "new"), fs::directory_iterator()) == 1);  // no draft is left
+}
+
+TEST_CASE("limits of devices that were there stay") {
+  temporary_folder const at;
+  std::string const file = (at.path() / "table").string();
+  std::ofstream(file) << tuning_version << "\ndevice packets 8192\n";
+  command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file);
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  owned_table const table = parse_table(read_file(file).value(), "table");
+  CHECK(table.devices.packets == 8192);
+  CHECK(!table.rules.empty());
 }
 
 TEST_CASE("what cannot be written is said") {

@@ -3,6 +3,7 @@
 // other; kernels do where every process has a GPU of its own, and never where some share one: these take turns on it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "tutti/execute/cuda_combine.hpp"
 #include "tutti/execute/cuda_jobs.hpp"
 #include "tutti/transport/device.hpp"
+#include "tutti/tune/devices.hpp"
 
 namespace tutti {
 
@@ -34,7 +36,7 @@ namespace tutti {
 // it is larger, and each rank makes its own result out of the arenas of the others. What lies in a registered buffer is read
 // where it is.
 //
-// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot. Where every rank has a device of its
+// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every rank has a device of its
 // own, kernels may wait for each other: then what is small and heard by all goes by packets, a word of data and flag in one
 // store, and any algorithm can be named, as in all_reduce<ring>, which sends messages from device to device in one launch. It
 // takes an operation, not `fused`, and input and output of one type; what it was writing when ranks fail is undefined.
@@ -102,11 +104,12 @@ class cuda_ipc {
     std::string out = join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
     if (!calls_) return out + "one rank, a copy at most";
     out += join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
-                 " bytes, and streams wait by words in memory of the host; all_reduce by two_shot from ",
-                 two_shot_bytes(), " bytes on, all else by one_shot"});
+                 " bytes, and streams wait by words in memory of the host; "});
+    std::size_t const most = limits().one_shot_among(size());
+    if (most != device_limits::no_limit) out += join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
+    out += "by one_shot";
     if (kernels_)
-      out += join({"; every rank has a device of its own, so kernels wait for each other, up to ",
-                   kernels_->channels().packet_bytes(),
+      out += join({"; every rank has a device of its own, so kernels wait for each other, up to ", most_by_packets(),
                    " bytes that all hear go by packets, and any algorithm can be named"});
     for (int q = 0; q < size(); ++q)
       if (q != rank()) out += join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
@@ -151,10 +154,9 @@ class cuda_ipc {
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
-  // From there on two passes over less memory beat one pass over all, and one more wait. Not measured.
-  std::size_t two_shot_bytes() const { return std::size_t{size() == 2 ? 1024u : 256u} << 10; }
-
   // -- The choice, which is the same on all ranks.
+  device_limits const& limits() const { return comm_.group().tuned.table().devices; }
+  std::size_t most_by_packets() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
 
   // By `by_words(request)`, or by a kernel that waits for others.
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
@@ -197,7 +199,7 @@ class cuda_ipc {
     request wanted = r;
     wanted.algorithm = comm_.group().environment.algorithms[r.what];
     if (has_words(wanted)) return wanted.algorithm;
-    bool const two = r.what == collective::all_reduce && r.bytes() >= two_shot_bytes();
+    bool const two = r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
     return two ? algorithm_id::two_shot : algorithm_id::one_shot;
   }
   [[noreturn, gnu::cold]] void refuse_algorithm(request const& r, std::source_location where) const {
@@ -221,7 +223,7 @@ class cuda_ipc {
   static constexpr bool sends_packets =
       all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !is_fused<Op>;
   bool goes_by_packets(request const& r) const {
-    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= kernels_->channels().packet_bytes();
+    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= most_by_packets();
   }
   // Of the message, or of a block.
   template <class T>

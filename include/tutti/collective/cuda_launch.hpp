@@ -20,6 +20,7 @@
 #include "tutti/execute/cuda_packet.hpp"
 #include "tutti/execute/cuda_steps.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/tune/devices.hpp"
 
 namespace tutti::detail {
 
@@ -189,7 +190,8 @@ void carry_out(cuda_local<D, Reach> const& ranks, std::vector<In const*> const& 
       if (ranks.size() == 1 || n == 0) return jobs();
       local_arrays<In> const arrays{in, out, n};
       if constexpr (all_hear_all(C) && std::is_same_v<decltype(schedule), tutti::schedule<one_shot, C>>) {
-        bool const small = n * sizeof(In) <= channels_of(ranks, how.stream, where).map().packet_bytes();
+        bool const small = n * sizeof(In) <= std::min(channels_of(ranks, how.stream, where).map().packet_bytes(),
+                                                      device_limits{}.packets);
         if (how.protocol == protocol::packet || (how.protocol == protocol::automatic && small))
           return launch_packets<C>(ranks, arrays, op, how.stream, where);
       }

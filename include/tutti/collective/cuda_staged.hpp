@@ -148,9 +148,10 @@ class cuda_staged {
   }
 
   // -- The choice.
-  // A second round takes two copies and a kernel more, some 20 us, in which hosts send 200 KB; not measured on a GPU yet. Two
-  // ranks have as much to send either way.
-  bool prefers_two_shot(std::size_t bytes) const { return size() > 2 && bytes * ranks() > (std::size_t{256} << 10); }
+  // Two ranks have as much to send either way.
+  bool prefers_two_shot(std::size_t bytes) const {
+    return size() > 2 && bytes * ranks() > comm_->group().tuned.table().devices.one_shot_by_host;
+  }
 
   template <class Algorithm, collective C, class Call>
   algorithm_id algorithm_of(Call const& call, bool two_shot) const {

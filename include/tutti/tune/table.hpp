@@ -10,6 +10,7 @@
 
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/execute/plan.hpp"
+#include "tutti/tune/devices.hpp"
 #include "tutti/tune/links.hpp"
 #include "tutti/tune/problem.hpp"
 
@@ -112,6 +113,7 @@ struct tuning_table {
   costs apart, crowded;                     // for what no rule covers
   std::span<rule const> rules;
   link_times links{};  // those that were measured
+  device_limits devices{};
 
   constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }
   constexpr rule const* find(problem const& p) const {

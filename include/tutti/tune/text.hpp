@@ -23,16 +23,19 @@ struct owned_table {
   costs apart, crowded;
   std::vector<rule> rules;
   link_times links{};
+  device_limits devices{};
 
-  tuning_table view() const { return {machine, date, command, apart, crowded, rules, links}; }
+  tuning_table view() const { return {machine, date, command, apart, crowded, rules, links, devices}; }
 };
 
+[[gnu::cold]] inline std::string bytes_up_to(std::size_t limit) {
+  return limit == rule::no_limit ? std::string("any") : join({limit});
+}
 [[gnu::cold]] inline std::string to_text(rule const& r) {
   std::string ranks = join({r.least_ranks});
   if (r.most_ranks != r.least_ranks) ranks = join({ranks, "-", r.most_ranks});
-  std::string const up_to = r.up_to == rule::no_limit ? std::string("any") : join({r.up_to});
-  return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", up_to, " ", name(r.algorithm),
-               " ", name(r.how), " ", r.nanoseconds, " ", r.measured_at});
+  return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", bytes_up_to(r.up_to), " ",
+               name(r.algorithm), " ", name(r.how), " ", r.nanoseconds, " ", r.measured_at});
 }
 [[gnu::cold]] inline std::string to_text(costs const& c) {
   return join({c.hop, " ", c.message, " ", c.sent, " ", c.combined});
@@ -44,6 +47,9 @@ struct owned_table {
   out += "# ps a message, fs a byte\n";
   for (distance const d : every_distance)
     if (t.links[d].known()) out += join({"link ", name(d), " ", t.links[d].latency, " ", t.links[d].byte, "\n"});
+  for (auto const& [what, value] : every_device_limit)
+    if (t.devices.*value != device_limits{}.*value)
+      out += join({"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
   out += join({"# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
   for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
   return out;
@@ -69,8 +75,9 @@ class table_parser {
       else if (key == "apart") out.apart = read_costs();
       else if (key == "crowded") out.crowded = read_costs();
       else if (key == "link") read_link(out.links);
+      else if (key == "device") read_device(out.devices);
       else if (key == "rule") out.rules.push_back(read_rule());
-      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, link, rule"}));
+      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, link, device, rule"}));
     }
     return out;
   }
@@ -128,6 +135,15 @@ class table_parser {
     if (time.latency == 0 || time.byte == 0) refuse("a link that takes no time");
     expect_end();
   }
+  void read_device(device_limits& out) {
+    auto const what = named(every_device_limit, "a limit of devices");
+    out.*what.value = read_limit();
+    expect_end();
+  }
+  std::size_t read_limit() {
+    std::string_view const text = word();
+    return text == "any" ? rule::no_limit : number<std::size_t>(text, "a number of bytes, or any");
+  }
   rule read_rule() {
     rule r;
     r.what = named(every_collective, "a collective");
@@ -142,8 +158,7 @@ class table_parser {
     r.memory =
         named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
               "what ranks can read");
-    std::string_view const up_to = word();
-    if (up_to != "any") r.up_to = number<std::size_t>(up_to, "a number of bytes, or any");
+    r.up_to = read_limit();
     std::string_view const algorithm = word();
     r.algorithm = find_algorithm(algorithm);
     if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));

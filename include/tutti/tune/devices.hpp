@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Up to which sizes calls on devices go which way.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <string_view>
+
+namespace tutti {
+
+// Bytes of a message, or of a block. No GPU has measured them: they are what others chose for theirs. A line of the tuning
+// table has another (`device packets 8192`); tools/gpu-check prints such lines for the GPU that it runs on.
+struct device_limits {
+  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+  // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ ends packets in one round at 16
+  // KiB too, which is also what an inbox holds.
+  std::size_t packets = std::size_t{16} << 10;
+
+  // all_reduce among processes by one_shot, which reads p-1 arrays of others; two_shot reads 2(p-1)/p of one, and waits once
+  // more. Two ranks read as much either way. vLLM's custom all_reduce has the same three numbers; PyTorch's, among GPUs of a
+  // node, ends one_shot at 256 KiB.
+  std::size_t one_shot_of_2 = no_limit;
+  std::size_t one_shot_of_4 = std::size_t{512} << 10;  // of 3 and 4 ranks
+  std::size_t one_shot = std::size_t{256} << 10;       // of more
+
+  // By way of the host: of all ranks together. A second round takes two copies and a kernel more, some 20 us, in which hosts
+  // send 200 KB.
+  std::size_t one_shot_by_host = std::size_t{256} << 10;
+
+  friend constexpr bool operator==(device_limits const&, device_limits const&) = default;
+
+  constexpr std::size_t one_shot_among(int ranks) const {
+    return ranks <= 2 ? one_shot_of_2 : ranks <= 4 ? one_shot_of_4 : one_shot;
+  }
+};
+
+// By the names that they have in a tuning table.
+struct named_device_limit {
+  std::string_view name;
+  std::size_t device_limits::* value;
+};
+inline constexpr std::array every_device_limit{
+    named_device_limit{"packets", &device_limits::packets},
+    named_device_limit{"one_shot_of_2", &device_limits::one_shot_of_2},
+    named_device_limit{"one_shot_of_4", &device_limits::one_shot_of_4},
+    named_device_limit{"one_shot", &device_limits::one_shot},
+    named_device_limit{"one_shot_by_host", &device_limits::one_shot_by_host}};
+constexpr std::string_view name(named_device_limit const& limit) { return limit.name; }
+
+}  // namespace tutti
