@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How fast a GPU combines arrays, beside a copy on the device that moves as many bytes, by turns; one fused pass beside
-// the separate passes that Thrust makes of it; and all_reduce among virtual ranks, by one launch and by algorithms.
+// the separate passes that Thrust makes of it, and one of CUB; and all_reduce among virtual ranks, by one launch, by a kernel a
+// pair, by algorithms, and in a graph. What matters most is said last, and the limits that a tuning table would have.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda.cu -o bench_cuda && ./bench_cuda
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
 #include <thrust/execution_policy.h>
 #include <thrust/transform.h>
-#include <type_traits>
+#include <utility>
 #include <vector>
+#if __has_include(<cub/device/device_transform.cuh>)  // CUDA 12.8 and later
+#include <cub/device/device_transform.cuh>
+#include <cuda/std/tuple>
+#define TUTTI_BENCH_CUB 1
+#else
+#define TUTTI_BENCH_CUB 0
+#endif
 
+#include "../tests/cuda/captured.cuh"
+#include "crossover.hpp"
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -22,6 +34,16 @@ namespace {
 using namespace tutti;
 
 constexpr int rounds = 20, most_arrays = 8;
+
+// What is said last.
+std::vector<std::string> results;
+std::vector<std::pair<char const*, std::size_t>> limits;
+
+std::string two_digits(double x) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.2f", x);
+  return out;
+}
 
 class timer {
  public:
@@ -36,13 +58,13 @@ class timer {
     static_cast<void>(cudaEventDestroy(end_));
   }
 
-  // Microseconds of the work that f gives to the default stream.
+  // Microseconds of the work that f gives to the stream.
   template <class F>
-  float operator()(cuda_device const& gpu, F const& f) const {
-    detail::expect_cuda(cudaEventRecord(begin_), "cudaEventRecord");
+  float operator()(cuda_device const& gpu, F const& f, cudaStream_t stream = {}) const {
+    detail::expect_cuda(cudaEventRecord(begin_, stream), "cudaEventRecord");
     f();
-    detail::expect_cuda(cudaEventRecord(end_), "cudaEventRecord");
-    gpu.wait({}, deadline::after(std::chrono::seconds{30}));
+    detail::expect_cuda(cudaEventRecord(end_, stream), "cudaEventRecord");
+    gpu.wait(stream, deadline::after(std::chrono::seconds{30}));
     float milliseconds = 0;
     detail::expect_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
     return milliseconds * 1000;
@@ -58,21 +80,21 @@ float median(std::vector<float> values) {
   return *middle;
 }
 
-struct comparison {
-  float ours, other;
-};
-// The first turn of each is not counted.
-template <class Ours, class Other>
-comparison compare(cuda_device const& gpu, Ours const& ours, Other const& other) {
+// Of each of some ways, by turns. The first turn of each is not counted.
+template <std::size_t Ways>
+using ways = std::array<std::function<void()>, Ways>;
+template <std::size_t Ways>
+std::array<float, Ways> compare(cuda_device const& gpu, ways<Ways> const& all, cudaStream_t stream = {}) {
   timer const time;
-  std::vector<float> a, b;
-  for (int round = 0; round <= rounds; ++round) {
-    float const mine = time(gpu, ours), theirs = time(gpu, other);
-    if (round == 0) continue;
-    a.push_back(mine);
-    b.push_back(theirs);
-  }
-  return {median(a), median(b)};
+  std::array<std::vector<float>, Ways> times;
+  for (int round = 0; round <= rounds; ++round)
+    for (std::size_t k = 0; k < Ways; ++k) {
+      float const one = time(gpu, all[k], stream);
+      if (round > 0) times[k].push_back(one);
+    }
+  std::array<float, Ways> out{};
+  for (std::size_t k = 0; k < Ways; ++k) out[k] = median(times[k]);
+  return out;
 }
 
 template <class T>
@@ -85,25 +107,32 @@ std::vector<device_array<cuda_device, T>> arrays_of_zeros(cuda_device const& gpu
   return out;
 }
 
+constexpr std::size_t fan_ins[] = {2, 4, 8};
+
+// Where a pass over arrays takes as long as the GPU's memory lets it, or not. Says so where `last`.
 template <class T>
-void against_copy(cuda_device const& gpu, char const* name, std::size_t bytes) {
+void against_copy(cuda_device const& gpu, char const* name, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(T);
   auto const from = arrays_of_zeros<T>(gpu, most_arrays, n);
   auto const to = arrays_of_zeros<T>(gpu, 1, n);
-  for (std::size_t const fan_in : {2u, 4u, 8u}) {
+  std::string result = join({"result: combine, in % of a copy: ", name});
+  for (std::size_t const fan_in : fan_ins) {
     std::size_t const moved = (fan_in + 1) * n * sizeof(T);
     auto const copy_from = arrays_of_zeros<std::byte>(gpu, 1, moved / 2),
                copy_to = arrays_of_zeros<std::byte>(gpu, 1, moved / 2);
     std::vector<T const*> sources;
     for (std::size_t k = 0; k < fan_in; ++k) sources.push_back(from[k].data());
     T* const destinations[] = {to[0].data()};
-    auto const [ours, copy] = compare(
-        gpu,
-        [&] { cuda_combine(gpu, {}, std::span<T const* const>(sources), std::span<T* const>(destinations), n, sum{}); },
-        [&] { gpu.copy({}, copy_to[0].data(), copy_from[0].data(), moved / 2); });
-    std::printf("| %s | %zu | %zu MiB | %.1f | %.0f | **%.2f** |\n", name, fan_in, bytes >> 20, ours,
-                static_cast<double>(moved) / ours / 1e3, copy / ours);
+    auto const [ours, copy] = compare<2>(
+        gpu, {[&] {
+                cuda_combine(gpu, {}, std::span<T const* const>(sources), std::span<T* const>(destinations), n, sum{});
+              },
+              [&] { gpu.copy({}, copy_to[0].data(), copy_from[0].data(), moved / 2); }});
+    std::printf("| %s | %zu | %zu MiB | %.1f | %.0f | **%.0f** |\n", name, fan_in, bytes >> 20, ours,
+                static_cast<double>(moved) / ours / 1e3, 100 * copy / ours);
+    result += join({", ", fan_in, " arrays ", std::lround(100 * copy / ours)});
   }
+  if (last) results.push_back(result);
 }
 
 struct widen {
@@ -117,62 +146,124 @@ struct widen_and_add {
 struct narrow {
   __device__ bfloat16 operator()(float x) const { return bfloat16(x); }
 };
+#if TUTTI_BENCH_CUB
+template <std::size_t N, std::size_t... K>
+auto tuple_of(std::array<bfloat16 const*, N> const& all, std::index_sequence<K...>) {
+  return cuda::std::make_tuple(all[K]...);
+}
+#endif
+struct scaled_sum {
+  float factor;
+  template <class... X>
+  __device__ bfloat16 operator()(X... x) const {
+    return bfloat16(((float{x} * factor) + ...));
+  }
+};
 
-// bfloat16 arrays, scaled and added up in float, and the result in bfloat16 again.
-void against_thrust(cuda_device const& gpu, std::size_t bytes) {
+// bfloat16 arrays, scaled and added up in float, and the result in bfloat16 again: in one pass; by the passes that Thrust
+// makes of it; and in one pass of CUB, where there is one.
+template <std::size_t FanIn>
+void against_others(cuda_device const& gpu, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(bfloat16);
-  auto const from = arrays_of_zeros<bfloat16>(gpu, most_arrays, n);
+  auto const from = arrays_of_zeros<bfloat16>(gpu, FanIn, n);
   auto const to = arrays_of_zeros<bfloat16>(gpu, 1, n);
   auto const between = arrays_of_zeros<float>(gpu, 1, n);
-  for (std::size_t const fan_in : {2u, 4u, 8u}) {
-    std::vector<bfloat16 const*> sources;
-    for (std::size_t k = 0; k < fan_in; ++k) sources.push_back(from[k].data());
-    bfloat16* const destinations[] = {to[0].data()};
-    auto const [ours, thrusts] = compare(
-        gpu,
-        [&] {
-          cuda_combine(gpu, {}, std::span<bfloat16 const* const>(sources), std::span<bfloat16* const>(destinations), n,
-                       fused{sum{}, scale{0.125f}});
-        },
-        [&] {
-          auto const policy = thrust::cuda::par_nosync.on(cudaStream_t{});
-          float* const all = between[0].data();
-          thrust::transform(policy, sources[0], sources[0] + n, all, widen{0.125f});
-          for (std::size_t k = 1; k < fan_in; ++k)
-            thrust::transform(policy, all, all + n, sources[k], all, widen_and_add{0.125f});
-          thrust::transform(policy, all, all + n, destinations[0], narrow{});
-        });
-    std::printf("| bfloat16, scaled | %zu | %zu MiB | %.1f | %.1f | **%.2f** |\n", fan_in, bytes >> 20, ours, thrusts,
-                thrusts / ours);
-  }
+  std::array<bfloat16 const*, FanIn> sources;
+  for (std::size_t k = 0; k < FanIn; ++k) sources[k] = from[k].data();
+  bfloat16* const destinations[] = {to[0].data()};
+  auto const [ours, thrusts, cubs] = compare<3>(
+      gpu, {[&] {
+              cuda_combine(gpu, {}, std::span<bfloat16 const* const>(sources), std::span<bfloat16* const>(destinations),
+                           n, fused{sum{}, scale{0.125f}});
+            },
+            [&] {
+              auto const policy = thrust::cuda::par_nosync.on(cudaStream_t{});
+              float* const all = between[0].data();
+              thrust::transform(policy, sources[0], sources[0] + n, all, widen{0.125f});
+              for (std::size_t k = 1; k < FanIn; ++k)
+                thrust::transform(policy, all, all + n, sources[k], all, widen_and_add{0.125f});
+              thrust::transform(policy, all, all + n, destinations[0], narrow{});
+            },
+            [&] {
+#if TUTTI_BENCH_CUB
+              detail::expect_cuda(
+                  cub::DeviceTransform::Transform(tuple_of(sources, std::make_index_sequence<FanIn>{}), destinations[0],
+                                                  static_cast<long>(n), scaled_sum{0.125f}, cudaStream_t{}),
+                  "cub::DeviceTransform::Transform");
+#endif
+            }});
+  std::printf("| %zu | %zu MiB | %.1f | %.1f | **%.2f** | ", FanIn, bytes >> 20, ours, thrusts, thrusts / ours);
+  if (TUTTI_BENCH_CUB) std::printf("%.1f | **%.2f** |\n", cubs, cubs / ours);
+  else std::printf("none | |\n");
+  if (!last) return;
+  std::string result =
+      join({"result: ", FanIn, " bfloat16 arrays, scaled: passes of Thrust take ", two_digits(thrusts / ours)});
+  if (TUTTI_BENCH_CUB) result += join({", a pass of CUB ", two_digits(cubs / ours)});
+  results.push_back(result + " of our time");
 }
 
-// Eight ranks, from 8 bytes to 1 MiB each: independent jobs, then blocks that send each other messages.
+// Eight ranks, from 8 bytes to 1 MiB each: by independent jobs, which is one_shot; by a kernel a pair of arrays, and copies;
+// by copies alone, which bound it; and by blocks that send each other messages.
 void all_reduces(cuda_device const& gpu) {
   constexpr int size = 8;
   constexpr std::size_t most = std::size_t{1} << 20;
-  auto const memory = arrays_of_zeros<float>(gpu, size, most / sizeof(float));
+  auto const memory = arrays_of_zeros<float>(gpu, size, most / sizeof(float)),
+             others = arrays_of_zeros<float>(gpu, size, most / sizeof(float));
   device_channels channels(gpu, size);
   cuda_local const ranks(channels);
-  timer const time;
-  for (std::size_t bytes = 8; bytes <= most; bytes *= 8) {
+  std::vector<bench::two_times> by_packets;
+  double against_pairs = 0;
+  int sizes = 0;
+  for (std::size_t bytes = 8; bytes <= most; bytes *= 2) {
+    std::size_t const n = bytes / sizeof(float);
     std::vector<std::span<float>> data;
-    for (auto const& x : memory) data.emplace_back(x.data(), bytes / sizeof(float));
-    auto const us = [&](auto const& call) {
-      std::vector<float> all;
-      for (int round = 0; round <= rounds; ++round) {
-        float const one = time(gpu, call);
-        if (round > 0) all.push_back(one);
+    for (auto const& x : memory) data.emplace_back(x.data(), n);
+    auto const pairs = [&] {
+      float* const to[] = {data[0].data()};
+      for (std::size_t r = 1; r < size; ++r) {
+        float const* const two[] = {data[0].data(), data[r].data()};
+        cuda_combine(gpu, {}, std::span<float const* const>(two), std::span<float* const>(to), n, sum{});
       }
-      return median(all);
+      for (std::size_t r = 1; r < size; ++r) gpu.copy({}, data[r].data(), data[0].data(), bytes);
     };
-    std::printf("| %zu | %.1f |", bytes, us([&] { all_reduce(ranks, data, data); }));
-    if (bytes <= channels.map().packet_bytes())
-      std::printf(" %.1f |",
-                  us([&] { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }));
+    auto const copies = [&] {
+      for (std::size_t r = 0; r < size; ++r) gpu.copy({}, others[r].data(), data[r].data(), bytes);
+    };
+    bool const fits = bytes <= channels.map().packet_bytes();
+    auto const one_shot_by = [&](protocol how) { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = how}); };
+    auto const t = compare<7>(
+        gpu, {[&] { all_reduce(ranks, data, data); }, pairs, copies,
+              [&] { one_shot_by(fits ? protocol::packet : protocol::staged); }, [&] { one_shot_by(protocol::staged); },
+              [&] { all_reduce<ring>(ranks, data, data); }, [&] { all_reduce<two_shot>(ranks, data, data); }});
+    std::printf("| %zu | %.1f | %.1f | **%.2f** | %.1f |", bytes, t[0], t[1], t[1] / t[0], t[2]);
+    if (fits) std::printf(" %.1f |", t[3]);
     else std::printf(" |");
-    std::printf(" %.1f | %.1f |\n", us([&] { all_reduce<ring>(ranks, data, data); }),
-                us([&] { all_reduce<two_shot>(ranks, data, data); }));
+    std::printf(" %.1f | %.1f | %.1f |\n", t[4], t[5], t[6]);
+    if (fits) by_packets.push_back({bytes, t[3], t[4]});
+    against_pairs += std::log(t[1] / t[0]);
+    ++sizes;
+  }
+  results.push_back(join({"result: all_reduce of 8 virtual ranks, 8 B to 1 MiB: a kernel a pair takes ",
+                          two_digits(std::exp(against_pairs / sizes)), " of our time, in the geometric mean"}));
+  limits.emplace_back("packets", bench::best_limit(by_packets));
+}
+
+// What a call costs in a graph, and given to the stream.
+void graphs(cuda_device const& gpu) {
+  constexpr int calls = 20;
+  device_stream<cuda_device> const stream(gpu);
+  cuda_local const ranks(gpu, 8);
+  for (std::size_t const bytes : {std::size_t{8}, std::size_t{64} << 10}) {
+    auto const memory = arrays_of_zeros<float>(gpu, 8, bytes / sizeof(float));
+    gpu.wait({}, deadline::after(std::chrono::seconds{30}));
+    auto const all = [&] {
+      for (int i = 0; i < calls; ++i) all_reduce(ranks, memory, memory, sum{}, {.stream = stream.get()});
+    };
+    testing::captured const graph(stream.get(), all);
+    auto const [launched, replayed] = compare<2>(gpu, {all, [&] { graph.replay(); }}, stream.get());
+    std::printf("| %zu | %.2f | %.2f |\n", bytes, launched / calls, replayed / calls);
+    results.push_back(join({"result: all_reduce of 8 virtual ranks, ", bytes, " B: ", two_digits(launched / calls),
+                            " us launched, ", two_digits(replayed / calls), " us in a graph"}));
   }
 }
 
@@ -185,19 +276,30 @@ int main() {
   }
   try {
     cuda_device const gpu;
-    std::puts("us: median. GB/s: bytes read and written. ratio: time of a copy that moves as many, over ours.\n");
-    std::puts("| elements | arrays | of each | us | GB/s | ratio |\n|---|---:|---:|---:|---:|---:|");
-    for (std::size_t const bytes : {std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{256} << 20}) {
-      against_copy<float>(gpu, "float", bytes);
-      against_copy<bfloat16>(gpu, "bfloat16", bytes);
-      against_copy<float8_e4m3>(gpu, "float8_e4m3", bytes);
+    std::puts("us: median. GB/s: bytes read and written. %: time of a copy that moves as many, over ours.\n");
+    std::puts("| elements | arrays | of each | us | GB/s | % of a copy |\n|---|---:|---:|---:|---:|---:|");
+    for (std::size_t const mib : {1, 16, 256}) {
+      against_copy<float>(gpu, "float", mib << 20, mib == 256);
+      against_copy<bfloat16>(gpu, "bfloat16", mib << 20, mib == 256);
+      against_copy<float8_e4m3>(gpu, "float8_e4m3", mib << 20, mib == 256);
     }
-    std::puts("\n| elements | arrays | of each | us | Thrust, us | ratio |\n|---|---:|---:|---:|---:|---:|");
-    against_thrust(gpu, std::size_t{16} << 20);
-    against_thrust(gpu, std::size_t{256} << 20);
+    std::puts("\nbfloat16, scaled and added up in float. ratio: their time over ours.\n");
+    std::puts("| arrays | of each | us | Thrust, us | ratio | CUB, us | ratio |\n|---:|---:|---:|---:|---:|---:|---:|");
+    for (std::size_t const mib : {16, 256}) {
+      against_others<2>(gpu, mib << 20, mib == 256);
+      against_others<4>(gpu, mib << 20, mib == 256);
+      against_others<8>(gpu, mib << 20, mib == 256);
+    }
     std::puts("\nall_reduce of floats among 8 virtual ranks, us.\n");
-    std::puts("| bytes | one launch of jobs | packets | ring | two_shot |\n|---:|---:|---:|---:|---:|");
+    std::puts(
+        "| bytes | one launch of jobs | a kernel a pair | ratio | copies | packets | one_shot, staged | ring | "
+        "two_shot |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     all_reduces(gpu);
+    std::puts("\nThe same, us a call, 20 of them in a row.\n\n| bytes | launched | in a graph |\n|---:|---:|---:|");
+    graphs(gpu);
+    std::puts("");
+    for (std::string const& line : results) std::puts(line.c_str());
+    for (auto const& [name, limit] : limits) bench::print_limit(name, limit);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long all_reduce of device memory takes among processes that share one GPU: by cuda_ipc, by cuda_ipc in a graph, and by way
-// of the host (copy there, all_reduce over shared memory, copy back), by turns.
+// How long all_reduce of device memory takes among processes, on one GPU or on one each where there are as many: by cuda_ipc,
+// by cuda_ipc in a graph, and by way of the host (copy there, all_reduce over shared memory, copy back), by turns. Then up to
+// which size it is one_shot that is faster, as lines of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_ipc.cu -o bench_cuda_ipc && ./bench_cuda_ipc
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "../tests/cuda/captured.cuh"
+#include "crossover.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 
@@ -19,31 +22,45 @@ namespace {
 using namespace tutti;
 
 constexpr int rounds = 31, calls = 20;
+constexpr char const* head =
+    "| ranks | bytes | us | registered | in a graph | by the host | ratio |\n|---:|---:|---:|---:|---:|---:|---:|\n";
 
-// Microseconds a call, the median of rounds; the slowest rank counts.
+// Microseconds a call, the median of rounds, of which there are fewer where they take long; the slowest rank counts.
 template <class Comm, class F>
 double microseconds(Comm& comm, F const& f) {
   std::vector<double> all;
-  for (int round = 0; round < rounds; ++round) {
+  double sum_of_all = 0;
+  for (int round = 0; round < rounds && (all.size() < 3 || sum_of_all * calls < 100'000); ++round) {
     barrier(comm);
     auto const begin = std::chrono::steady_clock::now();
     f();
     std::chrono::duration<double, std::micro> const time = std::chrono::steady_clock::now() - begin;
     double slowest[] = {time.count() / calls};
     all_reduce(comm, std::span(slowest), tutti::max{});
-    if (round > 0) all.push_back(slowest[0]);
+    if (round == 0) continue;
+    all.push_back(slowest[0]);
+    sum_of_all += slowest[0];
   }
   auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
   std::nth_element(all.begin(), middle, all.end());
   return *middle;
 }
 
+// The GPU of this rank's process, where all that this program itself gives to CUDA goes.
+template <class Comm>
+cuda_device device_of(Comm const& comm) {
+  cuda_device const gpu(comm.rank() % cuda_device_count());
+  detail::expect_cuda(cudaSetDevice(gpu.index()), "cudaSetDevice");
+  return gpu;
+}
+
 template <class Comm>
 void compare(Comm& comm) {
-  cuda_device const gpu;
+  cuda_device const gpu = device_of(comm);
   cuda_ipc ranks(comm, gpu);
-  cudaStream_t stream = nullptr;
-  detail::expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cudaStream_t const stream = gpu.make_stream();
+  comm.main_only(
+      [&] { std::printf("%d ranks on %d GPUs\n\n%s", comm.size(), std::min(cuda_device_count(), comm.size()), head); });
   auto const until = [] { return deadline::after(std::chrono::seconds{30}); };
   for (std::size_t bytes = 8; bytes <= std::size_t{1} << 20; bytes *= 8) {
     std::size_t const n = bytes / sizeof(float);
@@ -61,14 +78,11 @@ void compare(Comm& comm) {
       for (int i = 0; i < calls; ++i) all_reduce(ranks, registered, data, sum{}, {.stream = stream});
       gpu.wait(stream, until());
     });
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    for (int i = 0; i < calls; ++i) all_reduce(ranks, data, sum{}, {.stream = stream});
-    detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    testing::captured const graph(stream, [&] {
+      for (int i = 0; i < calls; ++i) all_reduce(ranks, data, sum{}, {.stream = stream});
+    });
     double const graphs = microseconds(comm, [&] {
-      detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+      graph.replay();
       gpu.wait(stream, until());
     });
     double const host = microseconds(comm, [&] {
@@ -83,12 +97,40 @@ void compare(Comm& comm) {
     if (comm.is_main())
       std::printf("| %d | %zu | %.1f | %.1f | %.1f | %.1f | **%.2f** |\n", comm.size(), bytes, ours, in_place, graphs,
                   host, host / ours);
+    if (comm.is_main() && (bytes == 8 || bytes * 8 > (std::size_t{1} << 20)))
+      std::printf("result: all_reduce of %zu B among %d processes: %.1f us, %.1f in a graph, %.1f by the host\n", bytes,
+                  comm.size(), ours, graphs, host);
     std::fflush(stdout);
-    static_cast<void>(cudaGraphExecDestroy(executable));
-    static_cast<void>(cudaGraphDestroy(graph));
     static_cast<void>(cudaFreeHost(pinned));
   }
-  static_cast<void>(cudaStreamDestroy(stream));
+  gpu.end_stream(stream);
+}
+
+// f(algorithm, bytes) is what a call takes.
+template <class Comm, class F>
+void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t most, F const& f) {
+  std::vector<bench::two_times> all;
+  for (std::size_t bytes = least; bytes <= most; bytes *= 2)
+    all.push_back({bytes, f(algorithm_id::one_shot, bytes), f(algorithm_id::two_shot, bytes)});
+  comm.main_only([&] { bench::print_limit(name, bench::best_limit(all)); });
+}
+
+template <class Comm>
+void find_limits(Comm& comm) {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  cuda_device const gpu = device_of(comm);
+  device_array<cuda_device, float> const data(gpu, most / sizeof(float));
+  detail::expect_cuda(cudaMemsetAsync(data.data(), 0, most), "cudaMemsetAsync");
+  gpu.wait({}, deadline::after(std::chrono::seconds{30}));
+  cuda_ipc ranks(comm, gpu);
+  char const* const name = comm.size() == 2 ? "one_shot_of_2" : comm.size() <= 4 ? "one_shot_of_4" : "one_shot";
+  find_limit(comm, name, std::size_t{16} << 10, most, [&](algorithm_id by, std::size_t bytes) {
+    std::span const some(data.data(), bytes / sizeof(float));
+    return microseconds(comm, [&] {
+      for (int i = 0; i < calls; ++i) all_reduce(ranks, some, sum{}, {.algorithm = by});
+      gpu.wait({}, deadline::after(std::chrono::seconds{30}));
+    });
+  });
 }
 
 }  // namespace
@@ -100,9 +142,9 @@ int main() {
   }
   try {
     std::printf("us a call, %d of them in a row, the slowest rank's median. ratio: by the host over ours.\n\n", calls);
-    std::puts(
-        "| ranks | bytes | us | registered | in a graph | by the host | ratio |\n|---:|---:|---:|---:|---:|---:|---:|");
     for (int const ranks : {2, 4}) run_local(ranks, [](auto& comm) { compare(comm); });
+    std::fflush(stdout);
+    for (int const ranks : {2, 4, 8}) run_local(ranks, [](auto& comm) { find_limits(comm); });
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

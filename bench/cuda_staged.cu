@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // all_reduce of float arrays in memory of GPUs, between two processes over shared memory: cuda_staged, beside a program that
-// copies its array to pinned memory, calls the host's all_reduce there and copies the result back. By turns.
+// copies its array to pinned memory, calls the host's all_reduce there and copies the result back. By turns. Then up to
+// which size it is one_shot that is faster among four, as a line of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_staged.cu -o bench_cuda_staged && ./bench_cuda_staged
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "crossover.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 
@@ -40,9 +42,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+// The GPU of this rank's process, where all that this program itself gives to CUDA goes.
+template <class Comm>
+cuda_device device_of(Comm const& comm) {
+  cuda_device const gpu(comm.rank() % cuda_device_count());
+  detail::expect_cuda(cudaSetDevice(gpu.index()), "cudaSetDevice");
+  return gpu;
+}
+
 template <class Comm>
 void compare(Comm& comm) {
-  cuda_device const gpu(comm.rank() % cuda_device_count());
+  cuda_device const gpu = device_of(comm);
   cuda_staged ranks(comm, gpu);
   device_array<cuda_device, float> const array(gpu, largest / sizeof(float));
   message_memory<cuda_device> const pinned(gpu, largest, true);
@@ -69,8 +79,36 @@ void compare(Comm& comm) {
       theirs.push_back(b);
     }
     double const a = median(ours), b = median(theirs);
-    comm.main_only([&] { std::printf("| %zu | %.1f | %.1f | **%.2f** |\n", bytes, a, b, b / a); });
+    comm.main_only([&] {
+      std::printf("| %zu | %.1f | %.1f | **%.2f** |\n", bytes, a, b, b / a);
+      if (bytes * 4 > largest)
+        std::printf(
+            "result: all_reduce of %zu B by way of the host, between 2: copies and the host take %.2f of our time\n",
+            bytes, b / a);
+    });
   }
+}
+
+template <class Comm>
+void find_limit(Comm& comm) {
+  cuda_device const gpu = device_of(comm);
+  cuda_staged ranks(comm, gpu);
+  constexpr std::size_t most = std::size_t{2} << 20;
+  device_array<cuda_device, float> const array(gpu, most / sizeof(float));
+  detail::expect_cuda(cudaMemsetAsync(array.data(), 0, most), "cudaMemsetAsync");
+  std::vector<bench::two_times> all;
+  for (std::size_t bytes = std::size_t{4} << 10; bytes <= most; bytes *= 2) {
+    std::span const data(array.data(), bytes / sizeof(float));
+    std::vector<double> times[2];
+    for (int round = 0; round <= rounds; ++round)
+      for (int k : {0, 1}) {
+        auto const by = k == 0 ? algorithm_id::one_shot : algorithm_id::two_shot;
+        double const us = time_of(comm, gpu, [&] { all_reduce(ranks, data, sum{}, {.algorithm = by}); });
+        if (round > 0) times[k].push_back(us);
+      }
+    all.push_back({bytes * static_cast<std::size_t>(comm.size()), median(times[0]), median(times[1])});
+  }
+  comm.main_only([&] { bench::print_limit("one_shot_by_host", bench::best_limit(all)); });
 }
 
 }  // namespace
@@ -84,6 +122,8 @@ int main() {
   }
   try {
     run_local(2, [](auto& comm) { compare(comm); });
+    std::fflush(stdout);
+    run_local(4, [](auto& comm) { find_limit(comm); });
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/device_algorithms.hpp"
 #include "tutti/cuda.cuh"
@@ -57,8 +58,7 @@ void check_packets(cuda_device const& gpu, Op const& op) {
 // Flags and counts go on from launch to launch, of graphs too.
 void check_graphs(cuda_device const& gpu) {
   auto const soon = [] { return deadline::after(std::chrono::seconds{60}); };
-  cudaStream_t stream = nullptr;
-  detail::expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cudaStream_t const stream = gpu.make_stream();
   device_channels channels(gpu, 2);
   cuda_local const ranks(channels);
   auto data = to_device(gpu, ranks_values<float>(2, std::vector<float>(1000, 1.0f)));
@@ -68,19 +68,12 @@ void check_graphs(cuda_device const& gpu) {
   };
   both();
   gpu.wait(stream, soon());
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  both();
-  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  for (int i = 0; i < 5; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  captured const graph(stream, both);
+  graph.replay(5);
   both();
   gpu.wait(stream, soon());
   report("a ring and packets in a graph, launched five times", to_host(gpu, data)[1][777] == 16384.0f);
-  static_cast<void>(cudaGraphExecDestroy(executable));
-  static_cast<void>(cudaGraphDestroy(graph));
-  static_cast<void>(cudaStreamDestroy(stream));
+  gpu.end_stream(stream);
 }
 
 void check_many_calls(cuda_device const& gpu) {
@@ -133,17 +126,10 @@ void check_several_devices() {
   };
   both();
   gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  both();
-  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  for (int i = 0; i < 3; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  captured const graph(stream, both);
+  graph.replay(3);
   gpus[0].wait(stream, deadline::after(std::chrono::seconds{60}));
   report("a graph" + on, to_host(gpus[0], data)[3][n - 1] == 65536.0f);
-  static_cast<void>(cudaGraphExecDestroy(executable));
-  static_cast<void>(cudaGraphDestroy(graph));
   gpus[0].end_stream(stream);
 }
 

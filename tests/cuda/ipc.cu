@@ -2,6 +2,7 @@
 // Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of the
 // host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "cuda/captured.cuh"
 #include "support/device_conformance.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
@@ -89,25 +91,17 @@ void check_graph(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   std::size_t const n = 10000;
   auto const data = ranks.template allocate<float>(n), out = ranks.template allocate<float>(n);
   fill(ranks, data.data(), n, 1, stream);
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-  all_reduce(ranks, data, out, sum{}, {.stream = stream});
-  all_reduce(ranks, out, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot});
-  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  float expected = 1;
-  for (int i = 0; i < 3; ++i) {
-    detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
-    expected *= static_cast<float>(comm.size() * comm.size());
-  }
+  captured const graph(stream, [&] {
+    all_reduce(ranks, data, out, sum{}, {.stream = stream});
+    all_reduce(ranks, out, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot});
+  });
+  graph.replay(3);
+  auto const expected = static_cast<float>(std::pow(comm.size(), 6));
   ranks.work(stream).wait();
   report(comm, "two calls in a graph, which is launched three times",
          !all_are(ranks, data.data(), n, expected, stream));
   all_reduce(ranks, data, tutti::max{}, {.stream = stream});
   report(comm, "a call after it", !all_are(ranks, data.data(), n, expected, stream));
-  static_cast<void>(cudaGraphExecDestroy(executable));
-  static_cast<void>(cudaGraphDestroy(graph));
 }
 
 template <class Ranks, class Comm>

@@ -16,6 +16,7 @@
 #include <thrust/iterator/transform_iterator.h>
 #include <vector>
 
+#include "cuda/captured.cuh"
 #include "cuda/report.hpp"
 #include "support/device_checks.hpp"
 #include "support/device_collectives.hpp"
@@ -166,26 +167,18 @@ void check_fused(cuda_device const& gpu) {
 }
 
 void check_streams_and_graphs(cuda_device const& gpu) {
-  cudaStream_t stream = nullptr;
-  detail::expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cudaStream_t const stream = gpu.make_stream();
   cuda_local const ranks(gpu, 2);
   auto data = to_device(gpu, ranks_values<float>(2, std::vector<float>(1 << 20, 1.0f)));
   for (int i = 0; i < 10; ++i) all_reduce(ranks, data, data, sum{}, {.stream = stream});
   gpu.wait(stream, soon());
   report("calls on a stream follow each other", to_host(gpu, data)[1][12345] == 1024.0f);
 
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  all_reduce(ranks, data, data, sum{}, {.stream = stream});
-  detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  detail::expect_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  for (int i = 0; i < 3; ++i) detail::expect_cuda(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  captured const graph(stream, [&] { all_reduce(ranks, data, data, sum{}, {.stream = stream}); });
+  graph.replay(3);
   gpu.wait(stream, soon());
   report("a call is captured in a graph, which is launched three times", to_host(gpu, data)[0][777] == 8192.0f);
-  static_cast<void>(cudaGraphExecDestroy(executable));
-  static_cast<void>(cudaGraphDestroy(graph));
-  static_cast<void>(cudaStreamDestroy(stream));
+  gpu.end_stream(stream);
 }
 
 // Ranks are threads, with the GPU among them.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls that a stream is given once, as a graph, and repeats.
+#pragma once
+
+#include "tutti/cuda.cuh"
+
+namespace tutti::testing {
+
+// Its launches end before it does. Other threads may call CUDA while it records.
+class captured {
+ public:
+  template <class F>
+  captured(cudaStream_t stream, F const& calls) : stream_{stream} {
+    cudaGraph_t graph = nullptr;
+    detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    calls();
+    detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    cudaError_t const code = cudaGraphInstantiate(&executable_, graph, 0);
+    static_cast<void>(cudaGraphDestroy(graph));
+    detail::expect_cuda(code, "cudaGraphInstantiate");
+  }
+  captured(captured const&) = delete;
+  captured& operator=(captured const&) = delete;
+  ~captured() { static_cast<void>(cudaGraphExecDestroy(executable_)); }
+
+  void replay(int times = 1) const {
+    for (int i = 0; i < times; ++i) detail::expect_cuda(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace tutti::testing
