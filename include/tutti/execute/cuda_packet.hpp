@@ -37,6 +37,8 @@ struct packet_work {
   std::size_t n;  // of the message, or of a block
   Op op;
 
+  static constexpr int blocks_together = 1;  // on a multiprocessor: a rank has one
+
   template <class Group>
   struct room {
     std::uint32_t strange;  // a peer is in another call

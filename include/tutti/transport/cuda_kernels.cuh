@@ -31,10 +31,16 @@ struct block_thread {
   __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
 };
 
-// Without a number of blocks, the assembler aims at 2,048 threads on a multiprocessor, and spills what 32 registers don't hold;
-// blocks that wait for each other are few.
+// Work may say how many blocks of it a multiprocessor has at least. Left to itself (0), the assembler aims at eight where a kernel is
+// small, and spills what 32 registers do not hold.
 template <class Work>
-__global__ void __launch_bounds__(block_threads, 1) run_together(__grid_constant__ Work const work) {
+constexpr int blocks_together() {
+  if constexpr (requires { Work::blocks_together; }) return Work::blocks_together;
+  else return 0;
+}
+template <class Work>
+__global__ void __launch_bounds__(block_threads, blocks_together<Work>())
+    run_together(__grid_constant__ Work const work) {
   using room = typename Work::template room<block_thread>;
   __shared__ alignas(room) unsigned char memory[sizeof(room)];
   work(block_thread{}, reinterpret_cast<room&>(memory));
