@@ -22,7 +22,7 @@ class traffic {
     int const p = comm.size(), me = comm.rank();
     incoming_.resize(30000);
     in_flight_.push_back(irecv(comm, incoming_, (me + p - 1) % p, 3));
-    for (std::size_t const count : {1, 300, 40000, 7}) sums_.emplace_back(count, me + 1);
+    for (std::size_t const count : {1U, 300U, 40000U, 7U}) sums_.emplace_back(count, me + 1);
     for (auto& s : sums_) in_flight_.push_back(all_reduce(async(comm), s));
     outgoing_.assign(incoming_.size(), me);
     in_flight_.push_back(isend(comm, outgoing_, (me + 1) % p, 3));
