@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls that are wrong by themselves are refused before anything is sent, and the communicator stays usable.
+// labels: threads
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TUTTI_CHECK=buffers, over loopback.
-// labels: threads
+// labels: threads twin
 #include <doctest/doctest.h>
 
 #include <cstdlib>

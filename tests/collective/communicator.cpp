@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a communicator says of its rank, and what rank 0 does alone.
+// labels: threads
 #include <doctest/doctest.h>
 
 #include <atomic>

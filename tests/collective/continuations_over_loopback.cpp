@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What follows calls that were started, over loopback.
-// labels: threads
+// labels: threads twin
 #include <doctest/doctest.h>
 
 #include "collective/continuations.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Blocks of their own sizes among virtual ranks of a device; launches run on the CPU.
+// labels: threads
 #include "tutti/collective/cuda_ragged.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages between two ranks, over loopback.
-// labels: threads
+// labels: threads twin
 // timeout: 200
 #include <doctest/doctest.h>
 

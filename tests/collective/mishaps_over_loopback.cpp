@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages between threads that are late, lost, sent twice, cut, or of another call.
-// labels: threads
+// labels: threads twin
 // timeout: 300
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random sequences of collectives over loopback.
-// labels: threads optimised
+// labels: threads twin optimised
 // timeout: 200
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random operations in flight over loopback.
-// labels: threads
+// labels: threads twin
 // timeout: 300
 #include <doctest/doctest.h>
 

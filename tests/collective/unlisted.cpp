@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Algorithms that a user wrote and the registry does not have: their own schedule runs, and ranks must agree on it.
+// labels: threads
 #include <doctest/doctest.h>
 
 #include <cstddef>

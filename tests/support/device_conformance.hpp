@@ -169,9 +169,9 @@ class device_conformance {
     ranks_.on().copy(how_.stream, values.data(), got.data(), values.size() * sizeof(T));
     ranks_.on().wait(how_.stream, deadline::after(std::chrono::seconds{60}));
     for (std::size_t i = 0; i < values.size(); ++i)
-      expect(same_bits<T>(values[i], expected[i]),
-             join({what, " of ", n_, " ", type_name<T>(), " on rank ", ranks_.rank(), " of ", ranks_.size(),
-                   " is wrong at element ", i}));
+      if (!same_bits<T>(values[i], expected[i]))
+        expect(false, join({what, " of ", n_, " ", type_name<T>(), " on rank ", ranks_.rank(), " of ", ranks_.size(),
+                            " is wrong at element ", i}));
   }
   template <class Device, class Host>
   void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Channels: order, credits, short and long messages, references, messages of another call. Packets: turns and sets.
-// labels: optimised
+// labels: threads optimised
 #include <doctest/doctest.h>
 
 #include <bit>
