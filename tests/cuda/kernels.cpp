@@ -130,7 +130,7 @@ TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
     CAPTURE(architecture);
     kernels const all = disassembled(architecture);
     print(architecture, all, "128-bit loads | stores", &kernel::loads, &kernel::stores);
-    CHECK(all.size() == 21);
+    CHECK(all.size() == 24);
     for (auto const& [name, k] : all) {
       CAPTURE(name);
       CHECK((k.local_accesses > 0) == is_bad_example(name));
