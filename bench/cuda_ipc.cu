@@ -75,7 +75,7 @@ void compare(Comm& comm) {
       gpu.wait(stream, until());
     });
     double const in_place = microseconds(comm, [&] {
-      for (int i = 0; i < calls; ++i) all_reduce(ranks, registered, data, sum{}, {.stream = stream});
+      for (int i = 0; i < calls; ++i) all_reduce(ranks, registered, data, sum{}, {.stream = stream, .symmetric = true});
       gpu.wait(stream, until());
     });
     testing::captured const graph(stream, [&] {

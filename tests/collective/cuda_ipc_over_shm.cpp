@@ -94,21 +94,22 @@ TEST_CASE("registered buffers are read where they are") {
       };
       for (int turn = 0; turn < 3; ++turn) {
         fill(ranks, in.data(), mine);
-        all_reduce(ranks, in.first(n), out.first(n));
+        all_reduce(ranks, in.first(n), out.first(n), sum{}, {.symmetric = true});
         right(values_of(ranks, out.data(), n), sum_on_host, n);
-        all_reduce(ranks, in.first(n), out.subspan(7, n), sum{}, {.algorithm = algorithm_id::two_shot});
+        all_reduce(ranks, in.first(n), out.subspan(7, n), sum{},
+                   {.algorithm = algorithm_id::two_shot, .symmetric = true});
         right(values_of(ranks, out.data() + 7, n), sum_on_host, n);
         for (auto const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot}) {
           fill(ranks, in.data(), mine);
-          all_reduce(ranks, in.first(n), sum{}, {.algorithm = algorithm});
+          all_reduce(ranks, in.first(n), sum{}, {.algorithm = algorithm, .symmetric = true});
           right(values_of(ranks, in.data(), n), sum_on_host, n);
         }
         fill(ranks, in.data(), mine);
-        all_gather(ranks, in.first(n), out.first(n * static_cast<std::size_t>(p)));
+        all_gather(ranks, in.first(n), out.first(n * static_cast<std::size_t>(p)), {.symmetric = true});
         right(
             values_of(ranks, out.data(), n * static_cast<std::size_t>(p)),
             [&](auto& to) { all_gather(comm, first, to); }, n * static_cast<std::size_t>(p));
-        broadcast(ranks, in.first(n), p - 1);
+        broadcast(ranks, in.first(n), p - 1, {.symmetric = true});
         right(
             values_of(ranks, in.data(), n),
             [&](auto& to) {

@@ -180,6 +180,11 @@ TEST_CASE("wrong calls are refused before anything is launched") {
   auto early = late;
   for (std::size_t r = 0; r < 2; ++r) early[r] = std::span(two[r].data(), 5);
   CHECK(refused([&] { all_reduce(ranks, early, late); }) == "input and output of all_reduce overlap, rank 0");
+  std::span<float> first_late = late[0], second_late = late[1];
+  CHECK(refused([&] { reduce(ranks, early, first_late); }) == "input and output of reduce overlap, rank 0");
+  CHECK(refused([&] { reduce(ranks, early, second_late); }) == "input and output of reduce overlap, rank 1");
+  CHECK(refused([&] { broadcast(ranks, first_late, early); }) == "input and output of broadcast overlap, rank 0");
+  CHECK(refused([&] { broadcast(ranks, second_late, early); }) == "input and output of broadcast overlap, rank 1");
   std::vector<std::span<half>> halves;
   for (auto const& x : two) halves.emplace_back(reinterpret_cast<half*>(x.data()), 6);
   CHECK(refused([&] { all_reduce(ranks, two, halves); }) == "input and output of all_reduce overlap, rank 0");

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The headers of algorithm/ and reduce/ under nvcc, and kernels that evaluate schedules.
+// The headers of algorithm/ and reduce/ under nvcc, kernels that evaluate schedules, and what is said of errors.
 #include <complex>
+#include <string_view>
 
 #include "all_headers.hpp"
+#include "tutti/transport/cuda_driver.cuh"
+#include "tutti/transport/cuda_errors.cuh"
 
 // A thread evaluates the schedule of the rank with its number.
 template <class Schedule>
@@ -22,3 +25,25 @@ void combine_on_host(complex const* const* sources, complex* const* to, std::siz
   tutti::combine(tutti::one_thread{}, sources, 2, to, 1, n, tutti::mean{}, {.finish = 2});
   tutti::combine(tutti::one_thread{}, sources, 2, to, 1, n, [](complex a, complex b) { return a - b; });
 }
+
+// What CUDA cannot take back, as the runtime and as the driver say it, and what it can.
+constexpr bool is_said_to_be_sticky(cudaError_t code) {
+  return tutti::detail::sticky(code) &&
+         std::string_view(tutti::detail::way_out_of(code)).starts_with("the error is sticky");
+}
+constexpr cudaError_t of_driver(CUresult code) { return static_cast<cudaError_t>(code); }
+static_assert(is_said_to_be_sticky(cudaErrorIllegalAddress) && is_said_to_be_sticky(cudaErrorLaunchFailure) &&
+              is_said_to_be_sticky(cudaErrorAssert) && is_said_to_be_sticky(cudaErrorECCUncorrectable));
+static_assert(is_said_to_be_sticky(of_driver(CUDA_ERROR_ILLEGAL_ADDRESS)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_LAUNCH_TIMEOUT)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_ASSERT)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_HARDWARE_STACK_ERROR)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_ILLEGAL_INSTRUCTION)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_MISALIGNED_ADDRESS)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_INVALID_ADDRESS_SPACE)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_INVALID_PC)) &&
+              is_said_to_be_sticky(of_driver(CUDA_ERROR_LAUNCH_FAILED)));
+static_assert(!is_said_to_be_sticky(cudaErrorMemoryAllocation) && !is_said_to_be_sticky(cudaErrorNoDevice) &&
+              !is_said_to_be_sticky(of_driver(CUDA_ERROR_INVALID_VALUE)));
+static_assert(
+    std::string_view(tutti::detail::way_out_of(of_driver(CUDA_ERROR_OUT_OF_MEMORY))).starts_with("free memory"));

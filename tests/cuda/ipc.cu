@@ -92,8 +92,8 @@ void check_graph(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   auto const data = ranks.template allocate<float>(n), out = ranks.template allocate<float>(n);
   fill(ranks, data.data(), n, 1, stream);
   captured const graph(stream, [&] {
-    all_reduce(ranks, data, out, sum{}, {.stream = stream});
-    all_reduce(ranks, out, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot});
+    all_reduce(ranks, data, out, sum{}, {.stream = stream, .symmetric = true});
+    all_reduce(ranks, out, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot, .symmetric = true});
   });
   graph.replay(3);
   auto const expected = static_cast<float>(std::pow(comm.size(), 6));

@@ -117,6 +117,7 @@ struct stand_in_refusals {
   bool sharing = false;
   bool opening = false;
   bool reaching = false;
+  bool launching = false;
 };
 
 // A place in a stream, which it may come by more than once where it is captured.
@@ -191,6 +192,7 @@ class sharing_stand_in {
   }
   template <class Work>
   void launch_together(stream_type stream, int blocks, Work const& work) const {
+    if (refuses.launching) throw_refused("to launch a kernel");
     here(stream).add([work, blocks] { device_stand_in{}.launch_together({}, blocks, work); });
   }
 
@@ -263,6 +265,7 @@ class sharing_stand_in {
   }
   template <class Work>
   void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t, Work const& work) const {
+    if (refuses.launching) throw_refused("to launch a kernel");
     here(stream).add([work, unless, n = threads] {
       if (__atomic_load_n(unless, __ATOMIC_SEQ_CST) != 0) return;
       for (int rank = 0; rank < n; ++rank) work(grid_member{rank, n});

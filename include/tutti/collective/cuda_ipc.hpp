@@ -33,8 +33,8 @@ namespace tutti {
 
 // Ranks that pass a buffer of their device each, one call after the other on any stream; see device_collectives.hpp for the
 // calls. Every rank has an arena, memory of its device that its peers read: a call copies there what they need, in parts where
-// it is larger, and each rank makes its own result out of the arenas of the others. What lies in a registered buffer is read
-// where it is.
+// it is larger, and each rank makes its own result out of the arenas of the others. What lies in registered buffers is
+// read where it is, in calls that say so.
 //
 // Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every rank has a device of its
 // own, kernels may wait for each other: then what is small and heard by all goes by packets, a word of data and flag in one
@@ -73,6 +73,9 @@ class cuda_ipc {
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
   }
 
+  // What follows its works has run, unless they have not ended in time or an exception ends it; and see above.
+  ~cuda_ipc() { works_.close(comm_.group().environment.timeout); }
+
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
   D const& on() const noexcept { return on_; }
@@ -83,15 +86,18 @@ class cuda_ipc {
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, watch, stream, where));
   }
 
-  // Memory of this rank's device that peers read where it is: the input of a call that is not in place, where all ranks pass the
-  // same place of buffers that they have registered together; by two_shot also in place, and where the result is in such a
-  // buffer too. A call then ends when all have read it. All ranks call it, each with a buffer of the same size, which must
-  // outlive this.
+  // Memory of this rank's device that peers read where it is, in calls with device_options::symmetric, which saves a copy: the
+  // input of a call that is not in place; by two_shot also in place, where the result is in such a buffer too. Such a call
+  // ends when all have read it. In other calls it is memory like any other. All ranks call it, each with a buffer of the
+  // same size, which must outlive this.
   template <class T>
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().share(memory.data(), memory.size_bytes(), where);
   }
   // Such memory, which lives as long as this.
+  //
+  //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
+  //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
   template <element T>
   std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
     if (calls_) return {reinterpret_cast<T*>(group().allocate(count * sizeof(T), where)), count};
@@ -164,7 +170,7 @@ class cuda_ipc {
                  ByWords const& by_words) {
     request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
-      r.algorithm = choose(r, c.where);
+      r.algorithm = choose(r, arrays_of<Op> == 0, c.where);
       if constexpr (sends_packets<C, In, Out, Op>)
         if (c.how.protocol == protocol::packet ||
             (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
@@ -193,13 +199,15 @@ class cuda_ipc {
     return r.algorithm == algorithm_id::one_shot ||
            (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
   }
-  algorithm_id choose(request const& r, std::source_location where) const {
+  // `in_parts`: whether two_shot can be had, by which a rank combines a part.
+  algorithm_id choose(request const& r, bool in_parts, std::source_location where) const {
+    if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
     if (has_words(r)) return r.algorithm;
     if (r.algorithm != algorithm_id::automatic) refuse_algorithm(r, where);
     request wanted = r;
     wanted.algorithm = comm_.group().environment.algorithms[r.what];
-    if (has_words(wanted)) return wanted.algorithm;
-    bool const two = r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
+    if (has_words(wanted) && in_parts) return wanted.algorithm;
+    bool const two = in_parts && r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
     return two ? algorithm_id::two_shot : algorithm_id::one_shot;
   }
   [[noreturn, gnu::cold]] void refuse_algorithm(request const& r, std::source_location where) const {
@@ -238,9 +246,10 @@ class cuda_ipc {
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
     call now = calls_->template begin<C>(c, r, op_name, [](int) { return true; });
-    or_fault_of_all(c.where,
-                    [&] { kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream); });
-    calls_->end(now, c.how.stream);
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
   }
 
   template <collective C, class Schedule, class T, class Op>
@@ -251,19 +260,10 @@ class cuda_ipc {
     r.how = protocol::staged;
     call now =
         calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
-    or_fault_of_all(c.where,
-                    [&] { kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream); });
-    calls_->end(now, c.how.stream);
-  }
-
-  // Kernels of the others wait for what could not be launched here.
-  template <class Launch>
-  void or_fault_of_all(std::source_location where, Launch&& launch) {
-    try {
-      launch();
-    } catch (error const& e) {
-      calls_->group().watch().raise({static_cast<int>(e.code()), rank(), rank(), e.happened()}, where);
-    }
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
   }
 
   communicator<Transport>& comm_;

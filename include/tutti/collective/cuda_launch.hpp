@@ -45,7 +45,7 @@ void launch_pass_of(cuda_local<D, Reach> const& ranks, std::vector<T const*> con
     for (T const*& x : sources) x += mine.begin;
     for (Out*& x : destinations) x += mine.begin;
     cuda_combine(team.at(k), its, std::span<T const* const>(sources), std::span<Out* const>(destinations), mine.count,
-                 from_element(mine.begin, how));
+                 shifted_by(mine.begin, how));
   });
 }
 
@@ -53,6 +53,10 @@ void launch_pass_of(cuda_local<D, Reach> const& ranks, std::vector<T const*> con
 template <collective C, class T, class Blocks, device D, class Reach, class How>
 void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, Blocks const& blocks, How const& how,
                  stream_of<D> stream) {
+  static_assert(
+      arrays_of<How> == 0,
+      "an epilogue's arrays are one for all ranks of a cuda_local, and each of these would update them by its own "
+      "block; use all_reduce or reduce, or keep the arrays outside of the call");
   local_work<C, T, How, Blocks> work{
       .in = {}, .out = {}, .plan = {ranks.size()}, .first = 0, .count = 0, .blocks = blocks, .how = how};
   std::ranges::copy(arrays.in, work.in);
@@ -222,7 +226,7 @@ void reduce_blocks(cuda_local<D, Reach> const& ranks, In& in, std::size_t in_siz
                    Op const& op, device_options<D> const& how, std::source_location where) {
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
   static_assert(
-      C == collective::reduce_scatter || !has_finish<Op, accumulator_for<Op, T>>,
+      C == collective::reduce_scatter || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   using form = device_form<Op, T>;

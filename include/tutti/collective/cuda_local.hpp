@@ -21,7 +21,8 @@ namespace tutti {
 // system.
 //
 // Left to tutti, a call is one launch of independent jobs, on each device those of its ranks. It gives the bits of one_shot on the host; see cuda_combine for
-// what a device may fuse. `op` is an operation, or fused{operation, prologue, epilogue}, which then counts alone.
+// what a device may fuse. `op` is an operation, or fused{operation, prologue, epilogue}. Arrays that an epilogue keeps go with all_reduce
+// and reduce alone, whose results are one for all ranks.
 //
 // With an algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one launch
 // on each device, whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an operation. With a list of
@@ -56,6 +57,8 @@ void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = 
   using result = detail::device_form<Op, device_value<Out>>;
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), out.size(), where);
   std::vector<result*> const to{detail::to_device_form<Op>(device_data(out))};
+  for (std::size_t r = 0; r < from.size(); ++r)
+    detail::expect_apart<collective::reduce>(static_cast<int>(r), from[r], out.size(), to[0], out.size(), 0, where);
   detail::carry_out<Algorithm, collective::reduce>(ranks, from, to, out.size(), op, options, where, [&] {
     detail::launch_pass_of(ranks, from, to, out.size(), detail::in_stages<T>(op, ranks.size()), options.stream);
   });
@@ -71,6 +74,8 @@ void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_optio
   std::size_t const n = in.size() * detail::words_in<T>;
   std::vector<word const*> const from{reinterpret_cast<word const*>(device_data(in))};
   auto const to = detail::addresses<word*>("output", out, ranks.size(), in.size(), where);
+  for (std::size_t r = 0; r < to.size(); ++r)
+    detail::expect_apart<collective::broadcast>(static_cast<int>(r), from[0], n, to[r], n, 0, where);
   auto const copy_to = [&](std::vector<word*> const& outputs) {
     detail::launch_pass_of(ranks, from, outputs, n, detail::word_moves, options.stream);
   };

@@ -129,7 +129,9 @@ void expect_apart(int rank, In const* in, std::size_t in_size, Out const* out, s
   std::uintptr_t const block = begin * sizeof(In);
   bool const in_place = C == collective::reduce_scatter ? b == a + block
                         : C == collective::all_gather   ? a == b + block
-                                                        : C == collective::all_reduce && a == b;
+                        : C == collective::reduce
+                            ? a == b && rank == 0
+                            : (C == collective::all_reduce || C == collective::broadcast) && a == b;
   if ((in_place && std::is_same_v<In, Out>) || a + in_size * sizeof(In) <= b || b + out_size * sizeof(Out) <= a) return;
   throw error({.code = error_code::bad_argument,
                .rank = rank,

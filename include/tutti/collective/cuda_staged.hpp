@@ -111,12 +111,10 @@ class cuda_staged {
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
     auto const how = detail::in_stages<In>(op, size());
-    constexpr bool in_parts = has_two_rounds(C) && arrays_of<decltype(how.after)> == 0;
+    constexpr bool in_parts = has_two_rounds(C) && arrays_of<Op> == 0;
     bool const two_shot =
         algorithm_of<Algorithm, C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
-    if (two_shot && !in_parts)
-      detail::refuse(rank(), "two_shot cannot keep the arrays of an epilogue up to date, for a rank combines a part",
-                     "use one_shot", call.where);
+    if (two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), call.where);
     if (size() == 1) {
       if (C == collective::exclusive_scan) return;
       std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
@@ -273,13 +271,6 @@ class cuda_staged {
     Out* const destinations[] = {to};
     cuda_combine(area_->on, stream, std::span(from), std::span<Out* const>(destinations), n, how);
   }
-  // For the elements from `begin` on, where an epilogue keeps arrays.
-  template <class How>
-  static How from_there(How how, std::size_t begin) {
-    if constexpr (arrays_of<decltype(how.after)> > 0)
-      for (auto*& array : how.after.arrays) array += begin;
-    return how;
-  }
 
   // one_shot: each rank that gets a result combines all ranks' contributions to it.
   template <collective C, class In, class Out, class How>
@@ -309,7 +300,7 @@ class cuda_staged {
           if (C == collective::scan) from.resize(mine() + 1);
           if (C == collective::exclusive_scan) from.resize(mine());
           if (from.empty()) return;
-          combine_sources(area_->up.get(), from, call.out + begin, n, from_there(how, begin));
+          combine_sources(area_->up.get(), from, call.out + begin, n, shifted_by(begin, how));
         });
   }
 

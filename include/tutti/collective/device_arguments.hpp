@@ -86,6 +86,11 @@ void expect_time(int rank, device_options<D> const& o, std::source_location wher
 
 inline layout message_of(std::size_t count) { return layout::whole(count, 1, 1, 1); }
 
+[[noreturn, gnu::cold]] inline void refuse_arrays_in_parts(int rank, std::source_location where) {
+  refuse(rank, "two_shot cannot keep the arrays of an epilogue up to date, for a rank combines a part", "use one_shot",
+         where);
+}
+
 // Blocks of a _v form, in units of `unit`, and the lists that their layout refers to.
 class device_blocks {
  public:
@@ -167,7 +172,7 @@ void prefix_on_device(R& ranks, In const& in, Out& out, Op const& op, device_opt
                       std::source_location where) {
   using T = device_value<In const>;
   static_assert(
-      !has_finish<Op, accumulator_for<Op, T>>,
+      !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   std::size_t const n = in.size();

@@ -31,11 +31,14 @@ auto* device_data(B& b) {
 template <class B>
 using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data(std::declval<B&>()))>>;
 
-// What a caller may ask of one call on a device. All calls are ordered on their stream, and return before they have run.
+// What a caller may ask of one call on a device. All calls are ordered on their stream. Those of cuda_local and cuda_ipc return
+// before they have run; those of cuda_staged when the last slice has come.
 //
 // algorithm   the same on all ranks; what cannot be had throws bad_argument before anything is launched
 // protocol    with a named algorithm: `packet` for one_shot of what is small (data and flag in one store), `staged`
-// timeout     of what is waited for on the stream; 0: TUTTI_TIMEOUT
+// timeout     of waiting for other ranks; 0: TUTTI_TIMEOUT. Ranks of a cuda_local come together, and have none
+// symmetric   a promise of all ranks alike, to cuda_ipc: that the input lies at the same place of buffers that they have
+//             registered together, and the output too, or on none of them. Then peers read it there
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
 template <device D>
@@ -44,6 +47,7 @@ struct device_options {
   algorithm_id algorithm = algorithm_id::automatic;
   tutti::protocol protocol = tutti::protocol::automatic;
   std::chrono::nanoseconds timeout{0};
+  bool symmetric = false;
 };
 
 namespace detail {

@@ -20,6 +20,7 @@
 #include "tutti/collective/communicator.hpp"
 #include "tutti/collective/device_meeting.hpp"
 #include "tutti/collective/device_watch.hpp"
+#include "tutti/collective/symmetric_places.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/guarded_device.hpp"
@@ -191,6 +192,7 @@ class device_group {
 
     explicit operator bool() const { return memory != nullptr; }
     std::byte* at(int q) const { return memory->at[static_cast<std::size_t>(q)] + offset; }
+    std::uint64_t word() const { return memory == nullptr ? 0 : place_word(index, offset); }
   };
   registered_place find_registered(void const* data, std::size_t bytes) const {
     auto const* const begin = static_cast<std::byte const*>(data);

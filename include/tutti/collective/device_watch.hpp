@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tutti/collective/call.hpp"
+#include "tutti/collective/symmetric_places.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
@@ -170,8 +171,10 @@ class device_watch {
   // -- What is said.
 
   std::string described(int q, std::uint32_t call) const {
-    auto const words = board_.find(q, call);
-    return words ? describe(*words, device_names{board_}, q) : "a call of long ago";
+    auto words = board_.find(q, call);
+    if (!words) return "a call of long ago";
+    std::string const places = take_places(*words);
+    return describe(*words, device_names{board_}, q) + places;
   }
   // "in all_reduce of ..." or "after broadcast of ..."
   std::string state_of(int q) const {

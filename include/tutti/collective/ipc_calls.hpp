@@ -14,8 +14,13 @@
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/one_shot.hpp"
+#include "tutti/collective/arguments.hpp"
+#include "tutti/collective/call.hpp"
 #include "tutti/collective/device_call.hpp"
 #include "tutti/collective/device_group.hpp"
+#include "tutti/collective/symmetric_places.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/execute/plan.hpp"
 #include "tutti/transport/device.hpp"
 
@@ -56,10 +61,9 @@ class ipc_calls {
     auto& watch = group_.watch();
     watch.expect_no_fault(c.where);
     call out{};
-    if (r.how == protocol::automatic) find_registered<C>(c, r, out);
+    if (r.how == protocol::automatic && c.how.symmetric) find_registered<C>(c, r, out);
     std::uint64_t key = key_of(r);
-    for (registered_place const* p : {&out.in, &out.out})
-      if (*p) key = mix(mix(key, p->index), p->offset);
+    if (out.in) key = mix(mix(key, out.in.word()), out.out.word());
     out.fingerprint = static_cast<std::uint32_t>(key) | 1;
     out.number = out.fingerprint;
     if (r.ragged)
@@ -80,6 +84,17 @@ class ipc_calls {
   void end(call& now, stream_of<D> stream) {
     give_signals(now, stream);
     group_.note_end(stream);
+  }
+  // What a call gives its stream. Others wait for what cannot be given here, so that is a fault of all.
+  template <class Give>
+  void or_fault_of_all(std::source_location where, Give&& give) {
+    try {
+      give();
+    } catch (error const& e) {
+      group_.watch().raise({static_cast<int>(e.code()), rank_, rank_,
+                            join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})},
+                           where);
+    }
   }
 
   // -- What a stream is told. `readers` and `sources` call their argument for each rank q, with the value of its word.
@@ -125,22 +140,27 @@ class ipc_calls {
 
   void introduce(request const& r, call const& now, std::string_view type, std::string_view op) {
     device_board const board = group_.board();
-    plan const p{r.algorithm, r.how, now.fingerprint, {}, {}};
+    plan const p{r.algorithm, now.in ? protocol::direct : r.how, now.fingerprint, {}, {}};
+    call_words words = to_words(r, p);
+    if (now.in) put_places(words, now.in.word(), now.out.word());
     board.name(rank_, r.type, type);
     board.name(rank_, r.op, op);
-    board.introduce(rank_, now.number, to_words(r, p));
-    if (now.in) board.introduce(rank_, end_of(now), to_words(r, p));
+    board.introduce(rank_, now.number, words);
+    if (now.in) board.introduce(rank_, end_of(now), words);
     board.note(rank_, ++sequence_, now.number);
   }
 
-  // Peers read a registered buffer where it is, unless this rank writes to it before they have.
+  // Peers read it where it is, unless it is written to before they have.
   template <collective C, class In, class Out>
   void find_registered(device_call<D, In, Out> const& c, request const& r, call& out) const {
     if (r.ragged || C == collective::scatter || C == collective::barrier) return;
     void const* const data = C == collective::broadcast && c.in == nullptr ? static_cast<void const*>(c.out) : c.in;
     std::size_t const bytes = c.given.end() * sizeof(In), out_bytes = c.got.end() * sizeof(Out);
+    if (bytes == 0) return;
     registered_place const in = group_.find_registered(data, bytes);
-    if (!in) return;
+    if (!in)
+      refuse(rank_, join({"a symmetric ", name(C), " was given memory that the ranks have not registered"}),
+             "pass what allocate gave, or call register_buffer; or leave device_options::symmetric false", c.where);
     if (r.algorithm == algorithm_id::two_shot) {
       out.out = group_.find_registered(c.out, out_bytes);
       if (out.out) out.in = in;
@@ -148,7 +168,8 @@ class ipc_calls {
     }
     auto const *const a = static_cast<std::byte const*>(data), *const b = reinterpret_cast<std::byte const*>(c.out);
     bool const apart = b == nullptr || a + bytes <= b || b + out_bytes <= a;
-    if (apart || C == collective::broadcast) out.in = in;
+    // Nobody reads that of a root which collects.
+    if (apart || C == collective::broadcast || C == collective::reduce || C == collective::gather) out.in = in;
   }
 
   void write(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {

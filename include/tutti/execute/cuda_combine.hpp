@@ -292,7 +292,8 @@ static_assert(device_source<float const*>);
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
 //
-//   how        an operation, or fused{operation, prologue, epilogue}
+//   how        an operation, or fused{operation, prologue, epilogue}; op.prepare and op.finish are not called, for these are
+//              of a collective's ranks
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) of what the prologue makes of each, in the
 //              accumulator type of the sources; then the epilogue; then rounded to the type of the destinations once
 //   sources    1 to 256 pointers to memory that the device reads, or other sources, as many as fit 2 KiB; `combine` has the same rules on aliases

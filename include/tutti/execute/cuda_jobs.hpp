@@ -35,18 +35,65 @@ struct finished {
     return static_cast<A>(op.finish(x, ranks));
   }
 };
+
+// Two stages, one after the other; the first may ask which source it is applied to.
+template <class First, class Then>
+struct both {
+  First first;
+  Then then;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return static_cast<A>(then(static_cast<A>(first(x))));
+  }
+  template <class A>
+    requires requires(First const& f, A const& x) { f(0, x); }
+  TUTTI_HOST_DEVICE A operator()(int k, A const& x) const {
+    return static_cast<A>(then(static_cast<A>(first(k, x))));
+  }
+  template <class A, class S, int Arrays>
+  TUTTI_HOST_DEVICE auto operator()(A const& x, S (&values)[Arrays]) const {
+    return then(static_cast<A>(first(x)), values);
+  }
+};
+template <class First, class Then>
+auto one_after_other(First const& first, Then const& then) {
+  if constexpr (std::is_same_v<First, unchanged>) return then;
+  else if constexpr (std::is_same_v<Then, unchanged>) return first;
+  else return both<First, Then>{first, then};
+}
+template <class First, class Step, class S, int Arrays>
+auto one_after_other(First const& first, arrays_step<Step, S, Arrays> then) {
+  arrays_step<both<First, Step>, S, Arrays> out{{first, then.step}, {}};
+  for (int k = 0; k < Arrays; ++k) out.arrays[k] = then.arrays[k];
+  return out;
+}
+
+// What the operation itself prepares and finishes, in the pass that combines: nearest to the operation, so a prologue is
+// applied before, and an epilogue after it.
+template <class T, class Op, class Before, class After>
+auto in_stages(fused<Op, Before, After> const& how, int ranks) {
+  using A = accumulator_for<Op, T>;
+  auto const before = [&] {
+    if constexpr (has_prepare<Op, A>) return one_after_other(how.before, prepared<T, Op>{how.op});
+    else return how.before;
+  }();
+  auto const after = [&] {
+    if constexpr (has_finish<Op, A>) return one_after_other(finished<Op>{how.op, ranks}, how.after);
+    else return how.after;
+  }();
+  return fused{how.op, before, after};
+}
 template <class T, class Op>
 auto in_stages(Op const& op, int ranks) {
-  using A = accumulator_for<Op, T>;
-  if constexpr (has_prepare<Op, A> && has_finish<Op, A>) return fused{op, prepared<T, Op>{op}, finished<Op>{op, ranks}};
-  else if constexpr (has_prepare<Op, A>) return fused{op, prepared<T, Op>{op}};
-  else if constexpr (has_finish<Op, A>) return fused{op, unchanged{}, finished<Op>{op, ranks}};
-  else return fused{op};
+  return in_stages<T>(fused{op}, ranks);
 }
-template <class T, class Op, class Before, class After>
-auto in_stages(fused<Op, Before, After> const& how, int) {
-  return how;
-}
+
+// Whether the operation finishes its result, which has no meaning for the prefixes of a scan.
+template <class Op, class T>
+inline constexpr bool finishes_result = has_finish<Op, accumulator_for<Op, T>>;
+template <class Op, class Before, class After, class T>
+inline constexpr bool finishes_result<fused<Op, Before, After>, T> = finishes_result<Op, T>;
 
 // What is only moved has no arithmetic type: it travels as the widest words that its alignment allows.
 template <class T>

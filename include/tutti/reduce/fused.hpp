@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <type_traits>
 
 #include "tutti/core/config.hpp"
 #include "tutti/reduce/operation.hpp"
@@ -19,7 +21,8 @@ struct unchanged {
 };
 
 // An operation with a prologue and an epilogue, both called on accumulators. Types are cast on the way: sources, their
-// accumulator and destinations may all differ.
+// accumulator and destinations may all differ. In a collective, what the operation itself prepares and finishes stays, nearest
+// to it: fused{mean{}, scale{0.5f}} is the mean of what was scaled.
 //
 //   fused{sum{}, unchanged{}, scale{0.25f}}                       the average of four
 //   fused{sum{}, scale{0.5f}}                                     a pre-multiplied sum
@@ -43,7 +46,8 @@ template <class Op, class Before, class After>
 inline constexpr bool is_fused<fused<Op, Before, After>> = true;
 
 // An epilogue that reads and writes element i of some arrays besides: step(result, S (&values)[Arrays]) returns what is
-// stored to the destinations. The arrays are read and written in the same pass.
+// stored to the destinations. The arrays are read and written in the same pass. In a collective of ranks that pass a buffer
+// each, element i is that of the rank's own result, and every rank keeps arrays of its own; so they go with one_shot alone.
 //
 //   fused{sum{}, scale{1.0f / 8}, with_arrays(adam_step{.rate = 1e-3f}, weights, mean, variance)}
 template <class Step, class S, int Arrays>
@@ -60,10 +64,12 @@ template <class>
 inline constexpr int arrays_of = 0;
 template <class Step, class S, int Arrays>
 inline constexpr int arrays_of<arrays_step<Step, S, Arrays>> = Arrays;
-
-// The same for elements from `begin` on, which are counted from 0.
 template <class Op, class Before, class After>
-constexpr fused<Op, Before, After> from_element(std::size_t begin, fused<Op, Before, After> how) {
+inline constexpr int arrays_of<fused<Op, Before, After>> = arrays_of<After>;
+
+// For a pass over the elements from `begin` on, which counts them from 0.
+template <class Op, class Before, class After>
+constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Before, After> how) {
   if constexpr (arrays_of<After> > 0)
     for (auto& array : how.after.arrays) array += begin;
   return how;
@@ -95,37 +101,55 @@ template <class F>
 clip(F, F) -> clip<F>;
 
 // Undoes the scale of a loss. Where a result is not finite, *found becomes 1.
+template <class F>
 struct unscale {
-  float factor;
+  F factor;
   int* found;
 
-  TUTTI_HOST_DEVICE float operator()(float x) const {
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
     if (x - x != 0) *found = 1;  // infinity less itself is NaN
-    return x * factor;
+    return static_cast<A>(x * factor);
   }
 };
+template <class F>
+unscale(F, int*) -> unscale<F>;
 
 // weight -= rate * velocity, with velocity = momentum * velocity + gradient. Arrays: weight, velocity.
-struct sgd_step {
-  float rate, momentum = 0;
+template <class F>
+struct basic_sgd_step {
+  F rate, momentum = 0;
 
-  TUTTI_HOST_DEVICE constexpr float operator()(float gradient, float (&values)[2]) const {
+  template <class A>
+  TUTTI_HOST_DEVICE constexpr F operator()(A gradient, F (&values)[2]) const {
+    static_assert(
+        std::is_same_v<A, F>,
+        "this step would narrow gradients to a type other than that in which they were added up; sgd_step is for "
+        "float and what is added up in float, basic_sgd_step<double> for double");
     values[1] = momentum * values[1] + gradient;
     return values[0] -= rate * values[1];
   }
 };
+using sgd_step = basic_sgd_step<float>;
 
 // Adam (Kingma and Ba 2014) with decoupled decay of weights (Loshchilov and Hutter 2017). The corrections are
 // 1 - beta^t for step t. Arrays: weight, mean and variance of gradients.
-struct adam_step {
-  float rate, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0, correction1 = 1, correction2 = 1;
+template <class F>
+struct basic_adam_step {
+  F rate, beta1 = F(0.9), beta2 = F(0.999), epsilon = F(1e-8), decay = 0, correction1 = 1, correction2 = 1;
 
-  TUTTI_HOST_DEVICE float operator()(float gradient, float (&values)[3]) const {
+  template <class A>
+  TUTTI_HOST_DEVICE F operator()(A gradient, F (&values)[3]) const {
+    static_assert(
+        std::is_same_v<A, F>,
+        "this step would narrow gradients to a type other than that in which they were added up; adam_step is for "
+        "float and what is added up in float, basic_adam_step<double> for double");
     values[1] = beta1 * values[1] + (1 - beta1) * gradient;
     values[2] = beta2 * values[2] + (1 - beta2) * gradient * gradient;
-    float const step = values[1] / correction1 / (std::sqrt(values[2] / correction2) + epsilon);
+    F const step = values[1] / correction1 / (std::sqrt(values[2] / correction2) + epsilon);
     return values[0] -= rate * (step + decay * values[0]);
   }
 };
+using adam_step = basic_adam_step<float>;
 
 }  // namespace tutti

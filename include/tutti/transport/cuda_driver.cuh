@@ -8,6 +8,7 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/transport/cuda_errors.cuh"
 
 namespace tutti::detail {
 
@@ -28,11 +29,17 @@ Function* find_driver_function(char const* name) {
                .way_out = "install a driver for CUDA 12 or later, or use tutti::cuda_staged"});
 }
 
+inline char const* name_of_driver_error(CUresult code) {
+  static auto* const call = find_driver_function<CUresult(CUresult, char const**)>("cuGetErrorName");
+  char const* out = nullptr;
+  return call(code, &out) == CUDA_SUCCESS && out != nullptr ? out : "an error without a name";
+}
+// The runtime has the numbers of the driver, so what helps is the same.
 inline void expect_driver(CUresult code, char const* call) {
   if (code == CUDA_SUCCESS) return;
   throw error({.code = error_code::system,
-               .what = join({call, " failed with error ", static_cast<int>(code), " of the driver"}),
-               .way_out = "see CUresult in what CUDA documents"});
+               .what = join({call, " failed: ", name_of_driver_error(code), " (", static_cast<int>(code), ")"}),
+               .way_out = way_out_of(static_cast<cudaError_t>(code))});
 }
 
 inline void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBatchMemOpParams* operations) {

@@ -41,7 +41,7 @@ constexpr char const* way_out_of(cudaError_t code) {
     case cudaErrorDevicesUnavailable:
       return "another process has the GPU for itself: allow several by nvidia-smi -c DEFAULT, or use another GPU";
     case cudaErrorMemoryAllocation: return "free memory of the GPU, or work on smaller parts";
-    default: return "see what the CUDA runtime documents for this error";
+    default: return "see what CUDA documents for this error";
   }
 }
 
