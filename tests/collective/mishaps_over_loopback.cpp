@@ -48,6 +48,18 @@ void check_all(std::vector<mishap> const& mishaps, std::vector<protocol> const& 
   for (std::size_t i = 0; i < cases.size(); i += sanitized ? 15 : 3) CHECK(run_case(cases[i]) == "");
 }
 
+// Messages between two ranks.
+void check_messages(std::vector<mishap> const& mishaps) {
+  for (misfortune const& f : message_fortunes(mishaps)) {
+    auto const shared = std::make_shared<loopback::hub>(ranks, all_tracks);
+    CHECK_NOTHROW(run_threads(ranks, [&](auto& sound) {
+      misfortune const mine = sound.rank() == unlucky || f.what == mishap::delay ? f : misfortune{};
+      communicator<faulty<loopback>> comm(std::make_unique<faulty<loopback>>(mine, shared, sound.rank()));
+      check_message_mishap(sound, comm, f);
+    }));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("messages that are late, in another order between channels, change nothing over loopback") {
@@ -60,4 +72,9 @@ TEST_CASE("messages that are cut, of another call, or sent twice are errors of a
 
 TEST_CASE("messages that are lost, and a rank that says nothing any more, are errors of all over loopback") {
   check_all({mishap::lose, mishap::mute}, {protocol::staged});
+}
+
+TEST_CASE("messages between two ranks that are late arrive, and others are errors of all over loopback") {
+  check_messages(
+      {mishap::none, mishap::delay, mishap::cut, mishap::mistake, mishap::repeat, mishap::lose, mishap::mute});
 }

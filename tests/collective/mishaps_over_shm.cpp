@@ -4,6 +4,7 @@
 // timeout: 300
 #include <doctest/doctest.h>
 
+#include <concepts>
 #include <memory>
 #include <unistd.h>
 
@@ -19,21 +20,33 @@ namespace {
 
 constexpr int ranks = 4;
 
-// These cases one after another, in the same processes.
-void run_cases(std::vector<mishap_case> const& cases) {
+// run(outer, comm, case) in each rank, for these cases one after another, in the same processes.
+template <class Case, class Run>
+void run_cases(std::vector<Case> const& cases, std::size_t stride, Run const& run) {
   pid_t const parent = ::getpid();
   run_local(ranks, [&](auto& outer) {
-    for (std::size_t i = 0; i < cases.size(); i += sanitized ? 5 : 1) {
+    for (std::size_t i = 0; i < cases.size(); i += stride) {
       int const rank = outer.rank();
       auto const until = deadline::after(std::chrono::seconds(20));
       rendezvous meeting(join({"mishaps-", parent, "-", i}), rank, ranks, until);
-      descriptor const file = meeting.meet([] { return shm::create(ranks, max_tracks); });
-      misfortune const mine = rank == unlucky ? cases[i].fortune : misfortune{};
-      communicator<faulty<shm>> comm(std::make_unique<faulty<shm>>(mine, file, rank, ranks, max_tracks, until));
-      check_mishap(comm, cases[i]);
-      comm.agree();  // nobody leaves before all have looked
+      descriptor const file = meeting.meet([] { return shm::create(ranks, all_tracks); });
+      misfortune fortune;
+      if constexpr (std::same_as<Case, misfortune>) fortune = cases[i];
+      else fortune = cases[i].fortune;
+      misfortune const mine = rank == unlucky ? fortune : misfortune{};
+      communicator<faulty<shm>> comm(std::make_unique<faulty<shm>>(mine, file, rank, ranks, all_tracks, until));
+      run(outer, comm, cases[i]);
     }
   });
+}
+void run_cases(std::vector<mishap_case> const& cases) {
+  run_cases(cases, sanitized ? 5 : 1, [](auto&, auto& comm, mishap_case const& k) {
+    check_mishap(comm, k);
+    comm.agree();  // nobody leaves before all have looked
+  });
+}
+void run_messages(std::vector<misfortune> const& fortunes) {
+  run_cases(fortunes, 1, [](auto& outer, auto& comm, misfortune const& f) { check_message_mishap(outer, comm, f); });
 }
 
 }  // namespace
@@ -51,15 +64,22 @@ TEST_CASE("messages that are lost, and a rank that says nothing any more, are er
 }
 
 TEST_CASE("of a rank that is killed at a message all others know, over shm") {
-  auto const cases = all_cases({mishap::kill}, {protocol::staged});
-  for (std::size_t i = 0; i < cases.size(); i += sanitized ? 5 : 1) {
+  auto const check = [](auto const& run) {
     std::string said;
     try {
-      run_cases({cases[i]});
+      run();
     } catch (error const& e) {
       said = e.what();
     }
     CAPTURE(said);
     CHECK(said.find("exit code") == said.npos);
-  }
+  };
+  auto const cases = all_cases({mishap::kill}, {protocol::staged});
+  for (std::size_t i = 0; i < cases.size(); i += sanitized ? 5 : 1) check([&] { run_cases({cases[i]}); });
+  for (misfortune const& f : message_fortunes({mishap::kill})) check([&] { run_messages({f}); });
+}
+
+TEST_CASE("messages between two ranks that are late arrive, and others are errors of all over shm") {
+  CHECK_NOTHROW(run_messages(message_fortunes(
+      {mishap::none, mishap::delay, mishap::cut, mishap::mistake, mishap::repeat, mishap::lose, mishap::mute})));
 }

@@ -45,22 +45,14 @@ class faulty : public Transport {
     return place;
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    auto const [place, alignment] = claimed_[{to, track}];
-    switch (next()) {
-      case mishap::lose: return;
-      case mishap::cut: return Transport::publish(to, track, bytes == 0 ? 1 : bytes - 1, more, tag);
-      case mishap::mistake: return Transport::publish(to, track, bytes, more, ~tag);
-      case mishap::repeat: {
-        std::vector<std::byte> const same(place, place + bytes);
-        Transport::publish(to, track, bytes, more, tag);
-        if (std::byte* const again = Transport::claim(to, track, bytes, alignment)) {
-          std::memcpy(again, same.data(), bytes);
-          Transport::publish(to, track, bytes, more, tag);
-        }
-        return;
-      }
-      default: send([=, this] { Transport::publish(to, track, bytes, more, tag); }, to, track);
-    }
+    befall(to, track, bytes, tag,
+           [=, this](std::size_t b, std::uint32_t t) { Transport::publish(to, track, b, more, t); });
+  }
+  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept
+    requires sends_beside_calls<Transport>
+  {
+    befall(to, track, bytes, tag,
+           [=, this](std::size_t b, std::uint32_t t) { Transport::publish_beside_calls(to, track, b, awaited, t); });
   }
   void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     switch (next()) {
@@ -87,6 +79,8 @@ class faulty : public Transport {
   }
   bool all_sent() noexcept {
     send_some();
+    if constexpr (sends_later<Transport>)
+      if (!Transport::all_sent()) return false;
     return held_.empty();
   }
 
@@ -104,6 +98,26 @@ class faulty : public Transport {
     struck_ = true;
     if (plan_.what == mishap::kill) ::raise(SIGKILL);
     return plan_.what;
+  }
+  // publishes(bytes, tag) makes a message of what has been claimed.
+  template <class Publish>
+  void befall(int to, int track, std::size_t bytes, std::uint32_t tag, Publish publishes) noexcept {
+    auto const [place, alignment] = claimed_[{to, track}];
+    switch (next()) {
+      case mishap::lose: return;
+      case mishap::cut: return publishes(bytes == 0 ? 1 : bytes - 1, tag);
+      case mishap::mistake: return publishes(bytes, ~tag);
+      case mishap::repeat: {
+        std::vector<std::byte> const same(place, place + bytes);
+        publishes(bytes, tag);
+        if (std::byte* const again = Transport::claim(to, track, bytes, alignment)) {
+          std::memcpy(again, same.data(), bytes);
+          publishes(bytes, tag);
+        }
+        return;
+      }
+      default: send([=] { publishes(bytes, tag); }, to, track);
+    }
   }
   void send(std::function<void()> f, int to, int track) {
     if (plan_.what == mishap::delay) held_.push_back({to, track, static_cast<unsigned>(random_() % 100), std::move(f)});

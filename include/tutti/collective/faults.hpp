@@ -2,6 +2,7 @@
 // The ranks of a communicator and what they call, and how faults are found and told.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -146,24 +147,29 @@ class faults {
   [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
                                            std::chrono::nanoseconds timeout, std::source_location where) {
     ask_peers(where);
-    for (int peer = 0; peer < ranks(); ++peer)
-      if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
+    auto const expect_agreement = [&] {
+      for (int peer = 0; peer < ranks(); ++peer)
+        if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
+    };
+    expect_agreement();
     if (e.code() == error_code::timeout) report_timeout(timeout, where);
     int const peer =
         e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
     bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
-    // Who gave up, or took over a fault of the whole, says why to the whole as well.
-    if (gone || peer < 0)
-      wait_until_done(
-          [&] {
-            bool const known = peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
-            return heed() || known ? progress::done : progress::stuck;
-          },
-          transport_->waits(), deadline::after(std::chrono::seconds(1)),
-          [&](auto const& ready) {
-            transport_->nap(ready);
-            return true;
-          });
+    // Who gave up, took over a fault of the whole, or calls something else, says so to the whole as well.
+    bool const differ = e.code() == error_code::mismatch;
+    auto const known = [&] {
+      if (differ) return std::ranges::all_of(members, [&](int m) { return notices_->called(m) >= sequence(); });
+      return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
+    };
+    if (gone || differ || peer < 0)
+      wait_until_done([&] { return heed() || known() ? progress::done : progress::stuck; }, transport_->waits(),
+                      deadline::after(std::chrono::seconds(1)),
+                      [&](auto const& ready) {
+                        transport_->nap(ready);
+                        return true;
+                      });
+    expect_agreement();
     if (notices_->faulty()) report_fault(where, in_call);
     if (gone && peer >= 0) raise_gone(e.code(), peer, where);
     raise({static_cast<int>(e.code()), rank(), peer,

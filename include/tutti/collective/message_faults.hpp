@@ -66,6 +66,11 @@ class message_faults {
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
   }
   [[noreturn, gnu::cold]] void raise_unfit(unfit_message const& m, std::source_location where) {
+    if (m.stray)
+      raise(
+          error_code::mismatch, m.from,
+          join({"of the messages from rank ", m.from, " to rank ", group_.rank(), " one was lost, cut, or came twice"}),
+          where);
     std::string type = messenger_.type_name(m.from, m.type);
     if (type.empty()) type = alone() ? "another type" : group_.notices().name(m.from, m.type);
     std::string const sender = join({"rank ", m.from, ", tag ", m.tag});

@@ -17,11 +17,12 @@ namespace tutti {
 // taken     the receiver of an offer has read it
 // room      there is news of room alone
 // name      of a type, for ranks that cannot look it up
-enum class message_kind : std::uint32_t { message, offer, shown, request, slice, taken, room, name };
+enum class message_kind : std::uint8_t { message, offer, shown, request, slice, taken, room, name };
 
 struct message_head {
   message_kind kind{};
-  std::uint32_t room = 0;  // bytes that its sender has free again, of those that it keeps for the receiver
+  std::uint32_t length : 24 = 0;  // of all that is sent, this head included
+  std::uint32_t room = 0;         // bytes that its sender has free again, of those that it keeps for the receiver
   std::int32_t tag = 0;
   std::uint32_t type = 0;
   std::uint64_t id = 0;       // of the transfer: the sender's in an offer, else that of the other end
@@ -29,6 +30,7 @@ struct message_head {
   std::uint64_t bytes = 0;
   std::uint64_t address = 0;
 
+  static constexpr std::uint32_t longest = (1u << 24) - 1;
   // What is sent of it before the bytes of a message, and of a slice.
   static constexpr std::size_t before_message = 16, before_slice = 24;
 };

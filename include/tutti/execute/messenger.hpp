@@ -33,9 +33,10 @@ struct unfit_message {
   int tag = 0;
   std::uint32_t type = 0;
   std::size_t bytes = 0;
-  int refused = 0;  // errno: the sender's memory could not be read
+  int refused = 0;     // errno: the sender's memory could not be read
+  bool stray = false;  // what came from there is not what was to come next, or cut
 
-  explicit operator bool() const { return receive != nullptr; }
+  explicit operator bool() const { return receive != nullptr || stray; }
 };
 
 // Messages of a sender arrive in its order and are matched as they arrive, each with the first receive that fits; a receive
@@ -108,7 +109,9 @@ class messenger {
   // The system reads less than 2 GiB in a call.
   static constexpr std::size_t most_fetched = std::size_t{1} << 30;
   static constexpr std::size_t longest_name = 200;
-  static constexpr std::uint32_t fingerprint = 0x6d657373;
+  // Of the messages of a channel; so one that is lost, comes twice or was not meant for it is found.
+  static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
+  static_assert(Transport::slice_bytes <= message_head::longest);
 
   struct answer_to_it {
     message_head front;
@@ -123,6 +126,7 @@ class messenger {
     std::set<std::uint32_t> told_types;
     std::map<std::uint32_t, std::string> type_names;  // that it told
     std::vector<transfer*> answered;                  // receives that end with the last answer
+    std::uint32_t sent = 0, taken = 0;                // messages of the channel there, and of that here
     std::size_t room = kept_room;                     // there
     std::size_t freed = 0;                            // here, of which it was not told
     int awaited = 0;                                  // transfers that wait for a message of it
@@ -147,12 +151,15 @@ class messenger {
     std::byte* const place = transport_.claim(to, message_track, head_bytes + bytes, alignof(message_head));
     if (place == nullptr) return false;
     peer& p = of(to);
+    std::uint32_t const tag = fingerprint(p.sent++);
+    std::size_t const length = head_bytes + bytes;
     front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
+    front.length = static_cast<std::uint32_t>(length) & message_head::longest;
     std::memcpy(place, &front, head_bytes);
     if (bytes > 0) std::memcpy(place + head_bytes, data, bytes);
     if constexpr (sends_beside_calls<Transport>)
-      transport_.publish_beside_calls(to, message_track, head_bytes + bytes, front.kind == kinds::slice, fingerprint);
-    else transport_.publish(to, message_track, head_bytes + bytes, false, fingerprint);
+      transport_.publish_beside_calls(to, message_track, length, front.kind == kinds::slice, tag);
+    else transport_.publish(to, message_track, length, false, tag);
     return moved_ = true;
   }
 
@@ -240,10 +247,15 @@ class messenger {
   // While anything is waited for: the rest stays where it is, and is not copied twice.
   void drain(int from) {
     while ((of(from).awaited > 0 || unmet_.awaits(from)) && !found_) {
-      arrival const a = transport_.look(from, message_track, fingerprint);
+      arrival const a = transport_.look(from, message_track, fingerprint(of(from).taken));
       if (a.state == arrival::nothing) return;
       message_head front;
-      std::memcpy(&front, a.data, std::min(sizeof front, a.bytes));
+      if (a) std::memcpy(&front, a.data, std::min(sizeof front, a.bytes));
+      if (!a || front.length != a.bytes) {
+        found_ = {.from = from, .stray = true};
+        return;
+      }
+      ++of(from).taken;
       take(from, front, a);
       transport_.release(from, message_track);
       moved_ = true;

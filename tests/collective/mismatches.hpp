@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that disagree, do not come or leave, over one transport: all get the same error, which names who and what. Each
+// function is what a rank of three or more does.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+// What run(group) throws, on a communicator of its own that has made one call. Nobody goes on before all have their error,
+// and those of the ranks for which `counts` say the same, but for the place and what to do.
+template <class Comm, class F>
+error shared_error(Comm& comm, F&& run, bool counts = true) {
+  std::optional<Comm> group(*comm.split(0));
+  error const out = error_of([&] {
+    barrier(*group);
+    run(group);
+  });
+  std::string const all = out.what();
+  std::array<char, 1500> mine{};
+  if (counts) all.copy(mine.data(), std::min(mine.size(), all.find(" [rank")));
+  std::vector<char> everyone(mine.size() * static_cast<std::size_t>(comm.size()));
+  all_gather(comm, mine, everyone);
+  std::string_view common;
+  for (std::size_t r = 0; r < everyone.size(); r += mine.size()) {
+    std::string_view const theirs(everyone.data() + r);
+    if (theirs.empty()) continue;
+    if (common.empty()) common = theirs;
+    expect(theirs == common, "ranks have different errors: " + std::string(common) + "; " + std::string(theirs));
+  }
+  return out;
+}
+
+// Rank 1 makes other calls than the others.
+template <class Comm, class Theirs, class Odd>
+void expect_mismatch(Comm& comm, Theirs&& theirs, Odd&& odd, std::string const& usual, std::string const& other) {
+  error const e = shared_error(comm, [&](auto& group) {
+    if (comm.rank() == 1) odd(*group);
+    else theirs(*group);
+  });
+  expect_error(e, error_code::mismatch, "call #2");
+  expect_error(e, error_code::mismatch, "rank 1 calls " + other);
+  expect_error(e, error_code::mismatch, "calls " + usual);
+  expect_error(e, error_code::mismatch, "mismatches.hpp");
+  expect(e.peer() >= 0 && e.peer() != e.rank(), std::string("an error that names no other rank: ") + e.what());
+}
+
+template <class Comm>
+void check_mismatches(Comm& comm) {
+  std::vector<float> four(4), five(5), many(100'000), all(4 * static_cast<std::size_t>(comm.size()));
+  std::vector<int> ints(4);
+  auto const check = [&](auto&& odd, std::string const& other) {
+    expect_mismatch(comm, [&](auto& c) { all_reduce(c, four); }, odd, "all_reduce of 4 float with sum", other);
+  };
+  check([&](auto& c) { all_reduce(c, five); }, "all_reduce of 5 float with sum");
+  check([&](auto& c) { all_reduce(c, many); }, "all_reduce of 100000 float with sum");  // takes another path
+  check([&](auto& c) { all_reduce(c, ints); }, "all_reduce of 4 int with sum");         // of the same size
+  check([&](auto& c) { all_reduce(c, four, max{}); }, "all_reduce of 4 float with max");
+  check([&](auto& c) { broadcast(c, four, 2); }, "broadcast of 4 float, root 2");
+  check(
+      [&](auto& c) {  // waits for nobody, and finds out in its next call
+        broadcast(c, four, 1);
+        barrier(c);
+      },
+      "broadcast of 4 float, root 1");
+  check([&](auto& c) { all_reduce<ring>(c, four); }, "all_reduce of 4 float with sum (ring");
+  check([&](auto& c) { barrier(c); }, "barrier");
+  check([&](auto& c) { all_reduce(async(c), five).wait(); }, "all_reduce of 5 float with sum");
+}
+
+// The same calls, at rank 1 in another order; and a call that it leaves out.
+template <class Comm>
+void check_order_of_calls(Comm& comm) {
+  std::vector<float> one(4), all(4 * static_cast<std::size_t>(comm.size()));
+  std::vector<int> ints(4);
+  std::string const sum_of_4 = "all_reduce of 4 float with sum", gather_of_4 = "all_gather of 4 float";
+  auto const sum_all = [&](auto&& c) { return all_reduce(c, one); };
+  auto const gather_all = [&](auto&& c) { return all_gather(c, one, all); };
+  expect_mismatch(
+      comm, [&](auto& c) { sum_all(c), gather_all(c); }, [&](auto& c) { gather_all(c), sum_all(c); }, sum_of_4,
+      gather_of_4);
+  expect_mismatch(
+      comm,
+      [&](auto& c) {
+        work first = sum_all(async(c)), second = gather_all(async(c));
+        second.wait();
+      },
+      [&](auto& c) {
+        work first = gather_all(async(c)), second = sum_all(async(c));
+        second.wait();
+      },
+      sum_of_4, gather_of_4);
+  expect_mismatch(
+      comm, [&](auto& c) { all_reduce(c, one), all_reduce(c, ints); },
+      [&](auto& c) { all_reduce(c, ints), all_reduce(c, one); }, sum_of_4, "all_reduce of 4 int with sum");
+  expect_mismatch(
+      comm, [&](auto& c) { sum_all(c), gather_all(c); }, [&](auto& c) { gather_all(c); }, sum_of_4, gather_of_4);
+}
+
+template <class Comm>
+void check_roots_and_blocks(Comm& comm) {
+  std::vector<double> data(1000);
+  error const e = shared_error(comm, [&](auto& group) {
+    broadcast(*group, data, comm.rank() == 0 ? 0 : 2);
+    barrier(*group);  // a root that had nobody to wait for finds out here
+  });
+  expect_error(e, error_code::mismatch, "broadcast of 1000 double, root 0");
+  expect_error(e, error_code::mismatch, "broadcast of 1000 double, root 2");
+
+  auto const check = [&](std::size_t sent, std::size_t expected, std::string const& sentence) {
+    error const found = shared_error(comm, [&](auto& group) {
+      std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()), 5);
+      counts[2] = expected;
+      std::vector<char> mine(comm.rank() == 2 ? sent : 5), gathered(5 * (counts.size() - 1) + expected);
+      gather_v(*group, mine, gathered, counts, {}, 0);
+      barrier(*group);
+    });
+    expect_error(found, error_code::mismatch, sentence);
+    expect(comm.rank() != 0 || found.peer() == 2, "the wrong rank is to blame");
+  };
+  check(28, 20, "rank 2 sent 28 bytes where rank 0 expects 20");
+  check(0, 10, "rank 2 sent 0 bytes where rank 0 expects 10");
+  check(10, 0, "rank 2 sent 10 bytes where rank 0 expects 0");
+}
+
+// Rank 2 does not come until the others have given up.
+template <class Comm>
+void check_absence(Comm& comm) {
+  std::vector<float> data(10);
+  error const e = shared_error(comm, [&](auto& group) {
+    bool const late = comm.rank() == 2;
+    error const found =
+        late ? error({})
+             : error_of([&] { all_reduce(*group, data, sum{}, {.timeout = std::chrono::milliseconds(300)}); });
+    barrier(comm);
+    if (late) barrier(*group);  // it is told when it comes
+    throw found;
+  });
+  expect_error(e, error_code::timeout, "no end of call #2, all_reduce of 10 float with sum");
+  expect_error(e, error_code::timeout, "rank 2 has not arrived: it is ");
+  expect_error(e, error_code::timeout, "after call #1, barrier");
+  expect(comm.rank() == 2 || e.peer() == 2, "the wrong rank is to blame");
+}
+
+// Rank 1 closes its communicator.
+template <class Comm>
+void check_leaving(Comm& comm) {
+  std::vector<float> data(100'000);
+  bool const leaves = comm.rank() == 1;
+  error const e = shared_error(
+      comm,
+      [&](auto& group) {
+        error const found = leaves ? error({}) : error_of([&] { all_reduce(*group, data); });
+        group.reset();  // over MPI communicators close together
+        if (!leaves) throw found;
+      },
+      !leaves);
+  if (!leaves) expect_error(e, error_code::rank_left, "rank 1 closed its communicator after call #1");
+}
+
+template <class Comm>
+void check_calls_after_an_error(Comm& comm) {
+  error const e = shared_error(comm, [&](auto& group) {
+    std::vector<float> data(comm.rank() == 0 ? 4u : 5u);
+    error const first = error_of([&] { all_reduce(*group, data); });
+    error const again = error_of([&] { barrier(*group); });
+    expect(first.happened() == again.happened(), "another error than before: " + again.happened());
+    throw again;
+  });
+  expect_error(e, error_code::mismatch, "call #2");
+}
+
+template <class Comm>
+void check_disagreements(Comm& comm) {
+  check_mismatches(comm);
+  check_order_of_calls(comm);
+  check_roots_and_blocks(comm);
+  check_absence(comm);
+  check_leaving(comm);
+  check_calls_after_an_error(comm);
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that disagree, do not come or leave over MPI and over nodes.
+// ranks: 4
+// timeout: 200
+#include "collective/mismatches.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "mpi/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over MPI") {
+  CHECK(on_ranks(4, [](auto& comm) { check_disagreements(comm); }) == "");
+}
+
+TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over nodes") {
+  for (int const on_a_node : {3, 4}) {
+    CAPTURE(on_a_node);
+    auto const on_nodes = [&](MPI_Comm part) {
+      return communicator<hierarchical>(std::make_unique<hierarchical>(
+          part, all_tracks, settings::from_environment().timeout, world().rank() / on_a_node));
+    };
+    CHECK(on_ranks(4, on_nodes, [](auto& comm) { check_disagreements(comm); }) == "");
+  }
+}
