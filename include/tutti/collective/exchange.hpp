@@ -217,7 +217,8 @@ class exchange final : public call_queue<Transport> {
   }
   // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
   void await_nothing() noexcept {
-    if (told_.exchange(false)) group_.notices().await_nothing();
+    if (told_ && told_.exchange(false))
+      group_.notices().await_nothing();  // an exchange waits until what was sent has gone
   }
 
   // -- Under the lock.
