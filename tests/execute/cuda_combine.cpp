@@ -17,6 +17,9 @@ using namespace tutti::testing;
 
 namespace {
 
+template <class T>
+using first_operation = std::tuple_element_t<0, decltype(operations_on<T>())>;
+
 // Sources in memory of their own, for what is about values alone.
 template <class In, class Out, class How>
 std::vector<Out> combined(std::vector<std::vector<In>> const& in, How const& how) {
@@ -36,22 +39,11 @@ TEST_CASE("every type: tails, fan-ins, fan-outs, alignments, in place, by one th
     device_stand_in const on{.threads = threads};
     for_each_type(element_types{}, [&]<class T>() {
       CAPTURE(std::string{type_name<T>()});
-      if constexpr (!std::same_as<T, long double>)
-        CHECK(wrong_of_type<T>(on, std::array<std::size_t, 8>{0, 1, 2, 15, 16, 33, 100, 1000},
-                               std::get<0>(operations_on<T>())) == 0);
+      if constexpr (!std::same_as<T, long double> && !std::same_as<T, bool>)
+        CHECK(wrong_of_type<T>(on, std::array<std::size_t, 8>{0, 1, 2, 15, 16, 33, 100, 1000}, first_operation<T>{}) ==
+              0);
     });
   }
-}
-
-TEST_CASE("every operation on every type that has it") {
-  for_each_type(element_types{}, []<class T>() {
-    CAPTURE(std::string{type_name<T>()});
-    if constexpr (!std::same_as<T, long double>)
-      for_each_operation<T>([](auto const& op) {
-        CAPTURE(std::string{name_of<std::remove_cvref_t<decltype(op)>>()});
-        CHECK(wrong_combined<T>(device_stand_in{}, 67, 5, 1, false, 0, true, op) == 0);
-      });
-  });
 }
 
 TEST_CASE("an operation that is not commutative combines in the order of the sources") {
