@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Flight records, traces, statistics and logs: what they say, and when.
+// Flight records, traces and statistics: what they say, and when.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -7,18 +7,16 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
 #include "tutti/tutti.hpp"
@@ -38,22 +36,6 @@ json trace_of(std::string const& path) {
   std::string text(std::istreambuf_iterator<char>(file), {});
   return json::parse(text.substr(0, text.rfind("},\n") + 1) + "]");
 }
-
-class environment {
- public:
-  environment(std::initializer_list<std::pair<char const*, std::string>> values) {
-    for (auto const& [name, value] : values) {
-      ::setenv(name, value.c_str(), 1);
-      names_.push_back(name);
-    }
-  }
-  ~environment() {
-    for (char const* const name : names_) ::unsetenv(name);
-  }
-
- private:
-  std::vector<char const*> names_;
-};
 
 }  // namespace
 

@@ -73,6 +73,12 @@ class faulty : public Transport {
   std::uint64_t published(int to, int track) noexcept {
     return Transport::published(to, track) + (is_held(to, track) ? 1 : 0);
   }
+  bool has_left(int to, int track, std::uint64_t count) noexcept
+    requires sends_beside_calls<Transport>
+  {
+    send_some();
+    return Transport::has_left(to, track, count);
+  }
   arrival look(int from, int track, std::uint32_t tag) noexcept {
     send_some();
     return mute() ? arrival{} : Transport::look(from, track, tag);

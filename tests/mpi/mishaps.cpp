@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between two ranks over MPI that are late, lost, sent twice, cut, or not for their receiver.
+// ranks: 3
+#include "collective/mishaps.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+
+#include "mpi/ranks.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+static_assert(sends_beside_calls<faulty<mpi>>);
+
+TEST_CASE("messages between two ranks that are late arrive, and others are errors of all over MPI") {
+  auto const fortunes = message_fortunes(
+      {mishap::none, mishap::delay, mishap::cut, mishap::mistake, mishap::repeat, mishap::lose, mishap::mute});
+  for (misfortune const& f : fortunes) {
+    auto const make = [&](MPI_Comm part) {
+      misfortune const mine = world().rank() == unlucky ? f : misfortune{};
+      return communicator<faulty<mpi>>(
+          std::make_unique<faulty<mpi>>(mine, part, all_tracks, std::chrono::nanoseconds(std::chrono::seconds(20))));
+    };
+    CHECK(on_ranks(world().size(), make, [&](auto& comm) { check_message_mishap(world(), comm, f); }) == "");
+  }
+}
