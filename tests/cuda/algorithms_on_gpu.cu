@@ -25,7 +25,7 @@ device_options<cuda_device> const staged{.protocol = protocol::staged};
 
 template <class Check>
 void on_rank_counts(cuda_device const& gpu, std::string const& what, Check const& check) {
-  for (int const p : {2, 3, 8}) {
+  for (int const p : {2, 3, 4, 8}) {
     device_channels channels(gpu, p);
     int wrong = 0;
     for (std::size_t const n : counts) wrong += check(cuda_local(channels), n);

@@ -53,8 +53,11 @@ says '^| a row | 1 |$'
 says '^build  *ok  *[0-9]* s$'
 says '^ipc, a GPU for each rank  *not run: '
 says '^training  *FAILED: exit 3 '
-says '^racecheck on_gpu  *ok '
+says '^racecheck algorithms_on_gpu  *ok '
 says '^bench_cuda_staged  *ok '
+report=$folder/build/gpu/report.md
+grep -q '^- Device and driver: GPU 0: one$' "$report" && grep -q '^## bench/cuda_staged.cu$' "$report" &&
+  grep -q '^all is fast$' "$report" || fail "report.md lacks something"
 tail -n 3 "$folder/said" >"$folder/last"
 printf 'all is fast\n\ndevice packets 8192\n' | cmp - "$folder/last" || fail "it ends with something else"
 if grep -q 'result: \|No such file' "$folder/said"; then fail "what is only for the table was printed"; fi
