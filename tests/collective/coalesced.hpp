@@ -108,7 +108,8 @@ void check_batches(Comm& comm) {
     expect(out[2] == static_cast<float>(round * p) && in[2] == static_cast<float>(round) &&
                more[6] == 2 * static_cast<float>(p) && most[299] == 3,
            "sums of other types in a batch are wrong");
-    // Sums of floats in a bucket, of longs in three and four alone, all_gather, max, broadcast, barrier; and the call that counts.
+    // Sums of floats in a bucket, of longs in three and four alone, all_gather, max, broadcast, barrier; and the call
+    // that counts.
     std::uint64_t const calls = number_of_calls(comm) - before;
     expect(p == 1 || calls == (round == 3 ? 14 : 13), std::to_string(calls) + " calls of a batch");
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of the
-// host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each process makes its own context: nothing of CUDA is called before the fork.
+// Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of
+// the host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each
+// process makes its own context: nothing of CUDA is called before the fork.
 #include <chrono>
 #include <cmath>
 #include <csignal>

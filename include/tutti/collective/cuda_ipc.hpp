@@ -36,16 +36,18 @@ namespace tutti {
 // it is larger, and each rank makes its own result out of the arenas of the others. What lies in registered buffers is
 // read where it is, in calls that say so.
 //
-// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every rank has a device of its
-// own, kernels may wait for each other: then what is small and heard by all goes by packets, a word of data and flag in one
-// store, and any algorithm can be named, as in all_reduce<ring>, which sends messages from device to device in one launch. It
-// takes an operation, not `fused`, and input and output of one type; what it was writing when ranks fail is undefined.
+// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every
+// rank has a device of its own, kernels may wait for each other: then what is small and heard by all goes by packets, a
+// word of data and flag in one store, and any algorithm can be named, as in all_reduce<ring>, which sends messages from
+// device to device in one launch. It takes an operation, not `fused`, and input and output of one type; what it was
+// writing when ranks fail is undefined.
 //
-// Calls return before they have run and allocate nothing on the device, but for algorithms that are named, of which one that
-// needs more memory than those before allocates it. They may be captured in a graph, which all ranks launch
-// where they would make the calls in it. All ranks make and end their cuda_ipc together, with arenas of the same size. What
-// fails, a rank that is late, gone or makes another call included, is a fault of all ranks: streams go on, no call changes
-// memory any more, and work and every later call throw it. Each element that the call should have written is as it was or right.
+// Calls return before they have run and allocate nothing on the device, but for algorithms that are named, of which one
+// that needs more memory than those before allocates it. They may be captured in a graph, which all ranks launch where
+// they would make the calls in it. All ranks make and end their cuda_ipc together, with arenas of the same size. What
+// fails, a rank that is late, gone or makes another call included, is a fault of all ranks: streams go on, no call
+// changes memory any more, and work and every later call throw it. Each element that the call should have written is as
+// it was or right.
 //
 // Throws error: system, at all ranks, where one cannot share memory of its device; bad_argument; what all_gather throws.
 //

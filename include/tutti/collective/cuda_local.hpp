@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives among virtual ranks of one process on its devices: the program passes the buffers of all ranks, and each
-// collective is one launch on each device, in which no thread waits for another; or the algorithm that it names, whose ranks do.
+// collective is one launch on each device, in which no thread waits for another; or the algorithm that it names, whose
+// ranks do.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +21,16 @@ namespace tutti {
 // sizes and meaning are those of the collective of the same name. Throw error: bad_argument before anything is launched;
 // system.
 //
-// Left to tutti, a call is one launch of independent jobs, on each device those of its ranks. It gives the bits of one_shot on the host; see cuda_combine for
-// what a device may fuse. `op` is an operation, or fused{operation, prologue, epilogue}. Arrays that an epilogue keeps go with all_reduce
-// and reduce alone, whose results are one for all ranks.
+// Left to tutti, a call is one launch of independent jobs, on each device those of its ranks. It gives the bits of
+// one_shot on the host; see cuda_combine for what a device may fuse. `op` is an operation, or fused{operation,
+// prologue, epilogue}. Arrays that an epilogue keeps go with all_reduce and reduce alone, whose results are one for all
+// ranks.
 //
-// With an algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one launch
-// on each device, whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an operation. With a list of
-// algorithms, as in all_reduce<list<ring, two_shot>>, options.algorithm is one of them. Only what is named is compiled. A
-// call that needs more memory than those before allocates it, so make it once before it is captured in a graph.
+// With an algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one
+// launch on each device, whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an
+// operation. With a list of algorithms, as in all_reduce<list<ring, two_shot>>, options.algorithm is one of them. Only
+// what is named is compiled. A call that needs more memory than those before allocates it, so make it once before it is
+// captured in a graph.
 
 // In place where in[r] is out[r], of one type. One pass: every element of every rank is read once and written once. It
 // implements one_shot and two_shot, whose bits are the same.

@@ -25,8 +25,9 @@
 
 namespace tutti {
 
-// The ranks of a communicator, each with buffers in memory of a device of its own. All of them make it together, and call the
-// same collectives in the same order, mixed with those of the communicator as they like. The communicator and the device outlive it.
+// The ranks of a communicator, each with buffers in memory of a device of its own. All of them make it together, and
+// call the same collectives in the same order, mixed with those of the communicator as they like. The communicator and
+// the device outlive it.
 //
 //   how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back, and combined by
 //                 the device, while others are on their way. Where the communicator's MPI takes memory of a device

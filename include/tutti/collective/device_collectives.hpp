@@ -20,14 +20,14 @@ namespace tutti {
 // written there. `op` is an operation, or fused{operation, prologue, epilogue}. Where elements are combined, those of `out` may
 // be of another type, to which results are rounded; input and output are then two buffers that do not touch.
 //
-// Ordered on options.stream, and not run yet when they return; buffers stay as they are until then, and are not freed (cudaFree
-// waits for that by itself, cudaFreeAsync on another stream does not). Contributions are combined
-// in rank order by every algorithm that tutti chooses; results have the bits of one_shot on the host, see cuda_combine for what a
-// device may fuse. An algorithm is chosen by its type, as in all_reduce<ring>, or by its id out of a list of types, as in
-// all_reduce<list<ring, two_shot>>, where those that carry calls out have it; then results have the bits of that algorithm on
-// the host. Only what is named is compiled.
-// Throw error: bad_argument before anything is launched; mismatch, timeout, rank_lost, rank_left, system, of this call or one
-// before.
+// Ordered on options.stream, and not run yet when they return; buffers stay as they are until then, and are not freed
+// (cudaFree waits for that by itself, cudaFreeAsync on another stream does not). Contributions are combined
+// in rank order by every algorithm that tutti chooses; results have the bits of one_shot on the host, see cuda_combine
+// for what a device may fuse. An algorithm is chosen by its type, as in all_reduce<ring>, or by its id out of a list of
+// types, as in all_reduce<list<ring, two_shot>>, where those that carry calls out have it; then results have the bits
+// of that algorithm on the host. Only what is named is compiled.
+// Throw error: bad_argument before anything is launched; mismatch, timeout, rank_lost, rank_left, system, of this call
+// or one before.
 
 //   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
 template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>

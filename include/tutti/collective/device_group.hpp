@@ -89,8 +89,9 @@ class device_group {
   device_group(device_group const&) = delete;
   device_group& operator=(device_group const&) = delete;
 
-  // Its own calls end first, and peers have read what they need. To release memory that another rank has open is undefined, as
-  // CUDA says, so nobody releases what a rank that has not closed all may have open; who cannot close says not that it has left.
+  // Its own calls end first, and peers have read what they need. To release memory that another rank has open is
+  // undefined, as CUDA says, so nobody releases what a rank that has not closed all may have open; who cannot close
+  // says not that it has left.
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();

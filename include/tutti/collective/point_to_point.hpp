@@ -123,14 +123,15 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 // Sends `in` to rank `to`, which receives it with the same type and a tag that fits; it may have room for more. Any count,
 // any rank, this one included. no_rank: nothing is done.
 //
-// Returns when `in` may change: a small message at once, where the channel has room (4 messages or more), or the receiver waits for
-// this rank and has room for what it has not asked for (256 KiB); any other when it has been received. So two ranks that send each other large messages first, and receive
-// then, wait for each other until the deadline; see send_recv and batch. Messages of a rank to another whose tags both fit
-// a receive are received in their order. Calls and messages of a communicator do not disturb each other, and messages go on
-// while their ranks wait in tutti.
-// On async(comm), or as isend: starts it, and returns work. Works end in any order. On prepared(comm): returns persistent.
-// Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all ranks of the
-// communicator get. See MPI-4.1, 3.2 and 3.5.
+// Returns when `in` may change: a small message at once, where the channel has room (4 messages or more), or the
+// receiver waits for this rank and has room for what it has not asked for (256 KiB); any other when it has been
+// received. So two ranks that send each other large messages first, and receive then, wait for each other until the
+// deadline; see send_recv and batch. Messages of a rank to another whose tags both fit a receive are received in their
+// order. Calls and messages of a communicator do not disturb each other, and messages go on while their ranks wait in
+// tutti.
+// On async(comm), or as isend: starts it, and returns work. Works end in any order. On prepared(comm): returns
+// persistent. Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all
+// ranks of the communicator get. See MPI-4.1, 3.2 and 3.5.
 //
 //   tutti::send(comm, halo, comm.rank() + 1);
 //   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);

@@ -50,8 +50,8 @@ struct staging_slot {
   device_event<D> came_down, combined, came_up;
 };
 
-// What all calls share. Copies down and up have a stream each, for a device makes both at once; kernels are on that of the copies
-// up, whose slices they wait for.
+// What all calls share. Copies down and up have a stream each, for a device makes both at once; kernels are on that of
+// the copies up, whose slices they wait for.
 template <staging_device D>
 struct staging_area {
   staging_area(D const& device, staging const& how, int ranks, bool pinned)

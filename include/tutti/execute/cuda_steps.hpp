@@ -154,13 +154,13 @@ class block_body {
   block_job<T>& job_;
 };
 
-// Messages go through slots, though ranks could read each other's buffers in place (`direct`, as on the host), for slots cost
-// little here. Of p ranks, a ring's all_reduce of n elements touches memory (6 - 4/p) n times a rank, 2 n of them in the
-// caller's buffers: input read once, output written once. The rest is in the slots in use, half a megabyte a rank, which stay in
-// the cache of the device. In place it would touch (5 - 5/p) n, all in buffers: more memory traffic where they are larger than
-// the cache. Partial results need room that is given back, which is slots again; a reader has to say when it has read, before
-// the buffer changes; and over a link, loads wait for an answer where stores do not. Where all read one array once, one_shot
-// and two_shot among processes do read registered buffers in place.
+// Messages go through slots, though ranks could read each other's buffers in place (`direct`, as on the host), for
+// slots cost little here. Of p ranks, a ring's all_reduce of n elements touches memory (6 - 4/p) n times a rank, 2 n of
+// them in the caller's buffers: input read once, output written once. The rest is in the slots in use, half a megabyte
+// a rank, which stay in the cache of the device. In place it would touch (5 - 5/p) n, all in buffers: more memory
+// traffic where they are larger than the cache. Partial results need room that is given back, which is slots again; a
+// reader has to say when it has read, before the buffer changes; and over a link, loads wait for an answer where stores
+// do not. Where all read one array once, one_shot and two_shot among processes do read registered buffers in place.
 //
 // Gives the results of an execution of the schedule on the host, bit by bit. Each chunk is cut into a part for every block
 // of a rank: these are independent of each other, each with its own channels, as if each were a call of its own.

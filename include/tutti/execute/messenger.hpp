@@ -42,13 +42,14 @@ struct unfit_message {
 // Messages of a sender arrive in its order and are matched as they arrive, each with the first receive that fits; a receive
 // takes the first that has arrived.
 //
-// A small message goes at once, with a head of 16 bytes, so one of 32 bytes is a single line of cache. Where no receive waits
-// for it, the receiver keeps a copy. It has room for so many bytes of a sender, who counts what he has used of it and is told
-// what is free again, in the head of whatever goes back. What is larger, or finds no room, is only offered. When it is
-// matched the receiver reads it in memory that all ranks address; or fetches it through the kernel, where its sender may be
-// elsewhere; or asks for it, and it comes in slices, which both ranks copy at once: 128 KiB in 3 us, 12 through the kernel, and
-// 8 MiB in 0.2 ms, 1.4 (AMD EPYC, Zen 5). So memory stays bounded, but for an offer of 40 bytes for each send that has not ended, and a message can be
-// matched whatever was sent before it: no order of calls stops another.
+// A small message goes at once, with a head of 16 bytes, so one of 32 bytes is a single line of cache. Where no receive
+// waits for it, the receiver keeps a copy. It has room for so many bytes of a sender, who counts what he has used of it
+// and is told what is free again, in the head of whatever goes back. What is larger, or finds no room, is only offered.
+// When it is matched the receiver reads it in memory that all ranks address; or fetches it through the kernel, where
+// its sender may be elsewhere; or asks for it, and it comes in slices, which both ranks copy at once: 128 KiB in 3 us,
+// 12 through the kernel, and 8 MiB in 0.2 ms, 1.4 (AMD EPYC, Zen 5). So memory stays bounded, but for an offer of 40
+// bytes for each send that has not ended, and a message can be matched whatever was sent before it: no order of calls
+// stops another.
 template <transport Transport>
 class messenger {
  public:

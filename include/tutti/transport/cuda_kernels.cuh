@@ -31,8 +31,8 @@ struct block_thread {
   __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
 };
 
-// Work may say how many blocks of it a multiprocessor has at least. Left to itself (0), the assembler aims at eight where a kernel is
-// small, and spills what 32 registers do not hold.
+// Work may say how many blocks of it a multiprocessor has at least. Left to itself (0), the assembler aims at eight
+// where a kernel is small, and spills what 32 registers do not hold.
 template <class Work>
 constexpr int blocks_together() {
   if constexpr (requires { Work::blocks_together; }) return Work::blocks_together;

@@ -22,8 +22,9 @@ struct no_work {
   TUTTI_HOST_DEVICE void operator()(Group) const {}
 };
 
-// `launch` does not block, and `wait` until a deadline; `copy` may for pageable memory of the host. `release` does until the device
-// has done what it was given before, as cudaFree: a buffer may go while calls on it run. All throw error, `system` where the device refuses something.
+// `launch` does not block, and `wait` until a deadline; `copy` may for pageable memory of the host. `release` does
+// until the device has done what it was given before, as cudaFree: a buffer may go while calls on it run. All throw
+// error, `system` where the device refuses something.
 template <class D>
 concept device = requires(D const d, typename D::stream_type stream, void* to, void const* from, std::size_t bytes,
                           no_work work, deadline until) {

@@ -14,8 +14,8 @@ namespace tutti {
 struct device_limits {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-  // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ ends packets in one round at 16
-  // KiB too, which is also what an inbox holds.
+  // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ ends packets in one
+  // round at 16 KiB too, which is also what an inbox holds.
   std::size_t packets = std::size_t{16} << 10;
 
   // all_reduce among processes by one_shot, which reads p-1 arrays of others; two_shot reads 2(p-1)/p of one, and waits once
