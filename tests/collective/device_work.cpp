@@ -11,9 +11,11 @@
 #include <source_location>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "support/sharing_stand_in.hpp"
 #include "tutti/collective/cuda_ipc.hpp"
+#include "tutti/collective/cuda_local.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -106,4 +108,23 @@ TEST_CASE("cuda_ipc does not end before what follows its works has run, and work
   CHECK(ran == 1);
   last.wait();
   CHECK(last.done());
+}
+
+TEST_CASE("virtual ranks have work that ends with their calls on a stream") {
+  sharing_stand_in device;
+  std::vector<std::vector<float>> data{{1, 2}, {3, 4}, {5, 6}};
+  held_stream held;
+  bool ran = false;
+  {
+    cuda_local ranks(device, 3);
+    all_reduce(ranks, data, data, sum{}, {.stream = &held.stream});
+    work done = ranks.work(&held.stream);
+    CHECK(!done.test());
+    CHECK(data[0][0] == 1);
+    held.free = true;
+    done.wait();
+    for (auto const& one : data) CHECK(one == std::vector<float>{9, 12});
+    ranks.work(&held.stream).then([&] { ran = true; });
+  }
+  CHECK(ran);
 }

@@ -15,6 +15,9 @@
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/collective/device_call.hpp"
+#include "tutti/collective/device_work.hpp"
+#include "tutti/collective/settings.hpp"
+#include "tutti/collective/work.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/core/text.hpp"
@@ -42,6 +45,7 @@ using device_element = device_value<std::remove_reference_t<decltype(std::declva
 //   tutti::device_channels channels(gpu, 4);
 //   tutti::cuda_local ranks(channels);
 //   tutti::all_reduce<tutti::ring>(ranks, gradients, gradients, tutti::sum{}, {.stream = stream});
+//   ranks.work(stream).then([] { ... });
 //
 //   std::vector<tutti::cuda_device> gpus = tutti::cuda_devices();      // all of this machine
 //   tutti::cuda_local ranks(gpus, 8);
@@ -63,7 +67,28 @@ class cuda_local {
   extent ranks_on(int k) const { return team_->ranks_on(k, ranks_); }  // device k of the team
   device_channels<D, Reach>* channels() const { return channels_; }
 
+  // Ends when all that `stream`, one of the first device, was given so far has run: calls on it on every device, too. What
+  // follows it has run before the last copy of this goes, unless it takes longer than TUTTI_TIMEOUT.
+  tutti::work work(stream_of<D> stream = {}, std::source_location where = std::source_location::current()) const
+    requires marking_device<D>
+  {
+    return works_->add(std::make_shared<detail::device_work<D>>(*works_, on(), nullptr, stream, where));
+  }
+
  private:
+  struct no_works {};
+  static auto make_works() {
+    if constexpr (marking_device<D>) {
+      using works = detail::device_works<D>;
+      return std::shared_ptr<works>(new works, [](works* all) {
+        all->close(settings::from_environment().timeout);
+        delete all;
+      });
+    } else {
+      return no_works();
+    }
+  }
+
   cuda_local(std::shared_ptr<device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
       : team_{std::move(team)}, ranks_{ranks}, channels_{channels} {
     if (ranks < 1 || ranks > most_device_ranks)
@@ -75,6 +100,7 @@ class cuda_local {
   std::shared_ptr<device_team<D> const> team_;
   int ranks_;
   device_channels<D, Reach>* channels_;
+  [[no_unique_address]] decltype(make_works()) works_ = make_works();
 };
 template <device D>
 cuda_local(D const&, int) -> cuda_local<D, one_device>;
