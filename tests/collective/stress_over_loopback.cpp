@@ -5,11 +5,10 @@
 #include <doctest/doctest.h>
 
 #include "collective/stress.hpp"
-#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("operations of all kinds are in flight at once over loopback") {
-  CHECK_NOTHROW(run_threads(8, [](auto& comm) { check_stress(comm, 1, sanitized ? 200 : 1000); }));
+  CHECK_NOTHROW(run_threads(8, [](auto& comm) { check_stress(comm, 1, 1000); }));
 }

@@ -11,10 +11,10 @@ using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("operations of all kinds are in flight at once over MPI") {
-  CHECK(on_ranks(4, [](auto& comm) { check_stress(comm, 3, 1000); }) == "");
+  CHECK(on_ranks(world().size(), [](auto& comm) { check_stress(comm, 3, 1000); }) == "");
 }
 
 TEST_CASE("operations of all kinds are in flight at once on a node") {
   auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
-  CHECK(on_ranks(4, hierarchical_ranks, [](auto& comm) { check_stress(comm, 4, 1000); }) == "");
+  CHECK(on_ranks(world().size(), hierarchical_ranks, [](auto& comm) { check_stress(comm, 4, 1000); }) == "");
 }
