@@ -21,7 +21,7 @@ class persistent : public work {
   persistent(std::shared_ptr<detail::pending_call> call, starter how) : work(std::move(call)), start_(how) {}
 
   // All ranks start collectives in the order of their other calls; it counts as such a call, as one that is started by
-  // tutti::async. Over threads and shared memory nothing is allocated from the second start on; but a message that comes
+  // tutti::async. Nothing is allocated from the second start on, but by the MPI if there is one; and a message that comes
   // before its receive was started, is kept in memory of its own.
   // Throws error: bad_argument where nobody has seen the end of the start before, by wait, test or done, or by then; a
   // message's start also the fault that the communicator has.

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A start of what was prepared allocates nothing over MPI and over nodes; what the MPI allocates is its own.
+// ranks: 2
+#include "collective/quiet_starts.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#include "mpi/ranks.hpp"
+#include "support/sanitized.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("starts allocate nothing over MPI" * doctest::skip(sanitized)) {
+  CHECK(on_ranks(2, [](auto& comm) { be_quiet(comm); }) == "");
+}
+
+TEST_CASE("starts allocate nothing over nodes" * doctest::skip(sanitized)) {
+  for (int const on_a_node : {1, 2}) {
+    CAPTURE(on_a_node);
+    auto const on_nodes = [&](MPI_Comm part) {
+      return communicator<hierarchical>(std::make_unique<hierarchical>(
+          part, all_tracks, settings::from_environment().timeout, world().rank() / on_a_node));
+    };
+    CHECK(on_ranks(2, on_nodes, [](auto& comm) { be_quiet(comm); }) == "");
+  }
+}
