@@ -33,6 +33,10 @@ function(tutti_find_mpi kind who)
     #include <mpi-ext.h>
     static_assert(OMPI_HAVE_MPI_EXT_FTMPI);
     int main() { return MPIX_Comm_revoke(MPI_COMM_WORLD); }" TUTTI_ULFM_${kind})
+  # A launcher that lets ranks go on when one has died: that of Open MPI 4. The others end them, or themselves.
+  execute_process(COMMAND ${TUTTI_MPIRUN_${kind}} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  string(REGEX MATCH "Open(RTE| MPI)\\) 4\\." recovers "${version}")
+  set(TUTTI_RECOVERY_${kind} "${recovers}" CACHE INTERNAL "")
 endfunction()
 
 # As root, and with more ranks than cores (PRTE is the launcher of Open MPI 5). The MPIs' own leaks are not ours.
@@ -41,17 +45,27 @@ set(TUTTI_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 O
   OMPI_MCA_mpi_yield_when_idle=1)
 
 # tutti_mpi_run(test kind ranks target ...): the ctest that runs a target under the launcher TUTTI_MPIRUN_<kind>; the rest
-# as for tutti_run. `ULFM` runs it with fault tolerance, by the launcher itself or by a script that starts it.
+# as for tutti_run. `ULFM` runs it with fault tolerance, by the launcher itself or by a script that starts it; `RECOVERY`
+# by a script, under a launcher that goes on when a rank has died.
 function(tutti_mpi_run test kind ranks target)
-  cmake_parse_arguments(PARSE_ARGV 4 run "" "ULFM" "")
+  cmake_parse_arguments(PARSE_ARGV 4 run "" "ULFM;RECOVERY" "")
   set(launcher ${TUTTI_MPIRUN_${kind}})
   if(run_ULFM)
     list(APPEND launcher --with-ft ulfm)
-    # MPI_Finalize of Open MPI 5.0.7 otherwise waits for ever in one job of ten whose ranks were killed, without tutti too.
-    set(with TUTTI_TEST_ULFM=1 OMPI_MCA_async_mpi_finalize=1)
+    set(with TUTTI_TEST_ULFM=1)
   endif()
   if(EXISTS "${run_ULFM}")
     list(PREPEND launcher ${run_ULFM} ${ranks})
+  endif()
+  if(run_RECOVERY)
+    list(APPEND launcher --enable-recovery)
+    list(PREPEND launcher ${run_RECOVERY} ${ranks})
+    set(with TUTTI_TEST_RECOVERY=1)
+  endif()
+  if(with)
+    # MPI_Finalize of Open MPI 4.1.4 and 5.0.7 otherwise waits for ever in one job of ten whose ranks were killed, without tutti
+    # too.
+    list(APPEND with OMPI_MCA_async_mpi_finalize=1)
   endif()
   tutti_run(${test} ${target} ${run_UNPARSED_ARGUMENTS} LAUNCHER ${launcher} -n ${ranks})
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TUTTI_TIMEOUT=20 ${TUTTI_MPI_ENVIRONMENT} ${with})
