@@ -158,9 +158,11 @@ class faults {
     bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
     // Who gave up, took over a fault of the whole, or calls something else, says so to the whole as well.
     bool const differ = e.code() == error_code::mismatch;
+    // Who is in a later call may have found it there, and says so.
     auto const known = [&] {
-      if (differ) return std::ranges::all_of(members, [&](int m) { return notices_->called(m) >= sequence(); });
-      return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
+      if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
+      return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
+             std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
     };
     if (gone || differ || peer < 0)
       wait_until_done([&] { return heed() || known() ? progress::done : progress::stuck; }, transport_->waits(),
