@@ -76,9 +76,9 @@ TEST_CASE("one work does not wait for another") {
 
 TEST_CASE("who waits for anything in tutti runs what follows the work of a device") {
   run_threads(2, [](auto& comm) {
+    std::atomic<bool> ran = false;  // outlives what sets it
     works some;
     held_stream held;
-    std::atomic<bool> ran = false;
     work const next = some.of(held).then([&] { ran = true; });
     held.free = true;
     // Rank 1 starts when rank 0 has seen its continuation run, while it waited for this sum.
