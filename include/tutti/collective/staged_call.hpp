@@ -73,8 +73,8 @@ class staged_call {
     what.algorithm = by;
     what.how = protocol::staged;
     auto started = async(comm_);
-    agreement() =
-        call_on<automatic>(started, {.algorithm = by}, where_, no_memory, [=, o = for_host(), where = where_](auto& ranks) {
+    agreement() = call_on<automatic>(
+        started, {.algorithm = by}, where_, no_memory, [=, o = for_host(), where = where_](auto& ranks) {
           auto call = open(ranks, what, o, type, op, where);
           call.run([&] { return roll_call(ranks.group().transport(), call.tag(), false); });
         });
