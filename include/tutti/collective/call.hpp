@@ -50,12 +50,13 @@ template <class Introduce>
 // Most calls of a program are made at a few places, which are on the board then.
 class shared_places {
  public:
-  template <class Introduce>
-  std::uint64_t word_of(std::source_location where, Introduce&& introduce) {
+  // make() gives the word where it is not known.
+  template <class Make>
+  std::uint64_t word_of(std::source_location where, Make&& make) {
     std::uint64_t const own = to_word(where);
     known& k = known_[own / alignof(std::uint64_t) % known_.size()];
     if (k.own != own) [[unlikely]]
-      k = {own, to_shared_word(where, introduce)};
+      k = {own, make()};
     return k.shared;
   }
 

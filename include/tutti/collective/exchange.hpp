@@ -126,11 +126,9 @@ class exchange final : public call_queue<Transport> {
   // Who tests again and again waits as well.
   progress advance() noexcept override {
     progress const reached = call_queue<Transport>::advance();
-    if (reached != progress::stuck) polls_ = 0;
-    else if (!alone() && ++polls_ % few_polls == 0) {
-      if (polls_ == few_polls) next_telling_ = deadline::after(nap_length);
-      else if (next_telling_.passed()) tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
-    }
+    if (reached != progress::stuck) polls_.store(0, std::memory_order_relaxed);
+    else if (!alone() && polls_.fetch_add(1, std::memory_order_relaxed) % many_polls == many_polls - 1)
+      tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
     return reached;
   }
   bool wait(pending_call const* one, deadline until) override {
@@ -330,9 +328,8 @@ class exchange final : public call_queue<Transport> {
   message_faults<Transport> faults_;
   message_history history_;
   std::atomic<bool> told_ = false;  // the board has what this rank waits for
-  static constexpr unsigned few_polls = 64;
-  unsigned polls_ = 0;  // since anything moved
-  deadline next_telling_;
+  static constexpr unsigned many_polls = 256;
+  std::atomic<unsigned> polls_ = 0;  // since anything moved; several threads may test
   std::uint32_t introduced_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;
   std::shared_ptr<started_transfer> next_;  // nobody has it yet

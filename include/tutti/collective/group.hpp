@@ -94,7 +94,7 @@ class group : public faults<Transport> {
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     std::uint64_t const sequence = this->sequence() + 1;
     sequence_.store(sequence, std::memory_order_relaxed);
-    auto const place = places_.word_of(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
+    auto const place = places_.word_of(where, [&] { return shared_place(where); });
     notices_->begin(sequence, p.words, place,
                     this->memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
     recorder_->begin(sequence, *notices_);
