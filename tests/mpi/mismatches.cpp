@@ -6,8 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include <memory>
-
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
@@ -20,10 +18,6 @@ TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over
 TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over nodes") {
   for (int const on_a_node : {3, 4}) {
     CAPTURE(on_a_node);
-    auto const on_nodes = [&](MPI_Comm part) {
-      return communicator<hierarchical>(std::make_unique<hierarchical>(
-          part, all_tracks, settings::from_environment().timeout, world().rank() / on_a_node));
-    };
-    CHECK(on_ranks(4, on_nodes, [](auto& comm) { check_disagreements(comm); }) == "");
+    CHECK(on_ranks(4, on_nodes_of(on_a_node), [](auto& comm) { check_disagreements(comm); }) == "");
   }
 }

@@ -5,8 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include <memory>
-
 #include "mpi/ranks.hpp"
 #include "support/sanitized.hpp"
 
@@ -20,10 +18,6 @@ TEST_CASE("starts allocate nothing over MPI" * doctest::skip(sanitized)) {
 TEST_CASE("starts allocate nothing over nodes" * doctest::skip(sanitized)) {
   for (int const on_a_node : {1, 2}) {
     CAPTURE(on_a_node);
-    auto const on_nodes = [&](MPI_Comm part) {
-      return communicator<hierarchical>(std::make_unique<hierarchical>(
-          part, all_tracks, settings::from_environment().timeout, world().rank() / on_a_node));
-    };
-    CHECK(on_ranks(2, on_nodes, [](auto& comm) { be_quiet(comm); }) == "");
+    CHECK(on_ranks(2, on_nodes_of(on_a_node), [](auto& comm) { be_quiet(comm); }) == "");
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <mpi.h>
 #include <string>
 #include <thread>
@@ -48,6 +49,14 @@ std::string on_ranks(int ranks, Make&& make, F&& f) {
 template <class F>
 std::string on_ranks(int ranks, F&& f) {
   return on_ranks(ranks, [](MPI_Comm part) { return from_mpi(part); }, f);
+}
+
+// For on_ranks: nodes of so many ranks each.
+inline auto on_nodes_of(int ranks) {
+  return [ranks](MPI_Comm part) {
+    return communicator<hierarchical>(
+        std::make_unique<hierarchical>(part, all_tracks, settings::from_environment().timeout, world().rank() / ranks));
+  };
 }
 
 }  // namespace tutti::testing

@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "collective/survive.hpp"
@@ -20,10 +19,7 @@ namespace {
 
 communicator<mpi> flat(MPI_Comm part) { return from_mpi(part); }
 communicator<hierarchical> on_this_node(MPI_Comm part) { return from_mpi<hierarchical>(part); }
-communicator<hierarchical> on_pairs(MPI_Comm part) {
-  return communicator<hierarchical>(
-      std::make_unique<hierarchical>(part, all_tracks, settings::from_environment().timeout, world().rank() / 2));
-}
+communicator<hierarchical> on_pairs(MPI_Comm part) { return on_nodes_of(2)(part); }
 
 bool has_ulfm() {
   world();
