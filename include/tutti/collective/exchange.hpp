@@ -194,19 +194,20 @@ class exchange final : public call_queue<Transport> {
     move();
   }
 
-  // What this rank waits for is on the board once it has waited long. shown(), under the lock: the transfer to be named there,
-  // or null.
+  // What this rank waits for is on the board once it has waited long, and a record tells it. shown(), under the lock: the
+  // transfer to be named there, or null.
   template <class Shown>
   void tell(Shown&& shown) {
+    if (!told_) {
+      std::lock_guard const lock(busy_);
+      if (transfer const* const t = shown()) {
+        auto const record = history_.find(t->number);
+        std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
+        group_.notices().await(at_place(to_words(*t), place));
+        told_ = true;
+      }
+    }
     group_.record_where_asked();
-    if (told_) return;
-    std::lock_guard const lock(busy_);
-    transfer const* const t = shown();
-    if (t == nullptr) return;
-    auto const record = history_.find(t->number);
-    std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
-    group_.notices().await(at_place(to_words(*t), place));
-    told_ = true;
   }
   template <class Ready, class Shown>
   void tell_and_nap(Ready const& ready, Shown&& shown) {
