@@ -142,6 +142,12 @@ concept sends_at_once = transport<T> && requires {
   { T::eager_bytes } -> std::convertible_to<std::size_t>;
 };
 
+// Whoever takes many messages in a row can have the next ones come while it uses one.
+template <class T>
+concept looks_ahead = transport<T> && requires(T t, int peer, int track) {
+  { t.look_ahead(peer, track) } noexcept;
+};
+
 // News of peers comes when this rank listens, and when it has asked.
 template <class T>
 concept asks_peers = transport<T> && requires(T t) {
