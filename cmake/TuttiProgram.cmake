@@ -75,14 +75,15 @@ function(tutti_program target)
 endfunction()
 
 # tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...] [LAUNCHER command...]): the ctest that runs a
-# target. It is killed after its time, 120 seconds if none is given; the program learns of it ten seconds before, in
-# TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are put before the command, and no tuning table of the user is
-# found.
+# target. TIMEOUT is what it may take on a machine that does nothing else, 120 seconds if none are given. It is killed after
+# four times that; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are
+# put before the command, and no tuning table of the user is found.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)
     set(run_TIMEOUT 120)
   endif()
+  math(EXPR run_TIMEOUT "4 * ${run_TIMEOUT}")
   math(EXPR seconds "${run_TIMEOUT} - 10")
   add_test(NAME ${test}
     COMMAND ${run_LAUNCHER} ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})

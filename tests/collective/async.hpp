@@ -228,12 +228,18 @@ void check_started_mismatch(Comm& comm) {
 template <class Comm>
 void check_started_timeout(Comm& comm) {
   std::vector<int> ones(10, 1);
-  if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  Comm sound = of_all(comm);
+  int token = 0;
+  if (comm.rank() == 1) recv(sound, std::span(&token, 1), 0);
   work late = all_reduce(async(comm), ones);
-  if (comm.rank() == 0) expect(!late.wait(std::chrono::milliseconds(20)), "a call has ended without rank 1");
+  if (comm.rank() == 0) {
+    expect(!late.wait(std::chrono::milliseconds(20)), "a call has ended without rank 1");
+    send(sound, std::span(&token, 1), 1);
+  }
   late.wait();
   expect(ones[9] == comm.size(), "a sum is wrong");
-  if (comm.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(1));
+  barrier(sound);  // who is still in the call before would get the fault of the next
+  if (comm.rank() == 1) return barrier(sound);
   work never = all_reduce(async(comm), ones, sum{}, {.timeout = std::chrono::milliseconds(300)});
   auto const polled = [&] {
     while (!never.test()) {
@@ -242,6 +248,7 @@ void check_started_timeout(Comm& comm) {
   error const e = comm.rank() == 0 ? error_of(polled) : error_of([&] { never.wait(); });
   expect(e.code() == error_code::timeout || e.code() == error_code::rank_left,
          std::string("not a timeout: ") + e.what());
+  barrier(sound);
 }
 
 // A thread moves what this rank does not look at.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // all_reduce of many arrays, and batches, over loopback: the results of a call for each, for all sizes of buckets, in
-// few calls. labels: threads twin
+// few calls.
+// labels: threads twin
 #include <doctest/doctest.h>
 
 #include <vector>

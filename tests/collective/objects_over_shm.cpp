@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Objects, named arrays and seeds over shared memory.
-// labels: processes
+// labels: processes memory
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Objects of more than 2^31 bytes in all.
-// labels: processes wide optimised
+// labels: processes wide optimised memory
 // timeout: 300
 #include <doctest/doctest.h>
 

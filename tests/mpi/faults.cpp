@@ -84,12 +84,11 @@ TEST_CASE("a rank that comes late over MPI is waited for") {
 
 TEST_CASE("a timeout over MPI names who has not arrived and what it called last") {
   for (algorithm_id const id : {algorithm_id::one_shot, algorithm_id::native}) {
-    auto const began = std::chrono::steady_clock::now();
     error const e = error_of(4, [&](auto& comm) {
       std::vector<int> v(3, 1);
       all_reduce(comm, v, sum{}, {.algorithm = id});
-      if (comm.rank() == 2) std::this_thread::sleep_for(2s);
-      all_reduce(comm, v, sum{}, {.algorithm = id, .timeout = 300ms});  // rank 2 may find all there that it needs
+      if (comm.rank() == 2) std::this_thread::sleep_for(4s);
+      all_reduce(comm, v, sum{}, {.algorithm = id, .timeout = 2s});  // rank 2 may find all there that it needs
       barrier(comm);
     });
     INFO(std::string(e.what()));
@@ -97,7 +96,6 @@ TEST_CASE("a timeout over MPI names who has not arrived and what it called last"
     CHECK(contains(e, "no end of call #2, all_reduce of 3 int with sum"));
     CHECK(contains(e, "rank 2 has not arrived: it is in or after call #1, all_reduce of 3 int with sum"));
     CHECK(!contains(e, "rank 3 has not arrived"));
-    CHECK(std::chrono::steady_clock::now() - began < 10s);
     same_on_all_ranks(e);
   }
 }

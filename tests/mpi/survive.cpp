@@ -72,7 +72,7 @@ TEST_CASE("ranks agree, revoke and shrink over MPI that has fault tolerance") {
       CHECK(on_ranks(ranks, make, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
     }
     CHECK(on_ranks(3, make, [](auto& comm) { check_confusion(comm); }) == "");
-    ::setenv("TUTTI_TIMEOUT", "1", 1);
+    ::setenv("TUTTI_TIMEOUT", "2", 1);
     CHECK(on_ranks(3, make, [](auto& comm) { check_late_to_agree(comm); }) == "");
     ::setenv("TUTTI_TIMEOUT", "20", 1);
   };

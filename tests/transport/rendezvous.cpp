@@ -95,7 +95,7 @@ TEST_CASE("names that differ past the end of an address are different names") {
 }
 
 TEST_CASE("all ranks name those that did not come") {
-  for (outcome const& o : meet_all(job("absent"), {0, 2, 4}, 5, 300ms)) {
+  for (outcome const& o : meet_all(job("absent"), {0, 2, 4}, 5, 3s)) {
     CAPTURE(o.said);
     CHECK(o.code == error_code::timeout);
     CHECK(has(o, "waited for ranks to join that did not: 1, 3"));
@@ -118,9 +118,9 @@ TEST_CASE("two processes that say they are the same rank are refused, and everyo
 TEST_CASE("a rank that gives up while others are missing ends the meeting at once") {
   auto const began = deadline::clock::now();
   outcome host, patient;
-  std::jthread a([&] { host = meet(job("quitter"), 0, 4, 30s); });
-  std::jthread b([&] { patient = meet(job("quitter"), 1, 4, 30s); });
-  outcome const quitter = meet(job("quitter"), 2, 4, 200ms);
+  std::jthread a([&] { host = meet(job("quitter"), 0, 4, 60s); });
+  std::jthread b([&] { patient = meet(job("quitter"), 1, 4, 60s); });
+  outcome const quitter = meet(job("quitter"), 2, 4, 3s);
   a.join(), b.join();
   CHECK(quitter.code == error_code::timeout);
   for (outcome const& o : {host, patient, quitter}) {
@@ -129,7 +129,7 @@ TEST_CASE("a rank that gives up while others are missing ends the meeting at onc
     CHECK(o.peer == 3);
     CHECK(has(o, "waited for ranks to join that did not: 3"));
   }
-  CHECK(deadline::clock::now() - began < 10s);
+  CHECK(deadline::clock::now() - began < 50s);
 }
 
 TEST_CASE("visitors that say nothing or nonsense about a rank do not disturb") {

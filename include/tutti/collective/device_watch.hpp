@@ -83,7 +83,7 @@ class device_watch {
   // The first fault of all ranks, as this one throws it.
   [[gnu::cold]] error fault_found(std::source_location where) const {
     std::optional<fault> found = read_fault(board_.fault_of_all());
-    for (int i = 0; !found && i < 1000; ++i) {  // it is being written
+    for (auto const until = deadline::after(most_for_a_text); !found && !until.passed();) {  // it is being written
       std::this_thread::sleep_for(nap_length);
       found = read_fault(board_.fault_of_all());
     }

@@ -220,7 +220,7 @@ class faults {
     if (memory_stays || who == in_call) notices_->accept_fault();
     if (!memory_stays && who == in_call) withdraw();
     std::optional<fault> found = notices_->find_fault();
-    for (int i = 0; !found && i < 1000; ++i) {  // it is being written
+    for (auto const until = deadline::after(most_for_a_text); !found && !until.passed();) {  // it is being written
       transport_->nap([] { return false; });
       found = notices_->find_fault();
     }
