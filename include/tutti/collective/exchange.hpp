@@ -329,7 +329,7 @@ class exchange final : public call_queue<Transport> {
   message_faults<Transport> faults_;
   message_history history_;
   std::atomic<bool> told_ = false;  // the board has what this rank waits for
-  static constexpr unsigned many_polls = 256;
+  static constexpr unsigned many_polls = 32;  // that yield, where cores are few
   std::atomic<unsigned> polls_ = 0;  // since anything moved; several threads may test
   std::uint32_t introduced_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;

@@ -179,9 +179,10 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
 
 template <class Transport>
 void revoke_everywhere(group<Transport>& g, std::string_view why) {
-  g.revoke(why);
+  // First where all hear of it from this rank: who takes it over from the whole does so in its own name.
   if constexpr (has_levels<Transport>)
     if (auto* const node = g.levels->only_node()) node->group().revoke(why);
+  g.revoke(why);
 }
 
 }  // namespace detail
