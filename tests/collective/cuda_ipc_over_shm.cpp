@@ -43,13 +43,13 @@ template <class Ranks>
 std::vector<float> values_of(Ranks& ranks, float const* data, std::size_t n, stand_in_stream* stream = nullptr) {
   std::vector<float> out(n);
   ranks.on().copy(stream, out.data(), data, n * sizeof(float));
-  ranks.on().wait(stream, deadline::after(10s));
+  ranks.on().wait(stream, deadline::after(60s));
   return out;
 }
 template <class Ranks>
 void fill(Ranks& ranks, float* data, std::vector<float> const& values, stand_in_stream* stream = nullptr) {
   ranks.on().copy(stream, data, values.data(), values.size() * sizeof(float));
-  ranks.on().wait(stream, deadline::after(10s));
+  ranks.on().wait(stream, deadline::after(60s));
 }
 
 }  // namespace
@@ -134,9 +134,9 @@ TEST_CASE("a captured call can be replayed, between others") {
       auto const graph = stream.end_capture();
       stand_in_stream::launch(graph);
       stand_in_stream::launch(graph);
-      ranks.on().wait(&stream, deadline::after(10s));
+      ranks.on().wait(&stream, deadline::after(60s));
       all_reduce(ranks, data, max{}, {.stream = &other});
-      ranks.on().wait(&other, deadline::after(10s));
+      ranks.on().wait(&other, deadline::after(60s));
       stand_in_stream::launch(graph);
       expect(values_of(ranks, data.data(), n, &stream) == std::vector<float>(n, 729), "3 to the 6th");
     }

@@ -328,9 +328,9 @@ class exchange final : public call_queue<Transport> {
   messenger<Transport> messenger_;
   message_faults<Transport> faults_;
   message_history history_;
-  std::atomic<bool> told_ = false;  // the board has what this rank waits for
+  std::atomic<bool> told_ = false;            // the board has what this rank waits for
   static constexpr unsigned many_polls = 32;  // that yield, where cores are few
-  std::atomic<unsigned> polls_ = 0;  // since anything moved; several threads may test
+  std::atomic<unsigned> polls_ = 0;           // since anything moved; several threads may test
   std::uint32_t introduced_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;
   std::shared_ptr<started_transfer> next_;  // nobody has it yet
