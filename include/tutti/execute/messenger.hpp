@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +21,11 @@
 #include "tutti/execute/matching.hpp"
 #include "tutti/execute/message_head.hpp"
 #include "tutti/execute/transfer.hpp"
+#include "tutti/reduce/combine.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/segment.hpp"
+#include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
 
@@ -100,6 +103,7 @@ class messenger {
     if constexpr (maps_memory<Transport>) return Transport::memory_stays;
     else return false;
   }();
+  static constexpr int track_of_slices = maps_memory<Transport> ? slice_track : message_track;
   static constexpr std::size_t most_at_once() {
     if constexpr (sends_at_once<Transport>) return Transport::eager_bytes - message_head::before_message;
     else return Transport::slice_bytes - message_head::before_message;
@@ -114,6 +118,10 @@ class messenger {
   static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
   static_assert(Transport::slice_bytes <= message_head::longest);
 
+  // Of a channel there, and of that here.
+  struct counts {
+    std::uint32_t sent = 0, taken = 0;
+  };
   struct answer_to_it {
     message_head front;
     std::string text;
@@ -127,11 +135,16 @@ class messenger {
     std::set<std::uint32_t> told_types;
     std::map<std::uint32_t, std::string> type_names;  // that it told
     std::vector<transfer*> answered;                  // receives that end with the last answer
-    std::uint32_t sent = 0, taken = 0;                // messages of the channel there, and of that here
+    std::array<counts, 2> channels;                   // of messages, and of their slices where these have one
     std::size_t room = kept_room;                     // there
     std::size_t freed = 0;                            // here, of which it was not told
     int awaited = 0;                                  // transfers that wait for a message of it
+    int in_slices = 0;                                // of these, receives that wait for slices
 
+    template <int Track>
+    counts& on() {
+      return channels[Track == message_track ? 0 : 1];
+    }
     bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
   };
 
@@ -147,21 +160,32 @@ class messenger {
   // -- Sending.
 
   // False while the receiver has not made room in the channel.
+  template <int Track = message_track>
   bool publish(int to, message_head front, std::size_t head_bytes, std::byte const* data = nullptr,
                std::size_t bytes = 0) {
-    std::byte* const place = transport_.claim(to, message_track, head_bytes + bytes, alignof(message_head));
+    std::byte* const place = transport_.claim(to, Track, head_bytes + bytes, alignof(message_head));
     if (place == nullptr) return false;
     peer& p = of(to);
-    std::uint32_t const tag = fingerprint(p.sent++);
+    std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
     std::size_t const length = head_bytes + bytes;
     front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
     front.length = static_cast<std::uint32_t>(length) & message_head::longest;
     std::memcpy(place, &front, head_bytes);
-    if (bytes > 0) std::memcpy(place + head_bytes, data, bytes);
+    if (bytes > 0) write(place + head_bytes, data, bytes);
     if constexpr (sends_beside_calls<Transport>)
-      transport_.publish_beside_calls(to, message_track, length, front.kind == kinds::slice, tag);
-    else transport_.publish(to, message_track, length, false, tag);
+      transport_.publish_beside_calls(to, Track, length, front.kind == kinds::slice, tag);
+    else transport_.publish(to, Track, length, false, tag);
     return moved_ = true;
+  }
+  void write(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+    if constexpr (maps_memory<Transport>)
+      if (bytes >= store_gauge::least_bytes) return write_much(to, from, bytes);
+    std::memcpy(to, from, bytes);
+  }
+  [[gnu::noinline]] void write_much(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+    auto const trial = gauge_.begin(bytes);
+    copy(one_thread{}, from, &to, 1, bytes, trial.stream);
+    gauge_.end(trial, bytes);
   }
 
   bool fits_at_once(transfer const& t) { return t.bytes <= most_at_once() && room_for(t.bytes) <= of(t.peer).room; }
@@ -217,7 +241,7 @@ class messenger {
     while (t.moved < t.bytes) {
       std::size_t const n = std::min(most, t.bytes - t.moved);
       message_head const front{.kind = kinds::slice, .id = t.partner};
-      if (!publish(t.peer, front, message_head::before_slice, t.from + t.moved, n)) return false;
+      if (!publish<track_of_slices>(t.peer, front, message_head::before_slice, t.from + t.moved, n)) return false;
       t.moved += n;
     }
     has_gone(t);
@@ -247,8 +271,14 @@ class messenger {
 
   // While anything is waited for: the rest stays where it is, and is not copied twice.
   void drain(int from) {
-    while ((of(from).awaited > 0 || unmet_.awaits(from)) && !found_) {
-      arrival const a = transport_.look(from, message_track, fingerprint(of(from).taken));
+    peer const& p = of(from);
+    drain<message_track>(from, [&] { return p.awaited > 0 || unmet_.awaits(from); });
+    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return p.in_slices > 0; });
+  }
+  template <int Track, class Awaited>
+  void drain(int from, Awaited&& awaited) {
+    while (awaited() && !found_) {
+      arrival const a = transport_.look(from, Track, fingerprint(of(from).template on<Track>().taken));
       if (a.state == arrival::nothing) return let_sender_write();
       message_head front;
       if (a) std::memcpy(&front, a.data, std::min(sizeof front, a.bytes));
@@ -256,11 +286,11 @@ class messenger {
         found_ = {.from = from, .stray = true};
         return;
       }
-      ++of(from).taken;
+      ++of(from).template on<Track>().taken;
       if constexpr (looks_ahead<Transport>)
-        if (++in_a_row_ > 1) transport_.look_ahead(from, message_track);
+        if (++in_a_row_ > 1) transport_.look_ahead(from, Track);
       take(from, front, a);
-      transport_.release(from, message_track);
+      transport_.release(from, Track);
       moved_ = true;
     }
   }
@@ -381,6 +411,7 @@ class messenger {
     r.id = ++ids_;
     arriving_.push_back(&r);
     ++of(from).awaited;
+    ++of(from).in_slices;
     answer(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
   }
   // That the sender has ended, the caller learns while it waits.
@@ -410,6 +441,7 @@ class messenger {
     if ((r.moved += n) < r.got) return;
     arriving_.erase(at);
     --of(from).awaited;
+    --of(from).in_slices;
     end(r);
   }
 
@@ -419,6 +451,7 @@ class messenger {
   std::vector<transfer*> arriving_;  // receives whose message comes in slices
   std::uint64_t ids_ = 0;
   unfit_message found_;
+  store_gauge gauge_;
   int in_a_row_ = 0;  // messages since one was missing
   bool moved_ = false;
   std::size_t ended_ = 0;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/transport/segment.hpp"
 
 namespace tutti {
 
@@ -15,9 +16,11 @@ inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int no_rank = -2;
 
-// Messages have a track of their own, after those of schedules.
-inline constexpr int message_track = max_tracks;
-inline constexpr int all_tracks = max_tracks + 1;
+// Messages have a track of their own, after those of schedules, and so have their slices: many small messages are fastest
+// through a few slots, large ones through many.
+inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
+inline constexpr int all_tracks = max_tracks + 2;
+static_assert(slots_of(2, slice_track) == slots_of(2, 0) && slots_of(2, message_track) < slots_of(2, 0));
 
 // It stays where it is until it has ended.
 struct transfer {

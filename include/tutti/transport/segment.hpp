@@ -27,8 +27,10 @@ inline constexpr std::size_t slot_bytes = 16 * 1024;
 // of second phases and lanes, with which more passes through the cache. The channels of a sender share the slots, or those
 // of many ranks would not fit into the third level: 32 MiB on 8 ranks by two_shot takes 45 ms with 4 a channel for the
 // second phase, 54 to 71 with 16.
+// Track 5 is that of slices of messages with tags.
 constexpr std::size_t slots_of(int ranks, int track) {
-  std::size_t const all = track == 0 ? 128 : 32, share = all / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
+  std::size_t const all = track == 0 || track == 5 ? 128 : 32,
+                    share = all / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
   return share < 4 ? 4 : std::bit_floor(share);
 }
 

@@ -37,14 +37,15 @@ class store_gauge {
     slow_ = cost_ > slow;
   }
 
+  static constexpr std::size_t least_bytes = 4096;  // below it, the trip to memory costs more than the lines
+
   bool streams(std::size_t bytes) const noexcept { return slow_ && bytes >= least_bytes; }
 
  private:
-  static constexpr std::size_t least_bytes = 4096;  // below it, the trip to memory costs more than the lines
-  static constexpr unsigned period = 8;             // a timed copy costs 50 ns
-  static constexpr unsigned slow_period = 64;       // and there what a plain one costs more
-  static constexpr double slow = 0.2;               // ns a byte
-  static constexpr double interrupted = 4;          // ns a byte: something else ran meanwhile
+  static constexpr unsigned period = 8;        // a timed copy costs 50 ns
+  static constexpr unsigned slow_period = 64;  // and there what a plain one costs more
+  static constexpr double slow = 0.2;          // ns a byte
+  static constexpr double interrupted = 4;     // ns a byte: something else ran meanwhile
 
   unsigned copies_ = 0;
   double cost_ = 0;
