@@ -202,6 +202,25 @@ void check_order(Comm& comm) {
   barrier(comm);
 }
 
+// Nothing at all, where the receiver has no room for more.
+template <class Comm>
+void check_empty_offer(Comm& comm) {
+  std::vector<int> data(256, 3), in(256), none;
+  int const messages = 400;
+  if (comm.rank() == 0) {
+    std::vector<work> works;
+    for (int i = 0; i < messages; ++i) works.push_back(isend(comm, data, 1, 1));
+    work const empty = isend(comm, none, 1, 2);
+    send(comm, none, 1, 3);
+    wait_for_all(works);
+    work(empty).wait();
+  } else if (comm.rank() == 1) {
+    for (int const tag : {3, 2}) expect(recv(comm, in, 0, tag) == received{0, tag, 0}, "an empty message is not empty");
+    for (int i = 0; i < messages; ++i) recv(comm, in, 0, 1);
+  }
+  barrier(comm);
+}
+
 // A sender whose receiver does not ask for its messages is held back, and so is what the receiver keeps.
 template <class Comm>
 void check_flood(Comm& comm) {
@@ -429,6 +448,7 @@ void check_messages(Comm& comm) {
   for (unsigned seed = 0; seed < 4; ++seed) check_random_mesh(comm, seed, sanitized ? 60 : 200);
   if (comm.size() == 1) return;
   check_order(comm);
+  check_empty_offer(comm);
   check_flood(comm);
 }
 

@@ -23,21 +23,21 @@ class call_queue : public pending_calls {
 
   progress advance() noexcept override {
     use_here();
-    progress const reached = move_locked();
+    progress const reached = move_locked(false);
     follower::run_due();
     return reached;
   }
   progress help() noexcept final {
     if (!group_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
     std::unique_lock const lock(busy_, std::try_to_lock);
-    return lock ? move() : progress::stuck;
+    return lock ? move(false) : progress::stuck;
   }
 
  protected:
   explicit call_queue(group<Transport>& g) : group_(g) {}
 
-  // Under the lock: goes as far as it can without waiting.
-  virtual progress move() noexcept = 0;
+  // Under the lock: goes as far as it can without waiting. `waits`: this thread does, and looks again.
+  virtual progress move(bool waits) noexcept = 0;
   // Ends all without a look at what they would move next.
   virtual void give_up() noexcept = 0;
 
@@ -59,7 +59,7 @@ class call_queue : public pending_calls {
     use_here();
     progress_list::attendance const here;
     auto const look = [&] {
-      progress reached = move_locked();
+      progress reached = move_locked(true);
       follower::run_due_here();
       if (reached == progress::stuck && one != nullptr && one->joins()) reached = progress_list::help();
       return (one != nullptr ? one->ended() : count() == 0) ? progress::done : reached;
@@ -89,9 +89,9 @@ class call_queue : public pending_calls {
   std::mutex busy_;
 
  private:
-  progress move_locked() noexcept {
+  progress move_locked(bool waits) noexcept {
     std::lock_guard const lock(busy_);
-    return move();
+    return move(waits);
   }
 
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last

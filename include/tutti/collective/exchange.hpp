@@ -54,7 +54,7 @@ class exchange final : public call_queue<Transport> {
       progress reached = progress::stuck;
       attempt([&] {
         if (!std::exchange(started, true)) start(all, where);
-        reached = move_messages(where);
+        reached = move_messages(where, true);
       });
       return have_ended(all) ? progress::done : reached;
     };
@@ -73,6 +73,7 @@ class exchange final : public call_queue<Transport> {
         if (!have_ended(all)) faults_.raise_timeout(*first_of(all), timeout_of(timeout), where);
       });
     await_nothing();
+    leave(where);
     expect_no_fault(where);
   }
 
@@ -143,6 +144,7 @@ class exchange final : public call_queue<Transport> {
       return true;
     });
     await_nothing();
+    leave(std::source_location::current());
     return done;
   }
 
@@ -191,7 +193,7 @@ class exchange final : public call_queue<Transport> {
       attempt([&] { start(call->message, call->place); });
     } catch (...) {
     }  // the transfer has it
-    move();
+    move(false);
   }
 
   // What this rank waits for is on the board once it has waited long, and a record tells it. shown(), under the lock: the
@@ -220,6 +222,22 @@ class exchange final : public call_queue<Transport> {
       group_.notices().await_nothing();  // an exchange waits until what was sent has gone
   }
 
+  // This thread waits no more. Another may, and says so again at its next look.
+  void leave(std::source_location where) noexcept {
+    if (!attends_.load(std::memory_order_relaxed)) return;
+    std::lock_guard const lock(busy_);
+    progress_list::moving const now;
+    attends_.store(false, std::memory_order_relaxed);
+    try {
+      attempt([&] {
+        messenger_.leave();
+        if (messenger_.found()) faults_.raise_unfit(messenger_.found(), where);
+      });
+    } catch (...) {
+    }  // the transfers have it
+    if (messenger_.ended_some() > 0) end_those_that_ended();
+  }
+
   // -- Under the lock.
 
   bool have_ended(std::span<transfer> all) {
@@ -237,19 +255,21 @@ class exchange final : public call_queue<Transport> {
     if (std::exchange(introduced_, t.type) != t.type) group_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
-  progress move_messages(std::source_location where) {
-    progress const reached = messenger_.poll();
+  // `waits`: this thread calls leave() in the end.
+  progress move_messages(std::source_location where, bool waits = false) {
+    progress const reached = messenger_.poll(waits);
+    if (waits && messenger_.attends()) attends_.store(true, std::memory_order_relaxed);
     if (messenger_.found()) faults_.raise_unfit(messenger_.found(), where);
     return reached;
   }
-  progress move() noexcept override {
+  progress move(bool waits) noexcept override {
     progress_list::moving const now;
     if (started_.empty()) return progress::stuck;
     progress reached = progress::stuck;
     auto const where = started_.front()->place;
     try {
       attempt([&] {
-        reached = move_messages(where);
+        reached = move_messages(where, waits);
         if (reached == progress::stuck && this->time_to_examine()) examine_started();
       });
     } catch (...) {
@@ -331,6 +351,7 @@ class exchange final : public call_queue<Transport> {
   std::atomic<bool> told_ = false;            // the board has what this rank waits for
   static constexpr unsigned many_polls = 32;  // that yield, where cores are few
   std::atomic<unsigned> polls_ = 0;           // since anything moved; several threads may test
+  std::atomic<bool> attends_ = false;         // peers count on this rank while it waits
   std::uint32_t introduced_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;
   std::shared_ptr<started_transfer> next_;  // nobody has it yet

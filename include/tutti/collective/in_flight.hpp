@@ -175,7 +175,7 @@ class in_flight final : public call_queue<Transport> {
       (first_ ? last_->next_ : first_) = std::move(call);
       last_ = added;
       this->count_started();
-      move();
+      move(false);
     }
     follower::run_due();
   }
@@ -193,7 +193,7 @@ class in_flight final : public call_queue<Transport> {
   using call_queue<Transport>::busy_;
   using call_queue<Transport>::group_;
 
-  progress move() noexcept override {
+  progress move(bool) noexcept override {
     progress_list::moving const now;
     bool moved = false;
     while (first_) {

@@ -14,7 +14,7 @@ namespace tutti {
 // shown     of one in memory that all ranks address; `address` is its place there
 // request   the receiver of an offer asks for slices
 // slice     some of what was asked for, in order
-// taken     the receiver of an offer has read it
+// taken     the receiver of an offer has read it, and wants no more slices if it has asked for any
 // room      there is news of room alone
 // name      of a type, for ranks that cannot look it up
 enum class message_kind : std::uint8_t { message, offer, shown, request, slice, taken, room, name };

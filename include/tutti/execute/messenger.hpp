@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -49,10 +50,12 @@ struct unfit_message {
 // waits for it, the receiver keeps a copy. It has room for so many bytes of a sender, who counts what he has used of it
 // and is told what is free again, in the head of whatever goes back. What is larger, or finds no room, is only offered.
 // When it is matched the receiver reads it in memory that all ranks address; or fetches it through the kernel, where
-// its sender may be elsewhere; or asks for it, and it comes in slices, which both ranks copy at once: 128 KiB in 3 us,
-// 12 through the kernel, and 8 MiB in 0.2 ms, 1.4 (AMD EPYC, Zen 5). So memory stays bounded, but for an offer of 40
-// bytes for each send that has not ended, and a message can be matched whatever was sent before it: no order of calls
-// stops another.
+// its sender may be elsewhere; or, where the sender waits, asks for it, and it comes in slices, which both ranks copy at
+// once: 128 KiB in 3 us, 12 through the kernel, and 8 MiB in 0.2 ms, 1.4 (AMD EPYC, Zen 5). Neither is left in the lurch:
+// what does not come, as the sender has gone on to something else, is fetched, and who has asked stays until it has come.
+//
+// So memory stays bounded, but for an offer of 40 bytes for each send that has not ended, and a message can be matched
+// whatever was sent before it: no order of calls stops another.
 template <transport Transport>
 class messenger {
  public:
@@ -72,14 +75,21 @@ class messenger {
     p.queue.push_back(&t);
   }
 
-  progress poll() {
+  // `waits`: the caller polls again and again, and calls leave() in the end where attends() says so.
+  progress poll(bool waits = false) {
     moved_ = false;
-    for (int r = 0; r < transport_.ranks(); ++r) {
-      peer& p = of(r);
-      if (!p.idle()) flush(r);
-      if (r != rank()) drain(r);
-    }
+    if constexpr (reads_peers)
+      if (waits && !shows_ && readable_ > 0) transport_.attend(shows_ = true);
+    move();
+    if (!waits && asked_for_ > 0) finish_asked();
     return moved_ ? progress::moved : progress::stuck;
+  }
+  bool attends() const noexcept { return shows_ || asked_for_ > 0; }
+  void leave() {
+    if constexpr (reads_peers) {
+      finish_asked();
+      if (shows_) transport_.attend(shows_ = false);
+    }
   }
   // How many transfers have ended since this was asked last.
   std::size_t ended_some() noexcept { return std::exchange(ended_, 0); }
@@ -93,6 +103,9 @@ class messenger {
     arriving_.clear();
     for (peer& p : peers_) p = peer{};
     found_ = {};
+    readable_ = asked_for_ = 0;
+    if constexpr (reads_peers)
+      if (shows_) transport_.attend(shows_ = false);
   }
 
  private:
@@ -114,6 +127,8 @@ class messenger {
   // The system reads less than 2 GiB in a call.
   static constexpr std::size_t most_fetched = std::size_t{1} << 30;
   static constexpr std::size_t longest_name = 200;
+  // For slices, before they are fetched: of a sender that waits, some 50 us; of one that may be between two waits.
+  static constexpr int looks_at_present = 1000, looks_at_absent = 50;
   // Of the messages of a channel; so one that is lost, comes twice or was not meant for it is found.
   static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
   static_assert(Transport::slice_bytes <= message_head::longest);
@@ -140,6 +155,8 @@ class messenger {
     std::size_t freed = 0;                            // here, of which it was not told
     int awaited = 0;                                  // transfers that wait for a message of it
     int in_slices = 0;                                // of these, receives that wait for slices
+    int asked_for = 0;                                // of these, those that could be read as well
+    int looks = 0;                                    // for them, since a slice has come
 
     template <int Track>
     counts& on() {
@@ -147,6 +164,27 @@ class messenger {
     }
     bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
   };
+
+  void move() {
+    for (int r = 0; r < transport_.ranks(); ++r) {
+      peer& p = of(r);
+      if (!p.idle()) flush(r);
+      if (r != rank()) drain(r);
+      if constexpr (reads_peers)
+        if (p.asked_for > 0) look_after(r);
+    }
+  }
+  // What a peer was asked for while it waited comes before this rank does anything else: the peer may wait for that.
+  void finish_asked() {
+    bool any = moved_;
+    for (int looks = 0; asked_for_ > 0 && looks < 2 * looks_at_present && !found_; ++looks) {
+      pause_briefly();
+      moved_ = false;
+      move();
+      if (moved_) any = true, looks = 0;
+    }
+    moved_ = any;
+  }
 
   static std::byte const* bytes_of(std::string const& text) { return reinterpret_cast<std::byte const*>(text.data()); }
   int rank() const noexcept { return transport_.rank(); }
@@ -208,6 +246,8 @@ class messenger {
       else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
+    t.address = front.kind == kinds::offer ? front.address : 0;
+    if (t.address != 0) ++readable_;
     p.offered.push_back(&t);
     ++p.awaited;
     return true;
@@ -230,8 +270,11 @@ class messenger {
     p.answered.clear();
     for (; !p.queue.empty(); p.queue.pop_front())
       if (!offer(*p.queue.front())) return;
-    for (; !p.asked.empty(); p.asked.pop_front())
-      if (!send_slices(*p.asked.front())) return;
+    for (; !p.asked.empty(); p.asked.pop_front()) {
+      transfer& t = *p.asked.front();
+      if (!send_slices(t)) return;
+      if (t.address != 0) count_out(t);
+    }
     if constexpr (sends_beside_calls<Transport>)
       std::erase_if(p.leaving,
                     [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
@@ -325,17 +368,21 @@ class messenger {
         return;
       case kinds::request:
         if (transfer* const t = remove(p.offered, front.id)) {
-          --p.awaited;
           t->partner = front.partner;
           p.asked.push_back(t);
+          if (t->address == 0) count_out(*t);  // else its receiver may still say that he has read it
           flush(from);
         }
         return;
       case kinds::slice: return store(from, front.id, a);
       case kinds::taken:
         if (transfer* const t = remove(p.offered, front.id)) {
-          --p.awaited;
+          count_out(*t);
           end(*t);
+        } else if (auto const at = std::ranges::find(p.asked, front.id, &transfer::id); at != p.asked.end()) {
+          count_out(**at);
+          end(**at);
+          p.asked.erase(at);
         }
         return;
       case kinds::room: return;
@@ -356,6 +403,11 @@ class messenger {
     transfer* const out = *at;
     from.erase(at);
     return out;
+  }
+  // Of an offer, its receiver has nothing more to say.
+  void count_out(transfer const& t) {
+    --of(t.peer).awaited;
+    if (t.address != 0) --readable_;
   }
   // The peer is told by whatever goes there next, and by a message of its own where that is half of all.
   void free_room(int from, std::size_t bytes) {
@@ -403,34 +455,73 @@ class messenger {
   // What was offered.
   void accept(transfer& r, int from, message_head const& front) {
     if (!take_note(r, from, front)) return;
-    if (front.address != 0) {
-      if (!fetch(r, from, front)) return;
-      of(from).answered.push_back(&r);
-      return answer(from, {.kind = kinds::taken, .id = front.id});
-    }
-    r.id = ++ids_;
-    arriving_.push_back(&r);
-    ++of(from).awaited;
-    ++of(from).in_slices;
-    answer(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
-  }
-  // That the sender has ended, the caller learns while it waits.
-  bool fetch(transfer& r, int from, message_head const& front) {
+    r.partner = front.id;
+    if (r.got == 0) return is_taken(r);
     if constexpr (reads_peers) {
+      r.address = front.address;
       if (front.kind == kinds::shown) {
         std::memcpy(r.to, transport_.at_place(front.address), r.got);
-        return true;
+        return is_taken(r);
       }
-      auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(front.address));
-      for (; r.moved < r.got; r.moved += std::min(most_fetched, r.got - r.moved)) {
-        std::size_t const n = std::min(most_fetched, r.got - r.moved);
-        int const refused = transport_.fetch(from, r.to + r.moved, data + r.moved, n);
-        if (refused == 0) continue;
-        if (refused != ESRCH) found_ = {&r, from, front.tag, front.type, front.bytes, refused};
-        return false;
+      if (front.address != 0 && !transport_.attends(from)) {
+        if (fetch(r)) is_taken(r);
+        return;
       }
     }
+    peer& p = of(from);
+    r.id = ++ids_;
+    arriving_.push_back(&r);
+    ++p.awaited;
+    ++p.in_slices;
+    if (front.address != 0) {
+      if (p.asked_for++ == 0) p.looks = 0;
+      ++asked_for_;
+    }
+    answer(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
+  }
+  void is_taken(transfer& r) {
+    of(r.source).answered.push_back(&r);
+    answer(r.source, {.kind = kinds::taken, .id = r.partner});
+  }
+  // What has not come of a message. That the sender has ended, the caller learns while it waits.
+  bool fetch(transfer& r) {
+    auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(r.address));
+    for (std::size_t at = r.moved; at < r.got; at += std::min(most_fetched, r.got - at)) {
+      int const refused = transport_.fetch(r.source, r.to + at, data + at, std::min(most_fetched, r.got - at));
+      if (refused == 0) continue;
+      if (refused != ESRCH) found_ = {&r, r.source, r.source_tag, r.type, r.got, refused};
+      return false;
+    }
     return true;
+  }
+
+  // A sender that was asked because it waited may have gone on to something else, for long, and so what does not come is
+  // fetched. It may come back meanwhile, send all and have its memory written to; then a slice has come by the time that
+  // all is fetched, and counts. A sender that is asked no more has its slices ignored.
+  void look_after(int from) {
+    peer& p = of(from);
+    if (++p.looks < (transport_.attends(from) ? looks_at_present : looks_at_absent)) return;
+    auto const is_it = [&](transfer const* r) { return r->source == from && r->address != 0; };
+    for (auto at = arriving_.begin(); (at = std::ranges::find_if(arriving_, is_it)) != arriving_.end();) {
+      transfer& r = **at;
+      std::size_t const before = r.moved;
+      p.looks = 0;
+      if (!fetch(r)) return;
+      std::atomic_thread_fence(std::memory_order_acquire);
+      drain<track_of_slices>(from, [&] { return p.in_slices > 0; });
+      if (r.moved != before || found_) return;
+      has_arrived(r);
+      is_taken(r);
+    }
+  }
+  void has_arrived(transfer& r) {
+    peer& p = of(r.source);
+    std::erase(arriving_, &r);
+    --p.awaited;
+    --p.in_slices;
+    if (r.address == 0) return;
+    --p.asked_for;
+    --asked_for_;
   }
   void store(int from, std::uint64_t id, arrival const& a) {
     auto const at = std::ranges::find(arriving_, id, &transfer::id);
@@ -438,10 +529,9 @@ class messenger {
     transfer& r = **at;
     std::size_t const n = std::min(a.bytes - message_head::before_slice, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::before_slice, n);
+    of(from).looks = 0;
     if ((r.moved += n) < r.got) return;
-    arriving_.erase(at);
-    --of(from).awaited;
-    --of(from).in_slices;
+    has_arrived(r);
     end(r);
   }
 
@@ -452,7 +542,10 @@ class messenger {
   std::uint64_t ids_ = 0;
   unfit_message found_;
   store_gauge gauge_;
-  int in_a_row_ = 0;  // messages since one was missing
+  int in_a_row_ = 0;    // messages since one was missing
+  int readable_ = 0;    // offers that peers may read
+  int asked_for_ = 0;   // receives that come in slices and could be read as well
+  bool shows_ = false;  // that this rank waits
   bool moved_ = false;
   std::size_t ended_ = 0;
 };

@@ -45,6 +45,7 @@ struct transfer {
   bool ended = false;
   std::uint64_t id = 0;       // of a message that waits for its receiver, at this rank
   std::uint64_t partner = 0;  // and there
+  std::uint64_t address = 0;  // there, of what comes in slices and could be read as well
   std::size_t moved = 0;      // bytes
   std::uint64_t last = 0;     // message of its channel
 };

@@ -177,6 +177,10 @@ class mailbox {
       if (r != rank_) ring(r);
   }
 
+  // Whether this rank waits and sends at once what a peer asks it for. A hint: it may be elsewhere when it is asked.
+  void attend(bool now) noexcept { segment_.rank(rank_).attends.store(now ? 1 : 0, std::memory_order_relaxed); }
+  bool attends(int peer) const noexcept { return segment_.rank(peer).attends.load(std::memory_order_relaxed) != 0; }
+
   // Tells the peers that this rank will call nothing any more.
   void leave() noexcept {
     segment_.rank(rank_).status.store(presence::left, std::memory_order_release);

@@ -114,6 +114,7 @@ struct rank_page {
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;
+  std::atomic<std::uint32_t> attends;  // it waits for messages, and sends what peers ask for
 
   alignas(cache_line) std::atomic<std::uint64_t> called;        // sequence number of the last call that was begun
   std::atomic<std::uint64_t> finished;                          // and of the last one that was completed
