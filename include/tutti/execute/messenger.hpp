@@ -464,8 +464,8 @@ class messenger {
         return is_taken(r);
       }
       if (front.address != 0 && !transport_.attends(from)) {
-        if (fetch(r)) is_taken(r);
-        return;
+        int const refused = fetch(r);
+        return refused == 0 ? is_taken(r) : note_refused(r, refused);
       }
     }
     peer& p = of(from);
@@ -483,21 +483,22 @@ class messenger {
     of(r.source).answered.push_back(&r);
     answer(r.source, {.kind = kinds::taken, .id = r.partner});
   }
-  // What has not come of a message. That the sender has ended, the caller learns while it waits.
-  bool fetch(transfer& r) {
+  // What has not come of a message: 0, or an errno.
+  int fetch(transfer& r) {
     auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(r.address));
-    for (std::size_t at = r.moved; at < r.got; at += std::min(most_fetched, r.got - at)) {
-      int const refused = transport_.fetch(r.source, r.to + at, data + at, std::min(most_fetched, r.got - at));
-      if (refused == 0) continue;
-      if (refused != ESRCH) found_ = {&r, r.source, r.source_tag, r.type, r.got, refused};
-      return false;
-    }
-    return true;
+    for (std::size_t at = r.moved; at < r.got; at += std::min(most_fetched, r.got - at))
+      if (int const refused = transport_.fetch(r.source, r.to + at, data + at, std::min(most_fetched, r.got - at)))
+        return refused;
+    return 0;
+  }
+  // That the sender has ended, the caller learns while it waits.
+  void note_refused(transfer const& r, int refused) {
+    if (refused != ESRCH) found_ = {&r, r.source, r.source_tag, r.type, r.got, refused};
   }
 
   // A sender that was asked because it waited may have gone on to something else, for long, and so what does not come is
-  // fetched. It may come back meanwhile, send all and have its memory written to; then a slice has come by the time that
-  // all is fetched, and counts. A sender that is asked no more has its slices ignored.
+  // fetched. It may come back meanwhile, send all and write to its memory or release it; then a slice has come by the time
+  // that all is fetched, and counts. A sender that is asked no more has its slices ignored.
   void look_after(int from) {
     peer& p = of(from);
     if (++p.looks < (transport_.attends(from) ? looks_at_present : looks_at_absent)) return;
@@ -506,10 +507,11 @@ class messenger {
       transfer& r = **at;
       std::size_t const before = r.moved;
       p.looks = 0;
-      if (!fetch(r)) return;
+      int const refused = fetch(r);
       std::atomic_thread_fence(std::memory_order_acquire);
       drain<track_of_slices>(from, [&] { return p.in_slices > 0; });
       if (r.moved != before || found_) return;
+      if (refused != 0) return note_refused(r, refused);
       has_arrived(r);
       is_taken(r);
     }
