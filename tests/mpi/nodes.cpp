@@ -292,8 +292,8 @@ TEST_CASE("a timeout over nodes names who has not arrived") {
     error const e = error_of(grounds[2], 4, [&](auto& comm) {
       std::vector<int> v(3, 1);
       all_reduce<two_level<>>(comm, v);
-      if (comm.rank() == late) std::this_thread::sleep_for(2s);
-      all_reduce<two_level<>>(comm, v, sum{}, {.timeout = 500ms});
+      if (comm.rank() == late) std::this_thread::sleep_for(4s);
+      all_reduce<two_level<>>(comm, v, sum{}, {.timeout = 2s});
     });
     if (world().rank() >= 4) continue;
     INFO(std::string(e.what()));
