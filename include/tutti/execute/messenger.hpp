@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -20,13 +19,11 @@
 #include "tutti/core/fifo.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/matching.hpp"
+#include "tutti/execute/message_channels.hpp"
 #include "tutti/execute/message_head.hpp"
 #include "tutti/execute/transfer.hpp"
-#include "tutti/reduce/combine.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
-#include "tutti/transport/segment.hpp"
-#include "tutti/transport/store_gauge.hpp"
 
 namespace tutti {
 
@@ -60,7 +57,10 @@ template <transport Transport>
 class messenger {
  public:
   explicit messenger(Transport& transport)
-      : transport_(transport), unmet_(transport.ranks()), peers_(static_cast<std::size_t>(transport.ranks())) {}
+      : transport_(transport),
+        channels_(transport),
+        unmet_(transport.ranks()),
+        peers_(static_cast<std::size_t>(transport.ranks())) {}
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
 
@@ -101,6 +101,7 @@ class messenger {
   void forget() noexcept {
     unmet_.clear();
     arriving_.clear();
+    channels_.forget();
     for (peer& p : peers_) p = peer{};
     found_ = {};
     readable_ = asked_for_ = 0;
@@ -110,33 +111,20 @@ class messenger {
 
  private:
   using kinds = message_kind;
+  using channels = message_channels<Transport>;
 
   // Also what a sender has taken back after a fault.
   static constexpr bool reads_peers = [] {
     if constexpr (maps_memory<Transport>) return Transport::memory_stays;
     else return false;
   }();
-  static constexpr int track_of_slices = maps_memory<Transport> ? slice_track : message_track;
-  static constexpr std::size_t most_at_once() {
-    if constexpr (sends_at_once<Transport>) return Transport::eager_bytes - message_head::before_message;
-    else return Transport::slice_bytes - message_head::before_message;
-  }
-  // For what a rank was sent and has not asked for, of each of its peers.
-  static constexpr std::size_t kept_room = std::size_t{256} << 10;
-  static constexpr std::size_t room_for(std::size_t bytes) { return bytes + cache_line; }
+  static constexpr int track_of_slices = channels::track_of_slices;
   // The system reads less than 2 GiB in a call.
   static constexpr std::size_t most_fetched = std::size_t{1} << 30;
   static constexpr std::size_t longest_name = 200;
   // For slices, before they are fetched: of a sender that waits, some 50 us; of one that may be between two waits.
   static constexpr int looks_at_present = 1000, looks_at_absent = 50;
-  // Of the messages of a channel; so one that is lost, comes twice or was not meant for it is found.
-  static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
-  static_assert(Transport::slice_bytes <= message_head::longest);
 
-  // Of a channel there, and of that here.
-  struct counts {
-    std::uint32_t sent = 0, taken = 0;
-  };
   struct answer_to_it {
     message_head front;
     std::string text;
@@ -150,18 +138,11 @@ class messenger {
     std::set<std::uint32_t> told_types;
     std::map<std::uint32_t, std::string> type_names;  // that it told
     std::vector<transfer*> answered;                  // receives that end with the last answer
-    std::array<counts, 2> channels;                   // of messages, and of their slices where these have one
-    std::size_t room = kept_room;                     // there
-    std::size_t freed = 0;                            // here, of which it was not told
     int awaited = 0;                                  // transfers that wait for a message of it
     int in_slices = 0;                                // of these, receives that wait for slices
     int asked_for = 0;                                // of these, those that could be read as well
     int looks = 0;                                    // for them, since a slice has come
 
-    template <int Track>
-    counts& on() {
-      return channels[Track == message_track ? 0 : 1];
-    }
     bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
   };
 
@@ -197,45 +178,22 @@ class messenger {
 
   // -- Sending.
 
-  // False while the receiver has not made room in the channel.
   template <int Track = message_track>
-  bool publish(int to, message_head front, std::size_t head_bytes, std::byte const* data = nullptr,
+  bool publish(int to, message_head const& front, std::size_t head_bytes, std::byte const* data = nullptr,
                std::size_t bytes = 0) {
-    std::byte* const place = transport_.claim(to, Track, head_bytes + bytes, alignof(message_head));
-    if (place == nullptr) return false;
-    peer& p = of(to);
-    std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
-    std::size_t const length = head_bytes + bytes;
-    front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
-    front.length = static_cast<std::uint32_t>(length) & message_head::longest;
-    std::memcpy(place, &front, head_bytes);
-    if (bytes > 0) write(place + head_bytes, data, bytes);
-    if constexpr (sends_beside_calls<Transport>)
-      transport_.publish_beside_calls(to, Track, length, front.kind == kinds::slice, tag);
-    else transport_.publish(to, Track, length, false, tag);
-    return moved_ = true;
+    bool const done = channels_.template publish<Track>(to, front, head_bytes, data, bytes);
+    moved_ |= done;
+    return done;
   }
-  void write(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
-    if constexpr (maps_memory<Transport>)
-      if (bytes >= store_gauge::least_bytes) return write_much(to, from, bytes);
-    std::memcpy(to, from, bytes);
-  }
-  [[gnu::noinline]] void write_much(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
-    auto const trial = gauge_.begin(bytes);
-    copy(one_thread{}, from, &to, 1, bytes, trial.stream);
-    gauge_.end(trial, bytes);
-  }
-
-  bool fits_at_once(transfer const& t) { return t.bytes <= most_at_once() && room_for(t.bytes) <= of(t.peer).room; }
   message_head head_of(transfer const& t, kinds kind) const {
     return {.kind = kind, .tag = t.tag, .type = t.type, .id = t.id, .bytes = t.bytes};
   }
 
   bool offer(transfer& t) {
     peer& p = of(t.peer);
-    if (fits_at_once(t)) {
+    if (channels_.fits_at_once(t.peer, t.bytes)) {
       if (!publish(t.peer, head_of(t, kinds::message), message_head::before_message, t.from, t.bytes)) return false;
-      p.room -= room_for(t.bytes);
+      channels_.use_room(t.peer, t.bytes);
       has_gone(t);
       return true;
     }
@@ -280,7 +238,7 @@ class messenger {
                     [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
   }
   bool send_slices(transfer& t) {
-    std::size_t const most = slice_of(t.bytes) - message_head::before_slice;
+    std::size_t const most = channels::slice_of(t.bytes) - message_head::before_slice;
     while (t.moved < t.bytes) {
       std::size_t const n = std::min(most, t.bytes - t.moved);
       message_head const front{.kind = kinds::slice, .id = t.partner};
@@ -290,15 +248,8 @@ class messenger {
     has_gone(t);
     return true;
   }
-  // A message of a few slices goes in some that leave at once.
-  static constexpr std::size_t slice_of(std::size_t bytes) {
-    if constexpr (sends_at_once<Transport>)
-      if (bytes <= Transport::slice_bytes) return Transport::eager_bytes;
-    return Transport::slice_bytes;
-  }
-
   void send_to_self(transfer& t) {
-    bool const at_once = fits_at_once(t);
+    bool const at_once = channels_.fits_at_once(rank(), t.bytes);
     message_head const front = head_of(t, kinds::message);
     if (transfer* const r = unmet_.find_receive(rank(), front.tag)) {
       deliver(*r, rank(), front, t.from);
@@ -306,7 +257,7 @@ class messenger {
     }
     unmet_.add(kept_message{rank(), front, at_once ? copy_of(t.from, t.bytes) : nullptr, at_once ? nullptr : &t});
     if (!at_once) return;
-    of(rank()).room -= room_for(t.bytes);
+    channels_.use_room(rank(), t.bytes);
     end(t);
   }
 
@@ -321,34 +272,20 @@ class messenger {
   template <int Track, class Awaited>
   void drain(int from, Awaited&& awaited) {
     while (awaited() && !found_) {
-      arrival const a = transport_.look(from, Track, fingerprint(of(from).template on<Track>().taken));
-      if (a.state == arrival::nothing) return let_sender_write();
-      message_head front;
-      if (a) std::memcpy(&front, a.data, std::min(sizeof front, a.bytes));
-      if (!a || front.length != a.bytes) {
+      auto next = channels_.template look<Track>(from);
+      if (!next) return;
+      if (next.stray) {
         found_ = {.from = from, .stray = true};
         return;
       }
-      ++of(from).template on<Track>().taken;
-      if constexpr (looks_ahead<Transport>)
-        if (++in_a_row_ > 1) transport_.look_ahead(from, Track);
-      take(from, front, a);
-      transport_.release(from, Track);
+      take(from, next.front, next.at);
+      channels_.template release<Track>(from);
       moved_ = true;
     }
   }
 
-  // A look takes the line from a sender that is about to write to it. After several messages there will be more, and both
-  // are faster if they do not meet at each.
-  void let_sender_write() noexcept {
-    if (std::exchange(in_a_row_, 0) < 2) return;
-    pause_briefly();
-    pause_briefly();
-  }
-
   void take(int from, message_head& front, arrival const& a) {
     peer& p = of(from);
-    p.room += front.room;
     switch (front.kind) {
       case kinds::message: {
         front.bytes = a.bytes - message_head::before_message;
@@ -409,14 +346,8 @@ class messenger {
     --of(t.peer).awaited;
     if (t.address != 0) --readable_;
   }
-  // The peer is told by whatever goes there next, and by a message of its own where that is half of all.
   void free_room(int from, std::size_t bytes) {
-    peer& p = of(from);
-    if (from == rank()) {
-      p.room += room_for(bytes);
-    } else if ((p.freed += room_for(bytes)) >= kept_room / 2 && p.answers.empty()) {
-      answer(from, {.kind = kinds::room});
-    }
+    if (channels_.free_room(from, bytes) && of(from).answers.empty()) answer(from, {.kind = kinds::room});
   }
   void answer(int to, message_head const& front, std::string_view text = {}) {
     of(to).answers.push_back({front, std::string(text)});
@@ -538,13 +469,12 @@ class messenger {
   }
 
   Transport& transport_;
+  channels channels_;
   matching unmet_;
   std::vector<peer> peers_;
   std::vector<transfer*> arriving_;  // receives whose message comes in slices
   std::uint64_t ids_ = 0;
   unfit_message found_;
-  store_gauge gauge_;
-  int in_a_row_ = 0;    // messages since one was missing
   int readable_ = 0;    // offers that peers may read
   int asked_for_ = 0;   // receives that come in slices and could be read as well
   bool shows_ = false;  // that this rank waits
