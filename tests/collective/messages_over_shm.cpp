@@ -195,6 +195,26 @@ TEST_CASE("what a receiver has asked a sender for that waits arrives, though the
   CHECK_NOTHROW(run_local(2, run));
 }
 
+TEST_CASE("what follows a message is done by who has moved it to its end, who waited for another") {
+  auto const run = [&](auto& comm) {
+    for (int round = 1; round <= 20; ++round) {
+      std::vector<int> small(3, round), large(1000000, round);
+      if (comm.rank() == 0) {
+        std::vector<work> works{isend(comm, large, 1, 1), isend(comm, small, 1, 2)};
+        wait_for_all(works);
+        continue;
+      }
+      work const first = irecv(comm, large, 0, 1), second = irecv(comm, small, 0, 2);
+      bool followed = false;
+      work follower = work(first).then([&] { followed = true; });
+      std::jthread([&] { work(second).wait(); }).join();
+      follower.wait();
+      expect(followed, "what follows has not been done");
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
 TEST_CASE("a receiver that waited for one message leaves no sender with another half sent") {
   shared_words const words;
   auto const run = [&](auto& comm) {

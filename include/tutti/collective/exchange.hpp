@@ -133,6 +133,7 @@ class exchange final : public call_queue<Transport> {
     return reached;
   }
   bool wait(pending_call const* one, deadline until) override {
+    follower::at_end const runs_due;  // also of what ends in leave()
     auto const shown = [&]() -> transfer const* {
       for (auto const& s : started_)
         if (s.get() == one) return &s->message;
@@ -227,6 +228,7 @@ class exchange final : public call_queue<Transport> {
     if (!attends_.load(std::memory_order_relaxed)) return;
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
+    if (!started_.empty()) where = started_.front()->place;
     attends_.store(false, std::memory_order_relaxed);
     try {
       attempt([&] {

@@ -45,7 +45,8 @@ class message_channels {
     peer& p = of(to);
     std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
     std::size_t const length = head_bytes + bytes;
-    front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
+    if constexpr (Track == message_track)  // nobody looks at slices of what has been fetched
+      front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
     front.length = static_cast<std::uint32_t>(length) & message_head::longest;
     std::memcpy(place, &front, head_bytes);
     if (bytes > 0) write(place + head_bytes, data, bytes);
@@ -147,8 +148,8 @@ class message_channels {
 
   Transport& transport_;
   std::vector<peer> peers_;
-  store_gauge gauge_;
-  int in_a_row_ = 0;  // messages since one was missing
+  store_gauge gauge_;  // another than that of calls, which other threads may move
+  int in_a_row_ = 0;   // messages since one was missing
 };
 
 }  // namespace tutti

@@ -80,8 +80,11 @@ class messenger {
     moved_ = false;
     if constexpr (reads_peers)
       if (waits && !shows_ && readable_ > 0) transport_.attend(shows_ = true);
+    std::size_t const ended = ended_;
     move();
-    if (!waits && asked_for_ > 0) finish_asked();
+    // The caller goes on to something else, or to what follows what has ended.
+    if constexpr (reads_peers)
+      if (asked_for_ > 0 && (!waits || ended_ != ended)) finish_asked();
     return moved_ ? progress::moved : progress::stuck;
   }
   bool attends() const noexcept { return shows_ || asked_for_ > 0; }
@@ -245,6 +248,10 @@ class messenger {
       if (!publish<track_of_slices>(t.peer, front, message_head::before_slice, t.from + t.moved, n)) return false;
       t.moved += n;
     }
+    // Whoever has fetched them nevertheless looks for slices behind a fence: they are there before what the program does to
+    // the memory next.
+    if constexpr (reads_peers)
+      if (t.address != 0) std::atomic_thread_fence(std::memory_order_release);
     has_gone(t);
     return true;
   }

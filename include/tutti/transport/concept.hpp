@@ -109,8 +109,9 @@ concept maps_memory = transport<T> && requires(T t, T const c, int peer, int tra
   { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
   { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
   { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
-  { t.attend(more) } noexcept;                         // whether this rank sends what it is asked for
-  { c.attends(peer) } noexcept -> std::same_as<bool>;  // at once, and a peer: a hint
+  // A hint: whether this rank, and whether a peer, sends at once what it is asked for.
+  { t.attend(true) } noexcept;
+  { c.attends(peer) } noexcept -> std::same_as<bool>;
 };
 
 // Ranks show each other lines of cache; see execute/packet.hpp.

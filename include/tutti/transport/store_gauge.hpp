@@ -29,7 +29,7 @@ class store_gauge {
   void end(trial const& t, std::size_t bytes) noexcept {
     if (t.timed) took(std::chrono::steady_clock::now() - t.begin, bytes);
   }
-  // The same of a copy that somebody has timed.
+  // What a timed copy took.
   void took(std::chrono::nanoseconds time, std::size_t bytes) noexcept {
     double const cost = static_cast<double>(time.count()) / static_cast<double>(bytes);
     if (cost > interrupted) return;
