@@ -82,19 +82,14 @@ class device_watch {
 
   // The first fault of all ranks, as this one throws it.
   [[gnu::cold]] error fault_found(std::source_location where) const {
-    std::optional<fault> found = read_fault(board_.fault_of_all());
-    for (auto const until = deadline::after(most_for_a_text); !found && !until.passed();) {  // it is being written
-      std::this_thread::sleep_for(nap_length);
-      found = read_fault(board_.fault_of_all());
-    }
-    if (!found)
-      found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
-    int const peer = found->peer == rank_ ? found->rank : found->peer;
-    return error({.code = static_cast<error_code>(found->code),
+    fault const found =
+        await_fault([&] { return read_fault(board_.fault_of_all()); }, [] { std::this_thread::sleep_for(nap_length); });
+    int const peer = found.peer == rank_ ? found.rank : found.peer;
+    return error({.code = static_cast<error_code>(found.code),
                   .rank = rank_,
                   .peer = peer,
-                  .what = found->text,
-                  .way_out = way_out(static_cast<error_code>(found->code)),
+                  .what = found.text,
+                  .way_out = way_out(static_cast<error_code>(found.code)),
                   .where = where});
   }
 

@@ -25,7 +25,7 @@
 
 namespace tutti::detail {
 
-// Messages go on beside the calls of their communicator, on a track of their own, and end in any order. A fault is the
+// Messages go on beside the calls of their communicator, on tracks of their own, and end in any order. A fault is the
 // communicator's, as that of a call is: all ranks get it, and no message goes on.
 template <class Transport>
 class exchange final : public call_queue<Transport> {

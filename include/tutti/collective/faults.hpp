@@ -219,16 +219,11 @@ class faults {
     // Only who is in the call knows that it reads no peer's memory any more.
     if (memory_stays || who == in_call) notices_->accept_fault();
     if (!memory_stays && who == in_call) withdraw();
-    std::optional<fault> found = notices_->find_fault();
-    for (auto const until = deadline::after(most_for_a_text); !found && !until.passed();) {  // it is being written
-      transport_->nap([] { return false; });
-      found = notices_->find_fault();
-    }
-    if (!found)
-      found = fault{static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
-    auto const code = static_cast<error_code>(found->code);
-    int const other = found->peer == rank() ? found->rank : found->peer, peer = other == rank() ? -1 : other;
-    error const out({code, rank(), peer, found->text, way_out(code), where});
+    fault const found =
+        await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
+    auto const code = static_cast<error_code>(found.code);
+    int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
+    error const out({code, rank(), peer, found.text, way_out(code), where});
     recorder_->note_error(out.what(), sequence(), *notices_);
     throw out;
   }

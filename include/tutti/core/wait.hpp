@@ -61,9 +61,6 @@ inline constexpr patience patience_sharing_cores{5, std::chrono::microseconds{20
 // A nap ends with a wake-up or after this time. A wake-up can be missed (see mailbox::ring), and peers that died wake nobody.
 inline constexpr std::chrono::microseconds nap_length{1000};
 
-// A fault that one rank has found and is writing down, the others wait for so long: its process may be stopped meanwhile.
-inline constexpr std::chrono::seconds most_for_a_text{10};
-
 enum class progress { stuck, moved, done };
 
 inline void pause_briefly() {

@@ -255,6 +255,7 @@ class messenger {
     has_gone(t);
     return true;
   }
+
   void send_to_self(transfer& t) {
     bool const at_once = channels_.fits_at_once(rank(), t.bytes);
     message_head const front = head_of(t, kinds::message);

@@ -3,9 +3,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti {
@@ -24,5 +29,16 @@ struct fault {
   int code, rank, peer;
   std::string text;
 };
+
+// The fault that a rank has found and may still be writing down, while its process is stopped; if it has ended instead, that.
+// find() gives an optional fault, nap() sleeps for a while.
+template <class Find, class Nap>
+[[gnu::cold]] fault await_fault(Find&& find, Nap&& nap) {
+  auto const until = deadline::after(std::chrono::seconds(10));
+  std::optional<fault> found = find();
+  for (; !found && !until.passed(); found = find()) nap();
+  if (found) return *std::move(found);
+  return {static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
+}
 
 }  // namespace tutti
