@@ -40,8 +40,8 @@ function(tutti_includes result source)
   set(${result} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# tutti_program(target source...): an executable, or, where a package is missing, a line that says which. Test for the
-# target's existence before using it.
+# tutti_program(target source...): an executable, or more sources of one; where a package is missing, a line that says which.
+# Test for the target's existence before using it.
 function(tutti_program target)
   foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source)
@@ -70,7 +70,10 @@ function(tutti_program target)
     endif()
     list(APPEND libraries ${library})
   endforeach()
-  add_executable(${target} ${ARGN})
+  if(NOT TARGET ${target})
+    add_executable(${target})
+  endif()
+  target_sources(${target} PRIVATE ${ARGN})
   target_link_libraries(${target} PRIVATE tutti::tutti tutti_warnings ${libraries})
 endfunction()
 

@@ -31,7 +31,7 @@ namespace {
 
 // f(ranks, comm) at processes that share a device, or have one each.
 template <class F>
-void on_devices(int ranks, std::size_t arena, F const& f, bool own = false) {
+void on_processes(int ranks, std::size_t arena, F const& f, bool own = false) {
   run_local(ranks, [&](auto& comm) {
     sharing_stand_in const device(own ? comm.rank() + 1 : 0);
     cuda_ipc all(comm, device, arena);
@@ -57,7 +57,7 @@ void fill(Ranks& ranks, float* data, std::vector<float> const& values, stand_in_
 TEST_CASE("collectives have the bits of the host") {
   for (int const p : {2, 4})
     for (std::size_t const arena : {std::size_t{4096}, std::size_t{1} << 20})
-      on_devices(p, arena, [&](auto& ranks, auto& comm) {
+      on_processes(p, arena, [&](auto& ranks, auto& comm) {
         for (std::size_t const n : {std::size_t{1}, std::size_t{4099}}) {
           check_reductions_of<float>(ranks, comm, n, sum{});
           check_movement_of<std::uint16_t>(ranks, comm, n);
@@ -66,7 +66,7 @@ TEST_CASE("collectives have the bits of the host") {
 }
 
 TEST_CASE("kernels of processes that have a device each wait for each other") {
-  on_devices(
+  on_processes(
       3, 4096,
       [](auto& ranks, auto& comm) {
         check_reductions_of<float>(ranks, comm, 1000, sum{});
@@ -79,7 +79,7 @@ TEST_CASE("kernels of processes that have a device each wait for each other") {
 
 TEST_CASE("registered buffers are read where they are") {
   for (int const p : {2, 3})
-    on_devices(p, 1024, [&](auto& ranks, auto& comm) {
+    on_processes(p, 1024, [&](auto& ranks, auto& comm) {
       std::size_t const n = 5000;
       auto const in = ranks.template allocate<float>(2 * n), out = ranks.template allocate<float>(n * 4);
       auto const mine = uneven_values<float>(comm.rank(), 2 * n);
@@ -122,7 +122,7 @@ TEST_CASE("registered buffers are read where they are") {
 }
 
 TEST_CASE("a captured call can be replayed, between others") {
-  on_devices(3, 4096, [](auto& ranks, auto&) {
+  on_processes(3, 4096, [](auto& ranks, auto&) {
     std::size_t const n = 3000;
     stand_in_stream stream, other;
     {
@@ -144,7 +144,7 @@ TEST_CASE("a captured call can be replayed, between others") {
 }
 
 TEST_CASE("many calls in flight, on two streams by turns") {
-  on_devices(4, 4096, [](auto& ranks, auto&) {
+  on_processes(4, 4096, [](auto& ranks, auto&) {
     std::size_t const n = 1500;
     stand_in_stream streams[2];
     device_array<sharing_stand_in, float> const data(ranks.on(), n);
@@ -166,7 +166,7 @@ std::string said_of_killed(bool own, Call const& call) {
   std::unique_ptr<std::atomic<int>, decltype(unmap)> const through{static_cast<std::atomic<int>*>(
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))};
   try {
-    on_devices(
+    on_processes(
         3, 4096,
         [&](auto& ranks, auto& comm) {
           std::size_t const n = 20000;

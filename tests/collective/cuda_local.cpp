@@ -19,15 +19,15 @@ using namespace tutti::testing;
 
 namespace {
 
-constexpr int rank_counts[] = {1, 2, 3, 4, 5, 8, 13};
-constexpr std::size_t counts[] = {0, 1, 37, 700};
+constexpr int virtual_ranks[] = {1, 2, 3, 4, 5, 8, 13};
+constexpr std::size_t short_counts[] = {0, 1, 37, 700};
 
-options const by_one_shot{.algorithm = algorithm_id::one_shot};
+options const one_shot_alone{.algorithm = algorithm_id::one_shot};
 
 template <class T, class Op>
 void check_reductions(Op const& op) {
-  for (int const p : rank_counts) {
-    for (std::size_t const n : counts) {
+  for (int const p : virtual_ranks) {
+    for (std::size_t const n : short_counts) {
       CAPTURE(p);
       CAPTURE(n);
       std::size_t const all = n * static_cast<std::size_t>(p);
@@ -36,7 +36,7 @@ void check_reductions(Op const& op) {
         auto const device = on_device<T>(
             on, p, p, n, p, n, [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
         CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
-                          all_reduce(comm, in, out, op, by_one_shot);
+                          all_reduce(comm, in, out, op, one_shot_alone);
                         })) == 0);
         CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
                           all_reduce(comm, in, out, op, {.algorithm = algorithm_id::two_shot});
@@ -48,19 +48,19 @@ void check_reductions(Op const& op) {
             different(on_device<T>(on, p, p, all, p, n,
                                    [&](auto const& ranks, auto& in, auto& out) { reduce_scatter(ranks, in, out, op); }),
                       on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) {
-                        reduce_scatter(comm, in, out, op, by_one_shot);
+                        reduce_scatter(comm, in, out, op, one_shot_alone);
                       })) == 0);
         if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
           CHECK(different(on_device<T>(on, p, p, n, p, n,
                                        [&](auto const& ranks, auto& in, auto& out) { scan(ranks, in, out, op); }),
                           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
-                            scan(comm, in, out, op, by_one_shot);
+                            scan(comm, in, out, op, one_shot_alone);
                           })) == 0);
           CHECK(different(
                     on_device<T>(on, p, p, n, p, n,
                                  [&](auto const& ranks, auto& in, auto& out) { exclusive_scan(ranks, in, out, op); }),
                     on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
-                      exclusive_scan(comm, in, out, op, by_one_shot);
+                      exclusive_scan(comm, in, out, op, one_shot_alone);
                     })) == 0);
         }
       }
@@ -80,8 +80,8 @@ TEST_CASE("reductions have the bits of the host: complex") { check_reductions<st
 TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
-  for (int const p : rank_counts) {
-    for (std::size_t const n : counts) {
+  for (int const p : virtual_ranks) {
+    for (std::size_t const n : short_counts) {
       CAPTURE(p);
       CAPTURE(n);
       std::size_t const all = n * static_cast<std::size_t>(p);
@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
                                      [](auto const& ranks, auto& in, auto& out) { broadcast(ranks, in[0], out); }),
                         ranks_values<T>(static_cast<std::size_t>(p), uneven_values<T>(0, n))) == 0);
         auto const gathered =
-            on_host<T>(p, n, all, [](auto& comm, auto& in, auto& out) { all_gather(comm, in, out, by_one_shot); });
+            on_host<T>(p, n, all, [](auto& comm, auto& in, auto& out) { all_gather(comm, in, out, one_shot_alone); });
         CHECK(different(on_device<T>(on, p, p, n, p, all,
                                      [](auto const& ranks, auto& in, auto& out) { all_gather(ranks, in, out); }),
                         gathered) == 0);
@@ -101,12 +101,12 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
         CHECK(different(on_device<T>(on, p, 1, all, p, n,
                                      [](auto const& ranks, auto& in, auto& out) { scatter(ranks, in[0], out); }),
                         on_host<T>(p, all, n, [](auto& comm, auto& in, auto& out) {
-                          scatter(comm, in, out, 0, by_one_shot);
+                          scatter(comm, in, out, 0, one_shot_alone);
                         })) == 0);
         CHECK(different(on_device<T>(on, p, p, all, p, all,
                                      [](auto const& ranks, auto& in, auto& out) { all_to_all(ranks, in, out); }),
                         on_host<T>(p, all, all, [](auto& comm, auto& in, auto& out) {
-                          all_to_all(comm, in, out, by_one_shot);
+                          all_to_all(comm, in, out, one_shot_alone);
                         })) == 0);
       }
     }

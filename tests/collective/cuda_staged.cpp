@@ -17,6 +17,7 @@
 
 #include "support/device_conformance.hpp"
 #include "support/device_queues.hpp"
+#include "support/expect.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -55,19 +56,7 @@ void check_reductions(Op const& op, std::vector<int> const& rank_counts) {
   }
 }
 
-// What each rank's call threw; ranks leave when all have thrown.
-template <class F>
-std::vector<error> errors_of(int p, F const& f) {
-  std::vector<error> out(static_cast<std::size_t>(p), error({.what = "nothing was thrown"}));
-  run_threads(p, [&](auto& comm) {
-    out[static_cast<std::size_t>(comm.rank())] = error_of([&] { f(comm); });
-    std::this_thread::sleep_for(100ms);
-  });
-  return out;
-}
-
 std::string text(error const& e) { return e.what(); }
-bool contains(error const& e, std::string const& words) { return text(e).find(words) != std::string::npos; }
 
 }  // namespace
 

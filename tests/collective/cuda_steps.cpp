@@ -19,13 +19,13 @@ using namespace tutti::testing;
 namespace {
 
 // Short slices and shares, so that short messages have several of both.
-constexpr channel_options short_slices{.blocks = 3, .share = 256, .slots = 2, .slice = 256};
+constexpr channel_options three_blocks{.blocks = 3, .share = 256, .slots = 2, .slice = 256};
 
 template <class F>
 void on_rank_counts(F const& f) {
   device_stand_in const on;
   for (int const p : {1, 2, 3, 4, 5, 8}) {
-    device_channels channels(on, p, short_slices);
+    device_channels channels(on, p, three_blocks);
     cuda_local const ranks(channels);
     auto const size = static_cast<std::size_t>(p);
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, size - 1, size + 1, std::size_t{1000}}) {
@@ -94,7 +94,7 @@ TEST_CASE("blocks and slices may be many or few") {
 TEST_CASE("a hundred calls follow each other, of all sizes and kinds") {
   int launches = 0;
   device_stand_in const on{.launches = &launches};
-  device_channels channels(on, 4, short_slices);
+  device_channels channels(on, 4, three_blocks);
   cuda_local const ranks(channels);
   auto data = to_device(on, ranks_values<std::uint32_t>(4, std::vector<std::uint32_t>(300, 1)));
   for (int i = 0; i < 100; ++i) {

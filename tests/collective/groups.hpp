@@ -97,7 +97,7 @@ void check_subgroups(Comm& comm) {
 // Every rank shares a group with each of its two neighbours. Even ranks make and use the upper one first, odd ranks the
 // lower one.
 template <class Comm>
-void check_overlaps(Comm& comm) {
+void check_overlapping_groups(Comm& comm) {
   int const rank = comm.rank(), size = comm.size();
   std::vector<int> lower_ends{rank, rank - 1};
   if (rank % 2 == 1) std::ranges::reverse(lower_ends);

@@ -46,7 +46,7 @@ TEST_CASE("groups have the right ranks and serve every collective over shm") {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_splits(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_subgroups(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_overlaps(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_overlapping_groups(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_meshes(comm); }));
     CHECK_NOTHROW(run_local(ranks, [&](auto& comm) { check_random_groups(comm, static_cast<unsigned>(ranks)); }));
   }

@@ -110,7 +110,8 @@ TEST_CASE("symmetric calls of different places hear which") {
     run_threads(2, [&](auto& comm) {
       sharing_stand_in const device;
       cuda_ipc ranks(comm, device, 1024);
-      auto const some = ranks.template allocate<float>(10), in = ranks.template allocate<float>(3 * n);
+      [[maybe_unused]] auto const some = ranks.template allocate<float>(10);
+      auto const in = ranks.template allocate<float>(3 * n);
       error const e = error_of([&] {
         call(ranks, in);
         ranks.work().wait();

@@ -284,7 +284,7 @@ void check_beside_calls(Comm& comm) {
 }
 
 template <class Comm>
-void check_batches(Comm& comm) {
+void check_batched_messages(Comm& comm) {
   int const p = comm.size(), me = comm.rank();
   auto const ranks = static_cast<std::size_t>(p);
   for (std::size_t const count : {2u, 3000u, 100000u}) {
@@ -444,7 +444,7 @@ void check_messages(Comm& comm) {
   check_arguments_of_messages(comm);
   check_ways_to_send(comm);
   check_beside_calls(comm);
-  check_batches(comm);
+  check_batched_messages(comm);
   for (unsigned seed = 0; seed < 4; ++seed) check_random_mesh(comm, seed, sanitized ? 60 : 200);
   if (comm.size() == 1) return;
   check_order(comm);

@@ -17,7 +17,7 @@
 
 namespace tutti::testing {
 
-inline constexpr int unlucky = 1;
+inline constexpr int mishap_ranks = 4, unlucky = 1;
 
 struct mishap_case {
   algorithm_id id;

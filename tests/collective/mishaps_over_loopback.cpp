@@ -18,15 +18,13 @@ static_assert(maps_memory<faulty<loopback>> && shows_packets<faulty<loopback>> &
 
 namespace {
 
-constexpr int ranks = 4;
-
 // What a rank says that is not content.
 std::string run_case(mishap_case const& k) {
-  auto const shared = std::make_shared<loopback::hub>(ranks, max_tracks);
-  std::string said[ranks];
+  auto const shared = std::make_shared<loopback::hub>(mishap_ranks, max_tracks);
+  std::string said[mishap_ranks];
   {
     std::vector<std::jthread> threads;
-    for (int r = 0; r < ranks; ++r)
+    for (int r = 0; r < mishap_ranks; ++r)
       threads.emplace_back([&, r] {
         misfortune const mine = r == unlucky ? k.fortune : misfortune{};
         communicator<faulty<loopback>> comm(std::make_unique<faulty<loopback>>(mine, shared, r));
@@ -51,8 +49,8 @@ void check_all(std::vector<mishap> const& mishaps, std::vector<protocol> const& 
 // Messages between two ranks.
 void check_messages(std::vector<mishap> const& mishaps) {
   for (misfortune const& f : message_fortunes(mishaps)) {
-    auto const shared = std::make_shared<loopback::hub>(ranks, all_tracks);
-    CHECK_NOTHROW(run_threads(ranks, [&](auto& sound) {
+    auto const shared = std::make_shared<loopback::hub>(mishap_ranks, all_tracks);
+    CHECK_NOTHROW(run_threads(mishap_ranks, [&](auto& sound) {
       misfortune const mine = sound.rank() == unlucky || f.what == mishap::delay ? f : misfortune{};
       communicator<faulty<loopback>> comm(std::make_unique<faulty<loopback>>(mine, shared, sound.rank()));
       check_message_mishap(sound, comm, f);

@@ -18,23 +18,21 @@ static_assert(maps_memory<faulty<shm>> && shows_packets<faulty<shm>> && sends_la
 
 namespace {
 
-constexpr int ranks = 4;
-
 // run(outer, comm, case) in each rank, for these cases one after another, in the same processes.
 template <class Case, class Run>
 void run_cases(std::vector<Case> const& cases, std::size_t stride, Run const& run) {
   pid_t const parent = ::getpid();
-  run_local(ranks, [&](auto& outer) {
+  run_local(mishap_ranks, [&](auto& outer) {
     for (std::size_t i = 0; i < cases.size(); i += stride) {
       int const rank = outer.rank();
       auto const until = deadline::after(std::chrono::seconds(20));
-      rendezvous meeting(join({"mishaps-", parent, "-", i}), rank, ranks, until);
-      descriptor const file = meeting.meet([] { return shm::create(ranks, all_tracks); });
+      rendezvous meeting(join({"mishaps-", parent, "-", i}), rank, mishap_ranks, until);
+      descriptor const file = meeting.meet([] { return shm::create(mishap_ranks, all_tracks); });
       misfortune fortune;
       if constexpr (std::same_as<Case, misfortune>) fortune = cases[i];
       else fortune = cases[i].fortune;
       misfortune const mine = rank == unlucky ? fortune : misfortune{};
-      communicator<faulty<shm>> comm(std::make_unique<faulty<shm>>(mine, file, rank, ranks, all_tracks, until));
+      communicator<faulty<shm>> comm(std::make_unique<faulty<shm>>(mine, file, rank, mishap_ranks, all_tracks, until));
       run(outer, comm, cases[i]);
     }
   });

@@ -8,35 +8,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::testing;
 using namespace std::chrono_literals;
-
-namespace {
-
-// Runs f(comm) on threads; what each rank threw, by rank.
-template <class F>
-std::vector<error> errors_of(int ranks, F f) {
-  std::vector<error> out(static_cast<std::size_t>(ranks), error({.what = "nothing was thrown"}));
-  run_threads(ranks, [&](auto& comm) {
-    try {
-      f(comm);
-    } catch (error const& e) {
-      out[static_cast<std::size_t>(comm.rank())] = e;
-    }
-    // Nobody leaves before all have their error, or leaving would be one more fault.
-    std::this_thread::sleep_for(50ms);
-  });
-  return out;
-}
-
-bool contains(error const& e, std::string const& text) { return std::string(e.what()).find(text) != std::string::npos; }
-
-}  // namespace
 
 TEST_CASE("ranks that write past each other learn of it by the next message that is read") {
   auto const check = [](int ranks, auto wrong) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A rank has no memory for the objects of others.
-// labels: processes
+// labels: alone processes
 #include <doctest/doctest.h>
 
 #include <cstddef>

@@ -62,12 +62,13 @@ std::ptrdiff_t lines_with(std::string const& text, std::string const& pattern) {
   return std::distance(std::sregex_iterator(text.begin(), text.end(), wanted), std::sregex_iterator());
 }
 
-constexpr char const* errors = R"(tutti\[[012]\] tutti: ranks disagree in call #7: .* \[rank [012]\] .*)";
-constexpr char const* ranks = R"(tutti\[([012])\] is rank [012] of 3 over shm)";
-constexpr char const* groups = R"(tutti\[([012]), group 1\] is rank [012] of 3 over shm)";
-constexpr char const* sums = R"(tutti\[[012]\] call #[1234], all_reduce of 10 float with sum \(.*\), took [0-9.]+ us)";
-constexpr char const* calls = R"(tutti\[[012]\] call #[0-9]+, .*)";
-constexpr char const* calls_of_groups = R"(tutti\[[012], group 1\] call #1, all_reduce of 10 float .*, took .* us)";
+constexpr char const* error_lines = R"(tutti\[[012]\] tutti: ranks disagree in call #7: .* \[rank [012]\] .*)";
+constexpr char const* rank_lines = R"(tutti\[([012])\] is rank [012] of 3 over shm)";
+constexpr char const* group_lines = R"(tutti\[([012]), group 1\] is rank [012] of 3 over shm)";
+constexpr char const* sum_lines =
+    R"(tutti\[[012]\] call #[1234], all_reduce of 10 float with sum \(.*\), took [0-9.]+ us)";
+constexpr char const* call_lines = R"(tutti\[[012]\] call #[0-9]+, .*)";
+constexpr char const* lines_of_groups = R"(tutti\[[012], group 1\] call #1, all_reduce of 10 float .*, took .* us)";
 
 }  // namespace
 
@@ -80,12 +81,12 @@ TEST_CASE("each level of the log has those before it, and nothing else is printe
     environment const here{{"TUTTI_LOG", level}};
     std::string const text = printed();
     CAPTURE(text);
-    CHECK(lines_with(text, errors) == 3 * its_errors);
-    CHECK(lines_with(text, ranks) == 3 * its_ranks);
-    CHECK(lines_with(text, groups) == 3 * its_ranks);
-    CHECK(lines_with(text, calls) == 3 * its_calls);
-    CHECK(lines_with(text, sums) == (its_calls > 0 ? 12 : 0));
-    CHECK(lines_with(text, calls_of_groups) == (its_calls > 0 ? 3 : 0));
+    CHECK(lines_with(text, error_lines) == 3 * its_errors);
+    CHECK(lines_with(text, rank_lines) == 3 * its_ranks);
+    CHECK(lines_with(text, group_lines) == 3 * its_ranks);
+    CHECK(lines_with(text, call_lines) == 3 * its_calls);
+    CHECK(lines_with(text, sum_lines) == (its_calls > 0 ? 12 : 0));
+    CHECK(lines_with(text, lines_of_groups) == (its_calls > 0 ? 3 : 0));
     CHECK(lines_with(text, ".+") == 3 * (its_errors + 2 * its_ranks + its_calls + (its_calls > 0 ? 1 : 0)));
   }
 }

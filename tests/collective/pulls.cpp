@@ -23,7 +23,7 @@ using namespace tutti::testing;
 
 namespace {
 
-constexpr int ranks = 3;
+constexpr int rank_count = 3;
 constexpr int no_filters = 77;
 
 // Joins as this rank and does f(comm), in a process of its own.
@@ -35,7 +35,7 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
     ::_exit(no_filters);
   try {
     communicator<shm> comm(
-        std::make_unique<shm>(file, rank, ranks, all_tracks, deadline::after(std::chrono::seconds(20))));
+        std::make_unique<shm>(file, rank, rank_count, all_tracks, deadline::after(std::chrono::seconds(20))));
     detail::agree_on_tuning(comm.group());
     f(comm);
   } catch (std::exception const& e) {
@@ -48,9 +48,9 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
 // The exit codes of all ranks; `forbidden` is the one that may not read, or -1.
 template <class F>
 std::vector<int> run_ranks(int forbidden, F const& f) {
-  descriptor const file = shm::create(ranks, all_tracks);
+  descriptor const file = shm::create(rank_count, all_tracks);
   std::vector<pid_t> processes;
-  for (int r = 0; r < ranks; ++r) processes.push_back(start_rank(file, r, r != forbidden, f));
+  for (int r = 0; r < rank_count; ++r) processes.push_back(start_rank(file, r, r != forbidden, f));
   std::vector<int> codes;
   for (pid_t const process : processes) {
     int status = -1;
@@ -80,7 +80,7 @@ void work_without_pull(communicator<shm>& comm) {
 }  // namespace
 
 TEST_CASE("where one rank may not read its peers' memory, all know and none pulls") {
-  for (int const forbidden : {0, 1, ranks - 1}) {
+  for (int const forbidden : {0, 1, rank_count - 1}) {
     CAPTURE(forbidden);
     auto const codes = run_ranks(forbidden, work_without_pull);
     if (codes[static_cast<std::size_t>(forbidden)] == no_filters) {
@@ -93,6 +93,6 @@ TEST_CASE("where one rank may not read its peers' memory, all know and none pull
 
 TEST_CASE("where all may, all pull, or the test above would prove nothing") {
   auto const codes = run_ranks(-1, [](auto& comm) { expect(comm.group().transport().pulls(), "this rank would not"); });
-  if (codes == std::vector<int>(ranks, 1)) MESSAGE("the system lets no process read another's memory");
-  else CHECK(codes == std::vector<int>(ranks, 0));
+  if (codes == std::vector<int>(rank_count, 1)) MESSAGE("the system lets no process read another's memory");
+  else CHECK(codes == std::vector<int>(rank_count, 0));
 }

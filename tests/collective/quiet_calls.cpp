@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A small call between ranks with a core each goes through shared memory alone: it allocates nothing, takes no lock and
 // asks nothing of the system.
-// labels: processes optimised
+// labels: alone processes optimised
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>

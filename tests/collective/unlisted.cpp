@@ -9,9 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using tutti::testing::contains;
 
 // All send to rank 0, which sends the result to all. It combines in the order of ranks rotated by one, 1, 2, ..., 0, which
 // no registered algorithm does: so the result tells which schedule ran.
@@ -60,7 +62,7 @@ struct first {
 
 // What one rank threw; empty where none did.
 template <class F>
-std::string error_of(F f) {
+std::string failure_of(F f) {
   try {
     run_threads(3, f);
   } catch (error const& e) {
@@ -68,8 +70,6 @@ std::string error_of(F f) {
   }
   return {};
 }
-
-bool contains(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -91,7 +91,7 @@ TEST_CASE("an algorithm of the user's runs its own schedule, whatever its name a
 
 TEST_CASE("ranks that do not agree on it are told so, with its name") {
   auto const against = [](auto other) {
-    return error_of([&](auto& comm) {
+    return failure_of([&](auto& comm) {
       std::vector<int> v(2);
       if (comm.rank() == 1) other(comm, v);
       else all_reduce<star>(comm, v);
@@ -108,7 +108,7 @@ TEST_CASE("ranks that do not agree on it are told so, with its name") {
 
 TEST_CASE("what it cannot do is refused in its name") {
   auto const refused = [](auto call) {
-    return error_of([&](auto& comm) {
+    return failure_of([&](auto& comm) {
       std::vector<int> v(2);
       call(comm, v);
     });

@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int ranks = 4;
+constexpr int rank_count = 4;
 
 // What a rank saw, written where its parent can read it.
 struct sight {
@@ -47,16 +47,16 @@ class sights {
  public:
   sights()
       : of_(static_cast<sight*>(
-            ::mmap(nullptr, sizeof(sight) * ranks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+            ::mmap(nullptr, sizeof(sight) * rank_count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
     REQUIRE(of_ != MAP_FAILED);
   }
   sights(sights const&) = delete;
   sights& operator=(sights const&) = delete;
-  ~sights() { ::munmap(of_, sizeof(sight) * ranks); }
+  ~sights() { ::munmap(of_, sizeof(sight) * rank_count); }
   sight& operator[](int r) const { return of_[r]; }
 
   bool all_ready() const {
-    return std::all_of(of_, of_ + ranks, [](sight& s) { return std::atomic_ref(s.ready).load(); });
+    return std::all_of(of_, of_ + rank_count, [](sight& s) { return std::atomic_ref(s.ready).load(); });
   }
 
  private:
@@ -92,10 +92,10 @@ void go_on_until_error(Comm& comm, int victim, std::chrono::microseconds delay, 
 // Runs `rank` in every rank and returns, for each survivor, the seconds from the kill to its error.
 template <class F>
 std::vector<double> survive(sights const& seen, int victim, F&& rank) {
-  for (int r = 0; r < ranks; ++r) seen[r] = {};
+  for (int r = 0; r < rank_count; ++r) seen[r] = {};
   std::string said;
   try {
-    run_local(ranks, rank);
+    run_local(rank_count, rank);
   } catch (error const& e) {
     said = e.what();
     CHECK(e.peer() == victim);
@@ -103,7 +103,7 @@ std::vector<double> survive(sights const& seen, int victim, F&& rank) {
   CAPTURE(said);
   CHECK(said.find("rank " + std::to_string(victim) + " was ended by signal 9") != std::string::npos);
   std::vector<double> seconds;
-  for (int r = 0; r < ranks; ++r) {
+  for (int r = 0; r < rank_count; ++r) {
     if (r == victim) continue;
     CAPTURE(r);
     CHECK(seen[r].saw);
@@ -141,12 +141,12 @@ void any_call(Comm& comm, std::vector<registered> const& all, std::mt19937& rand
   auto const below = [&](std::size_t n) { return random() % n; };
   registered const& one = all[below(all.size())];
   std::size_t count = std::size_t{2} << below(20);
-  if (by_block(one.what)) count = std::max<std::size_t>(count / ranks, 2);
+  if (by_block(one.what)) count = std::max<std::size_t>(count / rank_count, 2);
   protocol how = std::array{protocol::automatic, protocol::staged, protocol::pull}[below(3)];
   if (!possible(comm, one.schedule, one.what, one.id, how, count * sizeof(float))) how = protocol::automatic;
   trial const t{.options = {.algorithm = one.id, .protocol = how},
                 .count = count,
-                .root = static_cast<int>(below(ranks)),
+                .root = static_cast<int>(below(rank_count)),
                 .in_place = below(2) == 0,
                 .shared = below(2) == 0};
   conformance<Comm>(comm).template check<float>(one.what, t, sum{});
@@ -182,7 +182,7 @@ TEST_CASE("whenever a rank is killed, every other rank throws an error that name
   std::mt19937 random(20261121);
   unsigned run = 0;
   for (; run < 100 || (calls < 1000 && run < 1000); ++run) {
-    int const victim = static_cast<int>(random() % ranks);
+    int const victim = static_cast<int>(random() % rank_count);
     auto const delay = std::chrono::microseconds(random() % 50000);
     CAPTURE(run);
     CAPTURE(victim);

@@ -24,7 +24,6 @@ TEST_CASE("started calls do what blocking ones do over MPI") {
 }
 
 TEST_CASE("started calls do what blocking ones do on a node") {
-  auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
   CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_lists(comm); }) == "");
 }
 

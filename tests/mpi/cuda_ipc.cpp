@@ -46,6 +46,5 @@ TEST_CASE("over an MPI") {
 }
 
 TEST_CASE("over nodes") {
-  auto const on_nodes = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
-  CHECK(on_ranks(4, on_nodes, [](auto& comm) { check_devices(comm); }).empty());
+  CHECK(on_ranks(4, hierarchical_ranks, [](auto& comm) { check_devices(comm); }).empty());
 }

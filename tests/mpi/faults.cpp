@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mpi/ranks.hpp"
+#include "support/expect.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
@@ -24,18 +25,9 @@ std::atomic<int> sends_that_fail{0};
 template <class F>
 error error_of(int ranks, F&& f) {
   error out({.what = "nothing was thrown"});
-  std::string const other = on_ranks(ranks, [&](auto& comm) {
-    try {
-      f(comm);
-    } catch (error const& e) {
-      out = e;
-    }
-  });
-  CHECK(other == "");
+  CHECK(on_ranks(ranks, [&](auto& comm) { out = testing::error_of([&] { f(comm); }); }) == "");
   return out;
 }
-
-bool contains(error const& e, std::string const& text) { return std::string(e.what()).find(text) != std::string::npos; }
 
 // The sentence without what is this rank's own.
 std::string common_part(error const& e) {

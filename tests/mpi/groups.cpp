@@ -17,7 +17,7 @@ TEST_CASE("groups have the right ranks and serve every collective over MPI") {
     CHECK(on_ranks(ranks, [](auto& comm) { check_subgroups(comm); }) == "");
   }
   CHECK(on_ranks(8, [](auto& comm) { check_meshes(comm); }) == "");
-  CHECK(on_ranks(5, [](auto& comm) { check_overlaps(comm); }) == "");
+  CHECK(on_ranks(5, [](auto& comm) { check_overlapping_groups(comm); }) == "");
   CHECK(on_ranks(4, [](auto& comm) { check_random_groups(comm, 4, 60); }) == "");
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 template <class F>
 std::string on_nodes(int ranks, F&& f) {
-  return on_ranks(ranks, [](MPI_Comm part) { return from_mpi<hierarchical>(part); }, f);
+  return on_ranks(ranks, hierarchical_ranks, f);
 }
 
 using machine_name = std::array<char, MPI_MAX_PROCESSOR_NAME>;

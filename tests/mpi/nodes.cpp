@@ -116,17 +116,9 @@ void check_named(Comm& comm) {
 
 error error_of(ground const& g, int ranks, auto&& f) {
   error out({.what = "nothing was thrown"});
-  CHECK(on_ground(g, ranks, [&](auto& comm) {
-          try {
-            f(comm);
-          } catch (error const& e) {
-            out = e;
-          }
-        }) == "");
+  CHECK(on_ground(g, ranks, [&](auto& comm) { out = testing::error_of([&] { f(comm); }); }) == "");
   return out;
 }
-
-bool contains(error const& e, std::string const& text) { return std::string(e.what()).find(text) != std::string::npos; }
 
 }  // namespace
 

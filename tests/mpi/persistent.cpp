@@ -32,11 +32,10 @@ TEST_CASE("calls are prepared and started over MPI") {
 }
 
 TEST_CASE("calls are prepared and started on a node") {
-  auto const on_a_node = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
-  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_prepared<affine, compose>(comm, 300, {}, 1); }) == "");
-  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_prepared_messages(comm); }) == "");
-  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_batches(comm); }) == "");
-  CHECK(on_ranks(3, on_a_node, [](auto& comm) { check_then(comm); }) == "");
+  CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_prepared<affine, compose>(comm, 300, {}, 1); }) == "");
+  CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_prepared_messages(comm); }) == "");
+  CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_batches(comm); }) == "");
+  CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_then(comm); }) == "");
 }
 
 TEST_CASE("memory of a call that has not ended is its own over MPI") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A start of what was prepared allocates nothing over MPI and over nodes; what the MPI allocates is its own.
 // ranks: 2
+// labels: alone
 #include "collective/quiet_starts.hpp"
 
 #include <doctest/doctest.h>

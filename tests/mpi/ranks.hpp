@@ -51,7 +51,8 @@ std::string on_ranks(int ranks, F&& f) {
   return on_ranks(ranks, [](MPI_Comm part) { return from_mpi(part); }, f);
 }
 
-// For on_ranks: nodes of so many ranks each.
+// For on_ranks: the ranks of a tutti::hierarchical; nodes of so many ranks each.
+inline auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
 inline auto on_nodes_of(int ranks) {
   return [ranks](MPI_Comm part) {
     return communicator<hierarchical>(

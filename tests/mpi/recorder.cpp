@@ -52,18 +52,16 @@ TEST_CASE("a record over nodes has the calls of the only node, and one more thos
     }
     return out;
   };
-  CHECK(on_ranks(
-            2, [](MPI_Comm part) { return from_mpi<hierarchical>(part); },
-            [&](auto& comm) {
-              std::array<int, 4> data{}, got{};
-              for (int i = 0; i < 3; ++i) all_reduce(comm, data);
-              send_recv(comm, data, 1 - comm.rank(), got, 1 - comm.rank());
-              comm.write_record(at.path() / "node");
-              all_reduce<native>(comm, data);
-              comm.write_record(at.path() / "both");
-              call_statistics const sums = comm.statistics(collective::all_reduce);
-              expect(sums.calls == 4 && sums.bytes == 4 * sizeof data, "calls were not counted");
-            }) == "");
+  CHECK(on_ranks(2, hierarchical_ranks, [&](auto& comm) {
+          std::array<int, 4> data{}, got{};
+          for (int i = 0; i < 3; ++i) all_reduce(comm, data);
+          send_recv(comm, data, 1 - comm.rank(), got, 1 - comm.rank());
+          comm.write_record(at.path() / "node");
+          all_reduce<native>(comm, data);
+          comm.write_record(at.path() / "both");
+          call_statistics const sums = comm.statistics(collective::all_reduce);
+          expect(sums.calls == 4 && sums.bytes == 4 * sizeof data, "calls were not counted");
+        }) == "");
   ::unsetenv("TUTTI_TRACE");
   auto const alone = records_of("node"), both = records_of("both");
   REQUIRE(alone.size() == 1);

@@ -15,6 +15,5 @@ TEST_CASE("operations of all kinds are in flight at once over MPI") {
 }
 
 TEST_CASE("operations of all kinds are in flight at once on a node") {
-  auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
   CHECK(on_ranks(world().size(), hierarchical_ranks, [](auto& comm) { check_stress(comm, 4, 1000); }) == "");
 }

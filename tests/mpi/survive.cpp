@@ -18,7 +18,6 @@ using namespace tutti::testing;
 namespace {
 
 communicator<mpi> flat(MPI_Comm part) { return from_mpi(part); }
-communicator<hierarchical> on_this_node(MPI_Comm part) { return from_mpi<hierarchical>(part); }
 communicator<hierarchical> on_pairs(MPI_Comm part) { return on_nodes_of(2)(part); }
 
 bool has_ulfm() {
@@ -56,9 +55,9 @@ TEST_CASE("fault tolerance is there where the launcher was told so, and refused 
 
 TEST_CASE("ranks on one node agree, revoke and shrink through its memory") {
   for (int const ranks : {1, 2, 4}) {
-    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_agree(comm); }) == "");
-    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_revoke(comm); }) == "");
-    CHECK(on_ranks(ranks, on_this_node, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
+    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_agree(comm); }) == "");
+    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_revoke(comm); }) == "");
+    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) { check_shrink_to_one(std::move(comm)); }) == "");
   }
 }
 

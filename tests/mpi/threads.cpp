@@ -28,8 +28,6 @@ bool initialise() {
   return threads;
 }
 
-auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
-
 }  // namespace
 
 TEST_CASE("a progress thread lives beside operations of all kinds over MPI") {

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# two_nodes.sh (openmpi|mpich) ranks program...: runs each program with its ranks on two nodes that share no memory as far
-# as MPI knows: network namespaces with host names of their own, joined by a veth pair; once with ranks dealt out in turn
-# and once with neighbours side by side. With TUTTI_LINK=1gbit the link is as slow. Exits 77 where that is not allowed.
+# two_nodes.sh (openmpi|mpich) ranks command...: runs each command, a word with a program and its arguments, with its ranks on
+# two nodes that share no memory as far as MPI knows: network namespaces with host names of their own, joined by a veth pair;
+# once with ranks dealt out in turn and once with neighbours side by side. With TUTTI_LINK=1gbit the link is as slow. Exits 77
+# where that is not allowed.
 set -eu
 kind=$1 ranks=$2
 shift 2
@@ -60,7 +61,7 @@ fi
 
 half=$(((ranks + 1) / 2))
 
-# run node|slot program: ranks dealt out to the nodes in turn, or neighbours side by side.
+# run node|slot command: ranks dealt out to the nodes in turn, or neighbours side by side.
 run() {
   by=$1 each=$([ "$1" = node ] && echo 1 || echo "$half")
   shift
@@ -90,7 +91,7 @@ nodes=$(run slot hostname | sort -u | wc -l)
   echo "$kind started its ranks on $nodes nodes, not on 2"
   exit 1
 }
-for program; do
-  run node "$program"
-  run slot "$program"
+for command; do
+  run node "$command"
+  run slot "$command"
 done

@@ -2,8 +2,10 @@
 // What a rank of a test expects; it throws where that is not so, for a rank may be a process of its own.
 #pragma once
 
+#include <latch>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/launch/local.hpp"
@@ -25,9 +27,30 @@ error error_of(F&& f) {
   return error({.what = "nothing was thrown"});
 }
 
+struct arrival_at_end {
+  std::latch& at;
+  ~arrival_at_end() { at.arrive_and_wait(); }
+};
+
+// What each of some ranks threw, which are threads; none leaves before all have done.
+template <class F>
+std::vector<error> errors_of(int ranks, F const& f) {
+  std::vector<error> out(static_cast<std::size_t>(ranks), error({.what = "nothing was thrown"}));
+  std::latch all(ranks);
+  run_threads(ranks, [&](auto& comm) {
+    arrival_at_end const last{all};
+    out[static_cast<std::size_t>(comm.rank())] = error_of([&] { f(comm); });
+  });
+  return out;
+}
+
+inline bool contains(std::string const& text, std::string const& words) {
+  return text.find(words) != std::string::npos;
+}
+inline bool contains(error const& e, std::string const& words) { return contains(std::string(e.what()), words); }
+
 inline void expect_error(error const& e, error_code code, std::string const& words) {
-  expect(e.code() == code && std::string(e.what()).find(words) != std::string::npos,
-         "expected \"" + words + "\", got \"" + e.what() + "\"");
+  expect(e.code() == code && contains(e, words), "expected \"" + words + "\", got \"" + e.what() + "\"");
 }
 
 // What forked ranks that do nothing fail to start with.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The main function of every test: doctest, and a watchdog that says where a test hangs before ctest kills it.
+// The main function of every test: doctest, which fails where no case was chosen, and a watchdog that says where a test hangs
+// before ctest kills it.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -32,8 +33,10 @@ void on_alarm(int) {
   std::abort();
 }
 
-struct name_keeper : doctest::IReporter {
-  explicit name_keeper(doctest::ContextOptions const&) {}
+unsigned chosen = 0;
+
+struct case_keeper : doctest::IReporter {
+  explicit case_keeper(doctest::ContextOptions const&) {}
   void test_case_start(doctest::TestCaseData const& data) override {
     std::size_t const length = std::min(std::strlen(data.m_name), sizeof running - 1);
     std::memcpy(running, data.m_name, length);
@@ -41,7 +44,7 @@ struct name_keeper : doctest::IReporter {
   }
   void report_query(doctest::QueryData const&) override {}
   void test_run_start() override {}
-  void test_run_end(doctest::TestRunStats const&) override {}
+  void test_run_end(doctest::TestRunStats const& stats) override { chosen = stats.numTestCasesPassingFilters; }
   void test_case_reenter(doctest::TestCaseData const&) override {}
   void test_case_end(doctest::CurrentTestCaseStats const&) override {}
   void test_case_exception(doctest::TestCaseException const&) override {}
@@ -51,7 +54,7 @@ struct name_keeper : doctest::IReporter {
   void log_message(doctest::MessageData const&) override {}
   void test_case_skipped(doctest::TestCaseData const&) override {}
 };
-DOCTEST_REGISTER_LISTENER("name_keeper", 1, name_keeper);
+DOCTEST_REGISTER_LISTENER("case_keeper", 1, case_keeper);
 
 }  // namespace
 
@@ -66,5 +69,9 @@ int main(int argc, char** argv) {
     ::signal(SIGALRM, on_alarm);
     ::alarm(static_cast<unsigned>(std::atoi(seconds)));
   }
-  return doctest::Context{argc, argv}.run();
+  doctest::Context context{argc, argv};
+  int const failed = context.run();
+  if (context.shouldExit() || chosen > 0) return failed;
+  write_all("no test case was chosen\n");
+  return EXIT_FAILURE;
 }

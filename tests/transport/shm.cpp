@@ -45,7 +45,7 @@ pid_t joined(descriptor const& file, int rank, int ranks) {
   while (front.memory().rank(rank).status.load() != presence::joined) std::this_thread::sleep_for(1ms);
   return out;
 }
-void reap(pid_t process) { ::waitpid(process, nullptr, 0); }
+void await_end(pid_t process) { ::waitpid(process, nullptr, 0); }
 
 // What joining as rank 0 throws, and after how many seconds.
 struct refusal {
@@ -76,20 +76,20 @@ TEST_CASE("a rank that ends while others are still to come is named at once") {
   SUBCASE("and is gone without a trace") { reaped = true; }
   pid_t const victim = joined(file, 1, 3);
   ::kill(victim, SIGKILL);
-  if (reaped) reap(victim);
+  if (reaped) await_end(victim);
   refusal const r = join(file, 3, 20s);
   CHECK(r.code == error_code::rank_lost);
   CHECK(r.peer == 1);
   CHECK(r.said.find("rank 1 (process " + std::to_string(victim) + ") ended before all ranks had joined") !=
         r.said.npos);
-  if (!reaped) reap(victim);
+  if (!reaped) await_end(victim);
 }
 
 TEST_CASE("a rank that ended between its joining and ours is named, even without a trace") {
   descriptor const file = shm::create(2, 1);
   pid_t const victim = joined(file, 1, 2);
   ::kill(victim, SIGKILL);
-  reap(victim);
+  await_end(victim);
   refusal const r = join(file, 2, 20s);
   CHECK(r.code == error_code::rank_lost);
   CHECK(r.peer == 1);
@@ -111,7 +111,7 @@ TEST_CASE("ranks that end as soon as all have joined do not undo that") {
         ::raise(SIGKILL);
       }));
     CHECK_NOTHROW(shm(file, 0, ranks, 1, deadline::after(20s)));
-    for (pid_t const other : others) reap(other);
+    for (pid_t const other : others) await_end(other);
   }
 }
 

@@ -217,7 +217,7 @@ class faults {
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who) {
     expect_open(where);
     // Only who is in the call knows that it reads no peer's memory any more.
-    if (memory_stays || who == in_call) notices_->accept_fault();
+    if (memory_stays || who == in_call) notices_->accept_fault(fault_outside && fault_outside());
     if (!memory_stays && who == in_call) withdraw();
     fault const found =
         await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });

@@ -104,7 +104,7 @@ class board {
   // Everyone who finds a fault reports the first.
   void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
-  void accept_fault() noexcept { self_->knows_fault.store(1, std::memory_order_release); }
+  void accept_fault(bool) noexcept { self_->knows_fault.store(1, std::memory_order_release); }
   bool knows_fault(int rank) const noexcept {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }

@@ -28,7 +28,7 @@ namespace tutti {
 template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f) {
+             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f, bool decided) {
       { t.begin(sequence, call, place, order) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
@@ -41,7 +41,7 @@ concept notice_board =
       { c.name(rank, id) } -> std::same_as<std::string>;
       { t.raise(f) } noexcept;
       { c.faulty() } noexcept -> std::same_as<bool>;
-      { t.accept_fault() } noexcept;
+      { t.accept_fault(decided) } noexcept;
       { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
       { c.find_fault() } -> std::same_as<std::optional<fault>>;
     };

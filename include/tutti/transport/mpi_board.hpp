@@ -117,13 +117,15 @@ class mpi_board {
     news_->end_calls_of_lost();
   }
   bool faulty() const noexcept { return news_->faulty.load(std::memory_order_acquire); }
-  void accept_fault() noexcept {
+  // Where it is decided elsewhere which of several faults counts, nobody's answer is waited for.
+  void accept_fault(bool decided) noexcept {
     {
       auto const lock = locked();
       news_->self.knows_fault = true;
       news_->tell_all();
     }
-    listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank); }, std::chrono::seconds(1));
+    if (!decided)
+      listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank); }, std::chrono::seconds(1));
     auto const lock = locked();
     news_->end_calls_of_lost();
   }
