@@ -80,7 +80,8 @@ endfunction()
 # tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...] [LAUNCHER command...]): the ctest that runs a
 # target. TIMEOUT is what it may take on a machine that does nothing else, 120 seconds if none are given. It is killed after
 # four times that; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are
-# put before the command, and no tuning table of the user is found.
+# put before the command, and no tuning table of the user is found. Ranks that look for messages take the cores from those of
+# another test, and both take four times as long: with the label threads or processes, and not waits, it runs alone on two.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)
@@ -92,4 +93,7 @@ function(tutti_run test target)
     COMMAND ${run_LAUNCHER} ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
   set_tests_properties(${test} PROPERTIES TIMEOUT ${run_TIMEOUT} LABELS "${run_LABELS}"
     ENVIRONMENT "TUTTI_TEST_SECONDS=${seconds};TUTTI_TUNING=")
+  if(run_LABELS MATCHES "threads|processes" AND NOT waits IN_LIST run_LABELS)
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that disagree, do not come or leave over shm.
-// labels: processes
+// labels: processes waits
 #include <doctest/doctest.h>
 
 #include "collective/mismatches.hpp"

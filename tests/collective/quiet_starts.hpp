@@ -3,6 +3,8 @@
 // program that includes it, once.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <deque>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "collective/async.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::testing {
 
@@ -28,6 +31,11 @@ inline thread_local int allocations = 0;
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tutti::testing {
+
+inline bool allocates_otherwise() {
+  if (sanitized) MESSAGE("skipped: a sanitizer allocates");
+  return sanitized;
+}
 
 // All collectives at once, and messages whose receives are started before.
 template <class Comm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // init: programs that tutti-run starts find their ranks, and say so when they cannot.
-// labels: processes
+// labels: processes waits
 #include <doctest/doctest.h>
 
 #include <string>

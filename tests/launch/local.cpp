@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // run_local: ranks as forked processes, how they fail and what is left of them.
-// labels: processes
+// labels: processes waits
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti-run: what ranks are given, what comes out, and how a job ends.
-// labels: processes
+// labels: processes waits
 #include <doctest/doctest.h>
 
 #include <csignal>

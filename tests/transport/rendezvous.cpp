@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // rendezvous: ranks that share nothing but the name of their job meet, and all learn why where they do not. The ranks are
 // threads here; those of tests/launch are processes.
-// labels: threads
+// labels: threads waits
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
