@@ -5,7 +5,6 @@
 
 #include <doctest/doctest.h>
 
-
 using namespace tutti;
 using namespace tutti::testing;
 
