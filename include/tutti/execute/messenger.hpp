@@ -18,6 +18,7 @@
 
 #include "tutti/core/fifo.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/execute/incoming.hpp"
 #include "tutti/execute/matching.hpp"
 #include "tutti/execute/message_channels.hpp"
 #include "tutti/execute/message_head.hpp"
@@ -60,6 +61,7 @@ class messenger {
       : transport_(transport),
         channels_(transport),
         unmet_(transport.ranks()),
+        incoming_(transport.ranks()),
         peers_(static_cast<std::size_t>(transport.ranks())) {}
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
@@ -84,10 +86,10 @@ class messenger {
     move();
     // The caller goes on to something else, or to what follows what has ended.
     if constexpr (reads_peers)
-      if (asked_for_ > 0 && (!waits || ended_ != ended)) finish_asked();
+      if (incoming_.any_readable() && (!waits || ended_ != ended)) finish_asked();
     return moved_ ? progress::moved : progress::stuck;
   }
-  bool attends() const noexcept { return shows_ || asked_for_ > 0; }
+  bool attends() const noexcept { return shows_ || incoming_.any_readable(); }
   void leave() {
     if constexpr (reads_peers) {
       finish_asked();
@@ -103,11 +105,11 @@ class messenger {
   // Of no transfer that was started is anything touched from here on.
   void forget() noexcept {
     unmet_.clear();
-    arriving_.clear();
+    incoming_.clear();
     channels_.forget();
     for (peer& p : peers_) p = peer{};
     found_ = {};
-    readable_ = asked_for_ = 0;
+    readable_ = 0;
     if constexpr (reads_peers)
       if (shows_) transport_.attend(shows_ = false);
   }
@@ -142,9 +144,7 @@ class messenger {
     std::map<std::uint32_t, std::string> type_names;  // that it told
     std::vector<transfer*> answered;                  // receives that end with the last answer
     int awaited = 0;                                  // transfers that wait for a message of it
-    int in_slices = 0;                                // of these, receives that wait for slices
-    int asked_for = 0;                                // of these, those that could be read as well
-    int looks = 0;                                    // for them, since a slice has come
+    int looks = 0;                                    // for slices, since one has come
 
     bool idle() const { return queue.empty() && asked.empty() && leaving.empty() && answers.empty(); }
   };
@@ -155,13 +155,13 @@ class messenger {
       if (!p.idle()) flush(r);
       if (r != rank()) drain(r);
       if constexpr (reads_peers)
-        if (p.asked_for > 0) look_after(r);
+        if (incoming_.any_readable(r)) look_after(r);
     }
   }
   // What a peer was asked for while it waited comes before this rank does anything else: the peer may wait for that.
   void finish_asked() {
     bool any = moved_;
-    for (int looks = 0; asked_for_ > 0 && looks < 2 * looks_at_present && !found_; ++looks) {
+    for (int looks = 0; incoming_.any_readable() && looks < 2 * looks_at_present && !found_; ++looks) {
       pause_briefly();
       moved_ = false;
       move();
@@ -275,7 +275,7 @@ class messenger {
   void drain(int from) {
     peer const& p = of(from);
     drain<message_track>(from, [&] { return p.awaited > 0 || unmet_.awaits(from); });
-    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return p.in_slices > 0; });
+    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return incoming_.any(from); });
   }
   template <int Track, class Awaited>
   void drain(int from, Awaited&& awaited) {
@@ -409,13 +409,9 @@ class messenger {
     }
     peer& p = of(from);
     r.id = ++ids_;
-    arriving_.push_back(&r);
+    if (!incoming_.any_readable(from)) p.looks = 0;
+    incoming_.add(r);
     ++p.awaited;
-    ++p.in_slices;
-    if (front.address != 0) {
-      if (p.asked_for++ == 0) p.looks = 0;
-      ++asked_for_;
-    }
     answer(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
   }
   void is_taken(transfer& r) {
@@ -441,14 +437,13 @@ class messenger {
   void look_after(int from) {
     peer& p = of(from);
     if (++p.looks < (transport_.attends(from) ? looks_at_present : looks_at_absent)) return;
-    auto const is_it = [&](transfer const* r) { return r->source == from && r->address != 0; };
-    for (auto at = arriving_.begin(); (at = std::ranges::find_if(arriving_, is_it)) != arriving_.end();) {
-      transfer& r = **at;
+    while (transfer* const next = incoming_.find_readable(from)) {
+      transfer& r = *next;
       std::size_t const before = r.moved;
       p.looks = 0;
       int const refused = fetch(r);
       std::atomic_thread_fence(std::memory_order_acquire);
-      drain<track_of_slices>(from, [&] { return p.in_slices > 0; });
+      drain<track_of_slices>(from, [&] { return incoming_.any(from); });
       if (r.moved != before || found_) return;
       if (refused != 0) return note_refused(r, refused);
       has_arrived(r);
@@ -456,18 +451,13 @@ class messenger {
     }
   }
   void has_arrived(transfer& r) {
-    peer& p = of(r.source);
-    std::erase(arriving_, &r);
-    --p.awaited;
-    --p.in_slices;
-    if (r.address == 0) return;
-    --p.asked_for;
-    --asked_for_;
+    incoming_.remove(r);
+    --of(r.source).awaited;
   }
   void store(int from, std::uint64_t id, arrival const& a) {
-    auto const at = std::ranges::find(arriving_, id, &transfer::id);
-    if (at == arriving_.end()) return;
-    transfer& r = **at;
+    transfer* const asked = incoming_.find(id);
+    if (asked == nullptr) return;
+    transfer& r = *asked;
     std::size_t const n = std::min(a.bytes - message_head::before_slice, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::before_slice, n);
     of(from).looks = 0;
@@ -479,12 +469,11 @@ class messenger {
   Transport& transport_;
   channels channels_;
   matching unmet_;
+  incoming incoming_;
   std::vector<peer> peers_;
-  std::vector<transfer*> arriving_;  // receives whose message comes in slices
   std::uint64_t ids_ = 0;
   unfit_message found_;
   int readable_ = 0;    // offers that peers may read
-  int asked_for_ = 0;   // receives that come in slices and could be read as well
   bool shows_ = false;  // that this rank waits
   bool moved_ = false;
   std::size_t ended_ = 0;
