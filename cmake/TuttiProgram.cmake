@@ -61,7 +61,9 @@ function(tutti_program target)
     endif()
     if(NOT TARGET ${library})
       cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE folder)
-      set(sentence "tutti: ${folder}: ${target} needs ${package}, which was not found (Debian: ${debian})")
+      list(TRANSFORM ARGN REPLACE ".*/" "" OUTPUT_VARIABLE names)
+      list(JOIN names ", " names)
+      set(sentence "tutti: ${folder}: ${names} needs ${package}, which was not found (Debian: ${debian})")
       if(TUTTI_REQUIRE_PACKAGES)
         message(SEND_ERROR "${sentence}")
       endif()
@@ -81,7 +83,8 @@ endfunction()
 # target. TIMEOUT is what it may take on a machine that does nothing else, 120 seconds if none are given. It is killed after
 # four times that; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are
 # put before the command, and no tuning table of the user is found. Ranks that look for messages take the cores from those of
-# another test, and both take four times as long: with the label threads or processes, and not waits, it runs alone on two.
+# another test, and both take four times as long: with a launcher or the label threads or processes, but not with waits, it
+# counts as two for ctest -j.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)
@@ -93,7 +96,7 @@ function(tutti_run test target)
     COMMAND ${run_LAUNCHER} ${TUTTI_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${run_UNPARSED_ARGUMENTS})
   set_tests_properties(${test} PROPERTIES TIMEOUT ${run_TIMEOUT} LABELS "${run_LABELS}"
     ENVIRONMENT "TUTTI_TEST_SECONDS=${seconds};TUTTI_TUNING=")
-  if(run_LABELS MATCHES "threads|processes" AND NOT waits IN_LIST run_LABELS)
+  if((run_LAUNCHER OR run_LABELS MATCHES "threads|processes") AND NOT waits IN_LIST run_LABELS)
     set_tests_properties(${test} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()

@@ -32,6 +32,7 @@ inline thread_local int allocations = 0;
 
 namespace tutti::testing {
 
+// Says so where that is of no use.
 inline bool allocates_otherwise() {
   if (sanitized) MESSAGE("skipped: a sanitizer allocates");
   return sanitized;

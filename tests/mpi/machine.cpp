@@ -20,11 +20,6 @@ using namespace tutti::testing;
 
 namespace {
 
-template <class F>
-std::string on_nodes(int ranks, F&& f) {
-  return on_ranks(ranks, hierarchical_ranks, f);
-}
-
 using machine_name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
 // Of all ranks.
@@ -67,7 +62,7 @@ TEST_CASE("nodes are the machines that ranks are on") {
 TEST_CASE("every collective gives the right result over the nodes of the machine") {
   for (int const ranks : {1, 2, 3, 4}) {
     CAPTURE(ranks);
-    CHECK(on_nodes(ranks, [](auto& comm) {
+    CHECK(on_ranks(ranks, hierarchical_ranks, [](auto& comm) {
             conformance<std::remove_reference_t<decltype(comm)>> check(comm);
             for (collective const c : every_collective)
               for (std::size_t const count : {1u, 1000u, 40'000u})
@@ -83,7 +78,7 @@ TEST_CASE("every collective gives the right result over the nodes of the machine
 
 TEST_CASE("random sequences of collectives do not disturb each other over the nodes of the machine") {
   for (int const ranks : {2, 3, 4})
-    CHECK(on_nodes(ranks, [&](auto& comm) { check_random_sequence(comm, 7, 200); }) == "");
+    CHECK(on_ranks(ranks, hierarchical_ranks, [&](auto& comm) { check_random_sequence(comm, 7, 200); }) == "");
 }
 
 TEST_CASE("local ranks are those of the machine, in the order of the communicator") {

@@ -4,8 +4,6 @@
 // timeout: 280
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <memory>
 #include <vector>
 
 #include "collective/messages.hpp"
@@ -13,19 +11,6 @@
 
 using namespace tutti;
 using namespace tutti::testing;
-
-namespace {
-
-// A node for each so many ranks.
-template <int Ranks>
-communicator<hierarchical> on_nodes(MPI_Comm part) {
-  int rank = 0;
-  MPI_Comm_rank(part, &rank);
-  return communicator<hierarchical>(
-      std::make_unique<hierarchical>(part, all_tracks, std::chrono::seconds(20), rank / Ranks));
-}
-
-}  // namespace
 
 TEST_CASE("messages arrive over MPI") {
   for (int const ranks : {1, 2, 3, 4}) {
@@ -35,8 +20,8 @@ TEST_CASE("messages arrive over MPI") {
 }
 
 TEST_CASE("messages arrive on nodes and across them") {
-  CHECK(on_ranks(4, on_nodes<4>, [](auto& comm) { check_messages(comm); }) == "");
-  CHECK(on_ranks(4, on_nodes<2>, [](auto& comm) { check_messages(comm); }) == "");
+  CHECK(on_ranks(4, on_nodes_of(4), [](auto& comm) { check_messages(comm); }) == "");
+  CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) { check_messages(comm); }) == "");
 }
 
 TEST_CASE("messages end with an error over MPI") {

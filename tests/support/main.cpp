@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The main function of every test: doctest, which fails where no case was chosen, and a watchdog that says where a test hangs
-// before ctest kills it.
+// The main function of every test: doctest, a watchdog that says where a test hangs before ctest kills it, and an error where no
+// case was chosen.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

@@ -216,8 +216,8 @@ class faults {
 
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who) {
     expect_open(where);
-    // Only who is in the call knows that it reads no peer's memory any more.
-    if (memory_stays || who == in_call) notices_->accept_fault(fault_outside && fault_outside());
+    // Only who is in the call knows that it reads no peer's memory any more. Of the faults of a part, the whole decides.
+    if (memory_stays || who == in_call) notices_->accept_fault([&] { return fault_outside && fault_outside(); });
     if (!memory_stays && who == in_call) withdraw();
     fault const found =
         await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });

@@ -18,10 +18,10 @@
 
 #include "tutti/core/fifo.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/incoming.hpp"
 #include "tutti/execute/matching.hpp"
 #include "tutti/execute/message_channels.hpp"
 #include "tutti/execute/message_head.hpp"
+#include "tutti/execute/sliced_receives.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
@@ -61,7 +61,7 @@ class messenger {
       : transport_(transport),
         channels_(transport),
         unmet_(transport.ranks()),
-        incoming_(transport.ranks()),
+        sliced_(transport.ranks()),
         peers_(static_cast<std::size_t>(transport.ranks())) {}
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
@@ -86,10 +86,10 @@ class messenger {
     move();
     // The caller goes on to something else, or to what follows what has ended.
     if constexpr (reads_peers)
-      if (incoming_.any_readable() && (!waits || ended_ != ended)) finish_asked();
+      if (sliced_.any_readable() && (!waits || ended_ != ended)) finish_asked();
     return moved_ ? progress::moved : progress::stuck;
   }
-  bool attends() const noexcept { return shows_ || incoming_.any_readable(); }
+  bool attends() const noexcept { return shows_ || sliced_.any_readable(); }
   void leave() {
     if constexpr (reads_peers) {
       finish_asked();
@@ -105,7 +105,7 @@ class messenger {
   // Of no transfer that was started is anything touched from here on.
   void forget() noexcept {
     unmet_.clear();
-    incoming_.clear();
+    sliced_.clear();
     channels_.forget();
     for (peer& p : peers_) p = peer{};
     found_ = {};
@@ -155,13 +155,13 @@ class messenger {
       if (!p.idle()) flush(r);
       if (r != rank()) drain(r);
       if constexpr (reads_peers)
-        if (incoming_.any_readable(r)) look_after(r);
+        if (sliced_.any_readable(r)) look_after(r);
     }
   }
   // What a peer was asked for while it waited comes before this rank does anything else: the peer may wait for that.
   void finish_asked() {
     bool any = moved_;
-    for (int looks = 0; incoming_.any_readable() && looks < 2 * looks_at_present && !found_; ++looks) {
+    for (int looks = 0; sliced_.any_readable() && looks < 2 * looks_at_present && !found_; ++looks) {
       pause_briefly();
       moved_ = false;
       move();
@@ -275,7 +275,7 @@ class messenger {
   void drain(int from) {
     peer const& p = of(from);
     drain<message_track>(from, [&] { return p.awaited > 0 || unmet_.awaits(from); });
-    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return incoming_.any(from); });
+    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return sliced_.any(from); });
   }
   template <int Track, class Awaited>
   void drain(int from, Awaited&& awaited) {
@@ -409,8 +409,8 @@ class messenger {
     }
     peer& p = of(from);
     r.id = ++ids_;
-    if (!incoming_.any_readable(from)) p.looks = 0;
-    incoming_.add(r);
+    if (!sliced_.any_readable(from)) p.looks = 0;
+    sliced_.add(r);
     ++p.awaited;
     answer(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
   }
@@ -437,13 +437,13 @@ class messenger {
   void look_after(int from) {
     peer& p = of(from);
     if (++p.looks < (transport_.attends(from) ? looks_at_present : looks_at_absent)) return;
-    while (transfer* const next = incoming_.find_readable(from)) {
+    while (transfer* const next = sliced_.find_readable(from)) {
       transfer& r = *next;
       std::size_t const before = r.moved;
       p.looks = 0;
       int const refused = fetch(r);
       std::atomic_thread_fence(std::memory_order_acquire);
-      drain<track_of_slices>(from, [&] { return incoming_.any(from); });
+      drain<track_of_slices>(from, [&] { return sliced_.any(from); });
       if (r.moved != before || found_) return;
       if (refused != 0) return note_refused(r, refused);
       has_arrived(r);
@@ -451,11 +451,11 @@ class messenger {
     }
   }
   void has_arrived(transfer& r) {
-    incoming_.remove(r);
+    sliced_.remove(r);
     --of(r.source).awaited;
   }
   void store(int from, std::uint64_t id, arrival const& a) {
-    transfer* const asked = incoming_.find(id);
+    transfer* const asked = sliced_.find(id);
     if (asked == nullptr) return;
     transfer& r = *asked;
     std::size_t const n = std::min(a.bytes - message_head::before_slice, r.got - r.moved);
@@ -469,7 +469,7 @@ class messenger {
   Transport& transport_;
   channels channels_;
   matching unmet_;
-  incoming incoming_;
+  sliced_receives sliced_;
   std::vector<peer> peers_;
   std::uint64_t ids_ = 0;
   unfit_message found_;

@@ -104,7 +104,11 @@ class board {
   // Everyone who finds a fault reports the first.
   void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
-  void accept_fault(bool) noexcept { self_->knows_fault.store(1, std::memory_order_release); }
+  // There is one fault for all, so nothing is left to decide.
+  template <class Decided>
+  void accept_fault(Decided const&) noexcept {
+    self_->knows_fault.store(1, std::memory_order_release);
+  }
   bool knows_fault(int rank) const noexcept {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }

@@ -24,11 +24,14 @@
 
 namespace tutti {
 
+// A type, for nvcc finds no lambda in a requirement.
+using bool_function = bool (*)();
+
 // Where ranks write down what they call and find what the others do, and the first fault; see transport/board.hpp.
 template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f, bool decided) {
+             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f, bool_function decided) {
       { t.begin(sequence, call, place, order) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
@@ -45,9 +48,6 @@ concept notice_board =
       { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
       { c.find_fault() } -> std::same_as<std::optional<fault>>;
     };
-
-// A type, for nvcc finds no lambda in a requirement.
-using bool_function = bool (*)();
 
 // What an execution needs. Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in
 // order, and it holds two or more that were not received. Nothing here blocks or throws.

@@ -102,7 +102,7 @@ class mpi_board {
   }
 
   // The first fault that is heard of counts. Of faults that are found at once, that of the lowest rank: all who have one
-  // wait for the others' answers before they report it.
+  // wait for the others' answers before they report it, or for the decision of those whom this group serves.
   void raise(fault const& f) noexcept {
     auto const lock = locked();
     news_->listen();
@@ -117,15 +117,16 @@ class mpi_board {
     news_->end_calls_of_lost();
   }
   bool faulty() const noexcept { return news_->faulty.load(std::memory_order_acquire); }
-  // Where it is decided elsewhere which of several faults counts, nobody's answer is waited for.
-  void accept_fault(bool decided) noexcept {
+  // Where it has been decided elsewhere which of several faults counts, nobody's answer is waited for.
+  template <class Decided>
+  void accept_fault(Decided const& decided) noexcept {
     {
       auto const lock = locked();
       news_->self.knows_fault = true;
       news_->tell_all();
     }
-    if (!decided)
-      listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank); }, std::chrono::seconds(1));
+    listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank) || decided(); },
+                 std::chrono::seconds(1));
     auto const lock = locked();
     news_->end_calls_of_lost();
   }

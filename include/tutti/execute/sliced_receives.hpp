@@ -11,10 +11,11 @@
 
 namespace tutti {
 
-// Of some, the receiver could read the sender's memory instead, if the slices do not come.
-class incoming {
+// Those with an address could be read in their sender's memory instead, if the slices do not come. Address and source stay as
+// they are while one is here.
+class sliced_receives {
  public:
-  explicit incoming(int peers) : peers_(static_cast<std::size_t>(peers)) {}
+  explicit sliced_receives(int peers) : peers_(static_cast<std::size_t>(peers)) {}
 
   void add(transfer& r) {
     receives_.push_back(&r);
