@@ -24,7 +24,7 @@ constexpr channel_options three_blocks{.blocks = 3, .share = 256, .slots = 2, .s
 template <class F>
 void on_rank_counts(F const& f) {
   device_stand_in const on;
-  for (int const p : rank_counts({1, 2, 3, 4, 5, 8})) {
+  for (int const p : {1, 2, 3, 4, 5, 8}) {
     device_channels channels(on, p, three_blocks);
     cuda_local const ranks(channels);
     auto const size = static_cast<std::size_t>(p);
