@@ -30,7 +30,7 @@
 #include <fmt/format.h>
 
 #include "tutti/core/shape.hpp"
-#include "tutti/transport/shm.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
 
 namespace {
 

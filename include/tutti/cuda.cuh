@@ -2,10 +2,10 @@
 // What runs on GPUs, for nvcc. Include tutti.hpp beside it for collectives on host memory.
 #pragma once
 
-#include "tutti/collective/cuda_ipc.hpp"
-#include "tutti/collective/cuda_local.hpp"
-#include "tutti/collective/cuda_ragged.hpp"
-#include "tutti/collective/cuda_staged.hpp"
-#include "tutti/reduce/cuda_types.cuh"
-#include "tutti/transport/cuda_runtime.cuh"
-#include "tutti/transport/nvtx.cuh"
+#include "tutti/device/cuda/nvtx.cuh"
+#include "tutti/device/cuda/runtime.cuh"
+#include "tutti/device/cuda/types.cuh"
+#include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/device/local/cuda_local.hpp"
+#include "tutti/device/local/ragged.hpp"
+#include "tutti/device/staged/cuda_staged.hpp"

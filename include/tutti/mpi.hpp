@@ -3,8 +3,8 @@
 #pragma once
 
 #include "tutti/collective/two_level.hpp"
-#include "tutti/execute/mpi_collectives.hpp"
 #include "tutti/launch/mpi.hpp"
-#include "tutti/transport/hierarchical.hpp"
-#include "tutti/transport/mpi.hpp"
+#include "tutti/native/mpi_collectives.hpp"
+#include "tutti/transport/hierarchical/hierarchical.hpp"
+#include "tutti/transport/mpi/mpi.hpp"
 #include "tutti/tutti.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../support/device_stand_in.hpp"
-#include "tutti/collective/cuda_local.hpp"
+#include "tutti/device/local/cuda_local.hpp"
 
 using namespace tutti;
 

@@ -3,7 +3,7 @@
 // expect: by way of the host there are one_shot and two_shot alone
 #include <cstddef>
 
-#include "tutti/collective/cuda_staged.hpp"
+#include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/tutti.hpp"
 
 struct gpu {

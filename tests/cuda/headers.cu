@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "all_headers.hpp"
-#include "tutti/transport/cuda_driver.cuh"
-#include "tutti/transport/cuda_errors.cuh"
+#include "tutti/device/cuda/driver.cuh"
+#include "tutti/device/cuda/errors.cuh"
 
 // A thread evaluates the schedule of the rank with its number.
 template <class Schedule>

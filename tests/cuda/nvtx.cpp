@@ -12,7 +12,7 @@
 
 #include "launch/command.hpp"
 #include "support/temporary_folder.hpp"
-#include "tutti/transport/nvtx.cuh"
+#include "tutti/device/cuda/nvtx.cuh"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tutti/execute/references.hpp"
-#include "tutti/transport/loopback.hpp"
+#include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
 

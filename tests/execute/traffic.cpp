@@ -7,7 +7,7 @@
 
 #include "tutti/execute/body.hpp"
 #include "tutti/execute/traffic.hpp"
-#include "tutti/transport/loopback.hpp"
+#include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
 

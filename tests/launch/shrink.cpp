@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "collective/losses.hpp"
+#include "fault/losses.hpp"
 #include "support/expect.hpp"
 #include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"

@@ -4,8 +4,8 @@
 // timeout: 200
 #include <doctest/doctest.h>
 
-#include "collective/async.hpp"
 #include "mpi/ranks.hpp"
+#include "started/async.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;

@@ -11,7 +11,7 @@
 #include "mpi/ranks.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
-#include "tutti/collective/cuda_ipc.hpp"
+#include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/mpi.hpp"
 
 using namespace tutti;

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "collective/groups.hpp"
+#include "call/groups.hpp"
 #include "mpi/ranks.hpp"
 
 using namespace tutti::testing;

@@ -14,7 +14,7 @@
 #include <random>
 #include <string>
 
-#include "collective/losses.hpp"
+#include "fault/losses.hpp"
 #include "tutti/mpi.hpp"
 
 using namespace tutti;

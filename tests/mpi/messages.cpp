@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "collective/messages.hpp"
+#include "message/messages.hpp"
 #include "mpi/ranks.hpp"
 
 using namespace tutti;

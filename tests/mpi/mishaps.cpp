@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages between two ranks over MPI that are late, lost, sent twice, cut, or not for their receiver.
 // ranks: 3
-#include "collective/mishaps.hpp"
+#include "fault/mishaps.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 // ranks: 4
 // labels: waits
 // timeout: 200
-#include "collective/mismatches.hpp"
+#include "fault/mismatches.hpp"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "collective/groups.hpp"
+#include "call/groups.hpp"
 #include "collective/mixed.hpp"
 #include "collective/registered.hpp"
 #include "mpi/ranks.hpp"

@@ -2,16 +2,16 @@
 // Calls that are prepared, batches, and what follows calls, over MPI and over nodes.
 // ranks: 4
 // timeout: 200
-#include "collective/persistent.hpp"
+#include "started/persistent.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 
-#include "collective/buffer_check.hpp"
 #include "collective/coalesced.hpp"
-#include "collective/continuations.hpp"
 #include "mpi/ranks.hpp"
+#include "started/buffer_check.hpp"
+#include "started/continuations.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;

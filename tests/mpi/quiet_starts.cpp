@@ -2,7 +2,7 @@
 // A start of what was prepared allocates nothing over MPI and over nodes; what the MPI allocates is its own.
 // ranks: 2
 // labels: alone
-#include "collective/quiet_starts.hpp"
+#include "started/quiet_starts.hpp"
 
 #include <doctest/doctest.h>
 

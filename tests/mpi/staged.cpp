@@ -12,7 +12,7 @@
 #include "mpi/ranks.hpp"
 #include "support/device_conformance.hpp"
 #include "support/device_queues.hpp"
-#include "tutti/collective/cuda_staged.hpp"
+#include "tutti/device/staged/cuda_staged.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "collective/survive.hpp"
+#include "fault/survive.hpp"
 #include "mpi/ranks.hpp"
 
 using namespace tutti;

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "collective/threads.hpp"
 #include "mpi/ranks.hpp"
+#include "started/threads.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/types_and_ops.hpp"
-#include "tutti/execute/cuda_combine.hpp"
+#include "tutti/device/kernel/combine.hpp"
 
 namespace tutti::testing {
 

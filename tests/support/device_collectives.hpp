@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "support/types_and_ops.hpp"
-#include "tutti/collective/cuda_local.hpp"
+#include "tutti/device/local/cuda_local.hpp"
 #include "tutti/tutti.hpp"
 
 namespace tutti::testing {

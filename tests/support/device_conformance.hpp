@@ -13,8 +13,8 @@
 #include "support/device_algorithms.hpp"
 #include "support/device_collectives.hpp"
 #include "support/expect.hpp"
-#include "tutti/collective/device_collectives.hpp"
-#include "tutti/collective/device_ragged.hpp"
+#include "tutti/device/front/collectives.hpp"
+#include "tutti/device/front/ragged.hpp"
 #include "tutti/tutti.hpp"
 
 namespace tutti::testing {

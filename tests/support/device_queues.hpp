@@ -18,7 +18,7 @@
 
 #include "support/device_stand_in.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/transport/staging_device.hpp"
+#include "tutti/device/model/staging_device.hpp"
 
 namespace tutti::testing {
 

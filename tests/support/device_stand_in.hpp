@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tutti/transport/device.hpp"
+#include "tutti/device/model/device.hpp"
 
 namespace tutti::testing {
 

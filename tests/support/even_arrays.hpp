@@ -9,7 +9,7 @@
 
 #include "support/sharing_stand_in.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/transport/device.hpp"
+#include "tutti/device/model/device.hpp"
 
 namespace tutti::testing {
 

@@ -30,8 +30,8 @@
 #include "support/device_stand_in.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/transport/descriptor.hpp"
-#include "tutti/transport/device.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::testing {
 

@@ -18,7 +18,7 @@
 
 #include "requests.hpp"
 #include "tutti/algorithm/concept.hpp"
-#include "tutti/collective/agree.hpp"
+#include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 
 namespace interpose {

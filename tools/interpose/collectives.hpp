@@ -8,8 +8,8 @@
 #include <span>
 
 #include "operations.hpp"
-#include "tutti/collective/asynchronous.hpp"
-#include "tutti/transport/shm.hpp"
+#include "tutti/started/asynchronous.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
 
 namespace interpose {
 

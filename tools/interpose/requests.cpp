@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "tutti/collective/progress.hpp"
+#include "tutti/call/progress.hpp"
 
 namespace interpose {
 namespace {

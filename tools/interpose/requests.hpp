@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "messages.hpp"
-#include "tutti/collective/work.hpp"
+#include "tutti/started/work.hpp"
 
 namespace interpose {
 

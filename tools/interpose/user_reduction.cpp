@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tutti/core/error.hpp"
-#include "tutti/transport/mpi_library.hpp"
+#include "tutti/transport/mpi/library.hpp"
 
 namespace interpose {
 namespace {

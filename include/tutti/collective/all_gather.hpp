@@ -2,7 +2,7 @@
 // all_gather and all_gather_v: every rank gets all ranks' blocks, in rank order.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
+#include "tutti/started/movement.hpp"
 
 namespace tutti {
 // Every rank passes `in` of n elements, n equal on all ranks, and `out` of n * size; block q of out is rank q's `in`.

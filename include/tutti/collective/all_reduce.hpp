@@ -2,7 +2,7 @@
 // all_reduce: every rank gets the combination of all ranks' arrays.
 #pragma once
 
-#include "tutti/collective/reduction.hpp"
+#include "tutti/started/reduction.hpp"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 // all_to_all and all_to_all_v: every rank sends a block to every rank.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
+#include "tutti/started/movement.hpp"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 // barrier: no rank goes on before all have come.
 #pragma once
 
-#include "tutti/collective/reduction.hpp"
+#include "tutti/started/reduction.hpp"
 
 namespace tutti {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tutti/collective/coalesced.hpp"
-#include "tutti/collective/point_to_point.hpp"
+#include "tutti/message/point_to_point.hpp"
 #include "tutti/reduce/types.hpp"
 
 namespace tutti {

@@ -2,7 +2,7 @@
 // broadcast: every rank gets the root's array.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
+#include "tutti/started/movement.hpp"
 
 namespace tutti {
 

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/call/survive.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/gather.hpp"
 #include "tutti/collective/scatter.hpp"
-#include "tutti/collective/survive.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 

@@ -2,7 +2,7 @@
 // gather and gather_v: the root gets all ranks' blocks, in rank order.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
+#include "tutti/started/movement.hpp"
 
 namespace tutti {
 

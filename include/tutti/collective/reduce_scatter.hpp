@@ -2,8 +2,8 @@
 // reduce_scatter and reduce_scatter_v: every rank gets its block of the combination of all ranks' arrays.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
-#include "tutti/collective/reduction.hpp"
+#include "tutti/started/movement.hpp"
+#include "tutti/started/reduction.hpp"
 
 namespace tutti {
 

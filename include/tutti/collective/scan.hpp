@@ -2,7 +2,7 @@
 // scan and exclusive_scan: rank r gets the combination of the arrays of the ranks up to r, with or without its own.
 #pragma once
 
-#include "tutti/collective/reduction.hpp"
+#include "tutti/started/reduction.hpp"
 
 namespace tutti {
 namespace detail {

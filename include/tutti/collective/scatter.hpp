@@ -2,7 +2,7 @@
 // scatter and scatter_v: every rank gets its block of the root's array.
 #pragma once
 
-#include "tutti/collective/movement.hpp"
+#include "tutti/started/movement.hpp"
 
 namespace tutti {
 

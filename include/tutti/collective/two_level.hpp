@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/levels.hpp"
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/barrier.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/gather.hpp"
-#include "tutti/collective/levels.hpp"
 #include "tutti/collective/reduce.hpp"
 #include "tutti/collective/reduce_scatter.hpp"
 #include "tutti/collective/scatter.hpp"

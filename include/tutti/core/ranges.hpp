@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranges of time that a profiler shows: nothing, unless something such as transport/nvtx.cuh takes them.
+// Ranges of time that a profiler shows: nothing, unless something such as device/cuda/nvtx.cuh takes them.
 #pragma once
 
 #include <atomic>

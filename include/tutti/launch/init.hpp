@@ -7,11 +7,11 @@
 #include <string>
 
 #include "tutti/algorithm/concept.hpp"
-#include "tutti/collective/agree.hpp"
-#include "tutti/collective/communicator.hpp"
+#include "tutti/call/communicator.hpp"
+#include "tutti/launch/agree.hpp"
 #include "tutti/launch/place.hpp"
-#include "tutti/transport/rendezvous.hpp"
-#include "tutti/transport/shm.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
 
 namespace tutti {
 
@@ -20,7 +20,7 @@ namespace tutti {
 // a further communicator of the same ranks.
 // Algorithms are chosen by the tuning table of rank 0: the file TUTTI_TUNING, else `table` where the program names one, else
 // ~/.config/tutti/tuning, which tutti-tune writes, else what tutti ships. Where it has TUTTI_TOPOLOGY=measure, what messages
-// take is measured first; see collective/topology.hpp.
+// take is measured first; see call/topology.hpp.
 // Throws error: timeout with the ranks that did not come (TUTTI_TIMEOUT), bad_argument for an environment that makes no
 // sense or ranks on several machines, system.
 //

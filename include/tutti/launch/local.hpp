@@ -27,10 +27,10 @@
 #include <vector>
 
 #include "tutti/algorithm/concept.hpp"
-#include "tutti/collective/agree.hpp"
-#include "tutti/collective/communicator.hpp"
-#include "tutti/transport/loopback.hpp"
-#include "tutti/transport/shm.hpp"
+#include "tutti/call/communicator.hpp"
+#include "tutti/launch/agree.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/threads/loopback.hpp"
 
 namespace tutti {
 namespace detail {

@@ -8,14 +8,14 @@
 #include <string>
 
 #include "tutti/algorithm/concept.hpp"
-#include "tutti/collective/agree.hpp"
-#include "tutti/collective/communicator.hpp"
+#include "tutti/call/communicator.hpp"
 #include "tutti/collective/two_level.hpp"
-#include "tutti/execute/mpi_collectives.hpp"
+#include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/place.hpp"
-#include "tutti/transport/hierarchical.hpp"
-#include "tutti/transport/mpi.hpp"
+#include "tutti/native/mpi_collectives.hpp"
+#include "tutti/transport/hierarchical/hierarchical.hpp"
+#include "tutti/transport/mpi/mpi.hpp"
 
 namespace tutti {
 

@@ -16,11 +16,11 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
-#include "tutti/transport/caches.hpp"
 #include "tutti/transport/nodes.hpp"
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
+#include "tutti/transport/system/caches.hpp"
 
 namespace tutti {
 

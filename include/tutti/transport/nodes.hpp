@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tutti/core/text.hpp"
-#include "tutti/transport/caches.hpp"
+#include "tutti/transport/system/caches.hpp"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 // The tuning table of a machine that has none of its own.
 #pragma once
 
-#include "tutti/tune/tables/amd_epyc_2_cores.hpp"
+#include "tutti/tune/table_amd_epyc_2_cores.hpp"
 
 namespace tutti {
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What collectives take, and what is refused before anything is sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <source_location>
+#include <type_traits>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/call/legal.hpp"
+#include "tutti/call/options.hpp"
+#include "tutti/core/text.hpp"
+
+namespace tutti {
+
+// A contiguous array of elements: std::vector, std::array, std::span, shared_array, ... What is written to must outlive the
+// call: an lvalue, or a view such as std::span.
+template <class R>
+concept buffer =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
+template <class R>
+concept mutable_buffer = buffer<R> && std::ranges::borrowed_range<R> &&
+                         !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+template <class R>
+using value_of = std::ranges::range_value_t<R>;
+
+namespace detail {
+
+template <class Comm>
+void expect_size(Comm const& comm, text_part const& what, std::size_t size, std::size_t expected,
+                 std::source_location where) {
+  if (size == expected) return;
+  refuse(comm.rank(), join({what.view(), " has ", size, " elements where the call needs ", expected}),
+         "give it that size", where);
+}
+
+template <class Comm>
+void expect_root(Comm const& comm, int root, std::source_location where) {
+  if (root >= 0 && root < comm.size()) return;
+  refuse(comm.rank(), join({"root ", root, " is not a rank of a communicator of ", comm.size()}),
+         join({"use a rank from 0 to ", comm.size() - 1}), where);
+}
+
+// Input and output are the same memory, begin to end of what this rank has of both, or do not touch.
+inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
+                         void const* same_place, std::source_location where) {
+  auto const a = reinterpret_cast<std::uintptr_t>(in), b = reinterpret_cast<std::uintptr_t>(out);
+  if (in_bytes == 0 || out_bytes == 0 || out == same_place || a + in_bytes <= b || b + out_bytes <= a) return;
+  refuse(rank, "input and output overlap, but are not in place", "use one buffer, or two that do not touch", where);
+}
+
+template <class Algorithm, class List>
+inline constexpr bool listed = false;
+template <class Algorithm, class... Algorithms>
+inline constexpr bool listed<Algorithm, list<Algorithms...>> = (std::is_same_v<Algorithm, Algorithms> || ...);
+
+template <class Algorithm>
+inline constexpr bool in_two_levels = false;
+template <class Inside, class Across>
+inline constexpr bool in_two_levels<two_level<Inside, Across>> = true;
+
+// A named algorithm counts like one that was asked for in the options.
+template <class Algorithm>
+constexpr algorithm_id id_of(options const& o) {
+  if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
+  else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native> || in_two_levels<Algorithm>)
+    return find_algorithm(Algorithm::name);
+  else return algorithm_id::automatic;
+}
+
+// Whether the named algorithm may be used: refused at compile time, but for options that name another one as well.
+template <class Algorithm, collective C, class Op, class Comm>
+void check_algorithm(Comm const& comm, options const& o, std::source_location where) {
+  using Transport = typename Comm::transport_type;
+  if constexpr (std::is_same_v<Algorithm, native>)
+    static_assert(has_library<Transport>,
+                  "native hands a call to the collectives of the transport's own library, and this transport has none; "
+                  "use it over tutti::mpi");
+  else if constexpr (in_two_levels<Algorithm>)
+    static_assert(has_levels<Transport> && has_two_levels(C),
+                  "two_level works inside nodes and then across them, for collectives other than all_to_all and scans; "
+                  "use it over tutti::hierarchical");
+  else if constexpr (!std::is_same_v<Algorithm, automatic>) expect_legal<Algorithm, C, Op>();
+  if constexpr (!std::is_same_v<Algorithm, automatic>) {
+    if (o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
+      refuse(comm.rank(),
+             join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),
+             "name one of them", where);
+  }
+}
+
+}  // namespace detail
+}  // namespace tutti

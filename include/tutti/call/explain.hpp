@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// explain: what tutti would choose for a call, and why.
+#pragma once
+
+#include <string>
+
+#include "tutti/call/engine.hpp"
+#include "tutti/call/topology.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/tune/find.hpp"
+
+namespace tutti {
+
+namespace detail {
+
+template <class Transport>
+std::string levels_of(Transport const& transport) {
+  if constexpr (has_levels<Transport>)
+    return join(
+        {Transport::inside::name, " inside and ", Transport::across::name, " across ", transport.nodes().text()});
+  else return {};
+}
+
+}  // namespace detail
+
+struct explanation {
+  algorithm_id algorithm;
+  tutti::protocol protocol;
+  std::string text;  // a sentence; and a line for each level, where the topology is known
+};
+
+// What a call of `what` with `count` elements T (of one block, where every rank has a block) and Op would do on this
+// communicator. Sends nothing; any rank may ask. Throws bad_argument for options that can't be had.
+//
+//   std::puts(tutti::explain<float, tutti::sum>(comm, tutti::collective::all_reduce, 1 << 20).text.c_str());
+template <element T, class Op = sum, transport Transport>
+explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  explanation out;
+  if (detail::on_only_node<automatic>(comm, o, where,
+                                      [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
+    return out;
+  request const r{.what = what,
+                  .algorithm = o.algorithm,
+                  .how = o.protocol,
+                  .commutative = !reduces(what) || is_commutative<Op>,
+                  .prepares = reduces(what) && reducing<T, Op>::prepares,
+                  .type = type_id<T>(),
+                  .op = reduces(what) ? type_id<Op>() : 0,
+                  .element_bytes = sizeof(T),
+                  .count = count};
+  std::string text = std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(type_name<T>());
+  if (reduces(what)) text += " with " + std::string(name_of<Op>());
+  text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
+  if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
+  plan const p = detail::make_plan(comm.group(), r, where);
+  bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
+  text += std::string(name(p.algorithm)) + ", ";
+  if (p.algorithm == algorithm_id::native) text += "by its own means";
+  else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.group().transport());
+  else if (p.how == protocol::packet) text += "packets";
+  else if (p.how == protocol::staged || !direct) text += "staged";
+  else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
+  else text += "direct from memory that peers can read, else staged";
+  auto& tuned = comm.group().tuned;
+  choice const tabled = tuned.select(detail::problem_of(comm.group(), r));
+  text += " (" + (p.why == tabled.why ? tuned.reason(tabled, this_machine()) : std::string(p.why)) + ")";
+  if constexpr (knows_locations<Transport>) text += "\n" + topology_of(comm).text();
+  return {p.algorithm, p.how, text};
+}
+
+}  // namespace tutti

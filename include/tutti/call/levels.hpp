@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The communicators with which the algorithm two_level works: of the ranks of a node, and of those that stand for nodes.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/native.hpp"
+
+namespace tutti {
+namespace detail {
+
+// The operation without its prologue and epilogue, which come before and after all levels.
+template <class Op>
+struct bare {
+  static constexpr bool commutative = is_commutative<Op>;
+  static constexpr std::string_view name = name_of<Op>();
+  using bare_form_of = Op;  // which a library may know
+  Op const* op;
+
+  template <class A>
+    requires combines<Op, A>
+  A operator()(A const& a, A const& b) const {
+    return (*op)(a, b);
+  }
+};
+
+template <class T, class Op>
+auto bare_operation(reducing<T, Op> const& body) {
+  if constexpr (reducing<T, Op>::prepares || reducing<T, Op>::finishes) return bare<Op>{&body.op};
+  else return body.op;
+}
+
+// An algorithm where it serves a part, else the choice of tutti. `Ragged`: the part is a _v form, where a library may be
+// unable to count.
+template <class Algorithm, class Transport, collective C, bool Commutative, bool Ragged>
+struct serving {
+  using type = automatic;
+};
+template <class Algorithm, class Transport, collective C, bool Commutative, bool Ragged>
+  requires serves<Algorithm, C>
+struct serving<Algorithm, Transport, C, Commutative, Ragged> {
+  static constexpr dynamic_schedule how = dynamic_schedule::of<schedule<Algorithm, C>>();
+  using type =
+      std::conditional_t<(Commutative || !how.needs_commutative) && (!Ragged || how.ragged), Algorithm, automatic>;
+};
+template <has_library Transport, collective C, bool Commutative, bool Ragged>
+struct serving<native, Transport, C, Commutative, Ragged> {
+  using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
+};
+
+}  // namespace detail
+
+// The communicators of a rank's levels, and the collectives made of them.
+//
+// On every rank an element of a result is computed once, or copied from where it was, so all have the same bits. Where the
+// ranks of nodes follow each other, and the parts combine in rank order, so does the whole.
+template <class Transport>
+class levels {
+ public:
+  using inner = communicator<typename Transport::inside>;
+  using outer = communicator<typename Transport::across>;
+
+  explicit levels(group<Transport>& whole)
+      : whole_(whole),
+        nodes_(whole.transport().nodes()),
+        node_(nodes_.node_of(whole.rank())),
+        local_(nodes_.local_rank(whole.rank())),
+        inside_(whole.transport().take_inside()) {
+    inside_.group().fault_outside = [this] { return whole_.heed(); };
+    inside_.group().any_thread = whole.any_thread;  // for that asks the whole's transport
+    for (int node = 0; node < nodes_.count(); ++node)
+      if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
+        alike_.push_back(m[static_cast<std::size_t>(local_)]);
+    auto across = whole.transport().take_across();
+    if (!across) return;
+    across_.emplace(std::move(across));
+    across_->group().fault_outside = inside_.group().fault_outside;
+  }
+  levels(levels const&) = delete;
+  levels& operator=(levels const&) = delete;
+
+  inner& inside() noexcept { return inside_; }
+  // The communicator of all ranks where they are on one node, else null.
+  inner* only_node() noexcept { return nodes_.count() == 1 ? &inside_ : nullptr; }
+
+  // The calls that were started on the parts end.
+  void end_started() noexcept {
+    inside_.group().started.reset();
+    inside_.group().messages.reset();
+    if (across_) across_->group().started.reset();
+  }
+
+  // The whole has a fault: no rank waits for another in a part.
+  void take_over(fault const& f) noexcept {
+    inside_.group().take_over(f);
+    if (across_) across_->group().take_over(f);
+  }
+
+  // By which the algorithms of the parts are chosen.
+  void tune_by(tuning const& table) {
+    inside_.group().tuned = table;
+    if (across_) across_->group().tuned = table;
+  }
+
+  template <class Algorithm, collective C, class Body>
+  void execute(detail::running_call<Transport>& call, request const& r, Body body,
+               surfaces<typename Body::element>& memory, std::size_t elements) {
+    using levels_named = std::conditional_t<detail::in_two_levels<Algorithm>, Algorithm, two_level<>>;
+    if constexpr (Body::prepares) detail::copy_input<C>(whole_, body, memory, elements);
+    inside_.group().follow(call.tag());
+    if (across_) across_->group().follow(call.tag());
+    parts<levels_named, C, Body>{*this, call, body}.run(r.root, memory, elements);
+    detail::finish_output<C>(whole_, body, memory, elements);
+    // Of nothing, nobody hears.
+    if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
+    call.complete();
+  }
+
+ private:
+  // A call in parts.
+  template <class Levels, collective C, class Body>
+  struct parts;
+
+  group<Transport>& whole_;
+  node_map const& nodes_;
+  int node_, local_;
+  inner inside_;
+  std::optional<outer> across_;
+  std::vector<int> alike_;  // the ranks of across_, by node
+};
+
+}  // namespace tutti

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// revoke, abort, agree and shrink: what ranks do when some of them are lost.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/engine.hpp"
+
+namespace tutti {
+namespace detail {
+
+// One agreement of the ranks of a group, as this rank goes through it.
+template <holds_votes Transport>
+class agreeing {
+ public:
+  agreeing(group<Transport>& g, motion on, std::uint32_t flags)
+      : group_(g), votes_(g.transport().votes()), number_(++g.agreements), on_(on), gone_(ranks()) {
+    votes_.cast(number_, {on, flags});
+    g.transport().ring_all();
+  }
+
+  // Throws error: timeout, mismatch.
+  resolution run(std::source_location where) {
+    auto& transport = group_.transport();
+    look_for_gone();
+    auto const decided = [&] { return votes_.decision(number_) ? progress::done : progress::stuck; };
+    if (!wait_for([&] { return poll(); })) {
+      auto const late = awaited();
+      if (late.empty()) count();
+      else propose(resolution::late, late);
+      wait_for(decided);  // by messages it takes a while, and for ever where a rank stands still in the middle
+    }
+    resolution const out = votes_.decision(number_).value_or(resolution{resolution::late, 0, {}, {}, others()});
+    transport.ring_all();
+    group_.agreements = std::max(number_, votes_.last_decided());
+    if (out.outcome == resolution::agreed) return out;
+    int const peer = out.named.size() == 1 && out.named[0] != group_.rank() ? out.named[0] : -1;
+    std::string const who = list_of(out.named);
+    if (out.outcome == resolution::late)
+      throw error({.code = error_code::timeout,
+                   .rank = group_.rank(),
+                   .peer = peer,
+                   .what = join({"ranks that are there did not come to agreement #", number_, " in time: ", who}),
+                   .way_out = "all ranks that are left must call agree, or shrink; see what keeps them, or raise "
+                              "TUTTI_TIMEOUT",
+                   .where = where});
+    throw error({.code = error_code::mismatch,
+                 .rank = group_.rank(),
+                 .peer = peer,
+                 .what = join({"some ranks call agree where others call shrink; on one side are: ", who}),
+                 .way_out = "all ranks that are left must make the same of these calls, in the same order",
+                 .where = where});
+  }
+
+ private:
+  std::size_t ranks() const { return static_cast<std::size_t>(group_.ranks()); }
+
+  template <class Poll>
+  bool wait_for(Poll const& until_done) {
+    auto& transport = group_.transport();
+    return wait_until_done(until_done, transport.waits(), deadline::after(group_.environment.timeout),
+                           [&](auto const& ready) {
+                             transport.nap(ready);
+                             group_.record_where_asked();
+                             look_for_gone();
+                             return true;
+                           });
+  }
+  progress poll() {
+    if (votes_.decision(number_)) return progress::done;
+    if (!awaited().empty()) return progress::stuck;
+    look_for_gone();
+    count();
+    return votes_.decision(number_) ? progress::done : progress::stuck;
+  }
+  void look_for_gone() {
+    auto& transport = group_.transport();
+    for (int r = 0; r < group_.ranks(); ++r)
+      if (r != group_.rank() && (transport.left(r) || transport.lost(r))) gone_[static_cast<std::size_t>(r)] = true;
+  }
+  std::vector<int> awaited() const {
+    std::vector<int> out;
+    for (int r = 0; r < group_.ranks(); ++r)
+      if (!gone_[static_cast<std::size_t>(r)] && !votes_.of(r, number_)) out.push_back(r);
+    return out;
+  }
+  std::vector<int> others() const {
+    std::vector<int> out;
+    for (int r = 0; r < group_.ranks(); ++r)
+      if (!gone_[static_cast<std::size_t>(r)] && r != group_.rank()) out.push_back(r);
+    return out;
+  }
+  void count() {
+    resolution seen;
+    std::vector<int> others;
+    for (int r = 0; r < group_.ranks(); ++r) {
+      auto const vote = votes_.of(r, number_);
+      if (!vote) continue;
+      seen.flags &= vote->flags;
+      if (vote->on != on_) others.push_back(r);
+      else if (vote->flags == 0) seen.named.push_back(r);
+    }
+    if (others.empty()) propose(resolution::agreed, seen.named, seen.flags);
+    else propose(resolution::confused, others);
+  }
+  void propose(resolution::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
+    resolution out{outcome, flags, {}, {}, std::move(named)};
+    for (int r = 0; r < group_.ranks(); ++r) {
+      if (!gone_[static_cast<std::size_t>(r)]) continue;
+      out.gone.push_back(r);
+      if (group_.transport().left(r)) out.left.push_back(r);
+    }
+    votes_.propose(number_, out);
+  }
+
+  group<Transport>& group_;
+  decltype(std::declval<Transport&>().votes()) votes_;
+  std::uint64_t number_;
+  motion on_;
+  std::vector<bool> gone_;
+};
+
+// Calls f(group) with the group whose ranks can see who is left: this one, or that of the only node.
+template <class Transport, class F>
+void with_voters(group<Transport>& g, std::source_location where, F&& f) {
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = g.levels->only_node()) return f(node->group());
+  if constexpr (may_survive<Transport>)
+    if (!g.transport().survives())
+      refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
+             "use Open MPI 5 or later and mpirun --with-ft ulfm; on one machine tutti::init() or "
+             "tutti::init<tutti::hierarchical>(); or start anew from what was saved",
+             where);
+  if constexpr (holds_votes<Transport>) f(g);
+  else
+    refuse(g.rank(), "the ranks of this transport cannot agree on who is left", "start anew from what was saved",
+           where);
+}
+
+template <class Transport>
+resolution hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
+  resolution out;
+  with_voters(g, where, [&](auto& voters) { out = agreeing(voters, on, flags).run(where); });
+  return out;
+}
+
+// Ends the calls of all ranks, and waits for those that this rank has started.
+template <class Transport>
+void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
+  auto const end = [](auto& calls) {
+    calls.revoke_for_survivors();
+    if (pending_calls* const all = calls.started.get()) all->finish();
+  };
+  with_voters(g, where, end);
+  if constexpr (has_levels<Transport>) end(g);
+}
+
+// A communicator of the ranks that are left, who all come.
+template <class Transport>
+communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
+                                       std::source_location where) {
+  if constexpr (may_survive<Transport>) {
+    auto& g = comm.group();
+    if (g.transport().survives())
+      return comm.of_this(g.transport().shrink(left, others_live, deadline::after(g.environment.timeout)));
+  }
+  return comm.subgroup(left, where);
+}
+
+template <class Transport>
+void revoke_everywhere(group<Transport>& g, std::string_view why) {
+  // First where all hear of it from this rank: who takes it over from the whole does so in its own name.
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = g.levels->only_node()) node->group().revoke(why);
+  g.revoke(why);
+}
+
+}  // namespace detail
+
+template <transport Transport>
+void communicator<Transport>::revoke(std::string_view reason) {
+  detail::revoke_everywhere(*group_, join({"rank ", rank(), " has revoked the communicator: ", reason}));
+}
+
+template <transport Transport>
+void communicator<Transport>::abort(std::string_view reason, int exit_code) {
+  std::string const text = join({"rank ", rank(), " has aborted the job: ", reason});
+  try {
+    detail::revoke_everywhere(*group_, text);
+  } catch (...) {  // the end of this process is enough
+  }
+  std::fprintf(stderr, "tutti: %s\n", text.c_str());
+  std::fflush(nullptr);
+  if constexpr (ends_job<Transport>) group_->transport().end_job(exit_code);
+  std::_Exit(exit_code);
+}
+
+template <transport Transport>
+agreement communicator<Transport>::agree(int flags, std::source_location where) {
+  if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
+  if (size() == 1) return {flags, {}};
+  resolution out = detail::hold_vote(*group_, motion::agree, static_cast<std::uint32_t>(flags), where);
+  return {static_cast<int>(out.flags), std::move(out.gone)};
+}
+
+// Two agreements a round: on who is left, and, when each of these has tried to make their group, on whether all could and
+// all are still there. Each further round has lost a rank, so they end.
+template <transport Transport>
+communicator<Transport> communicator<Transport>::shrink(std::source_location where)
+  requires divisible<Transport>
+{
+  if (size() > 1) {
+    group_->expect_open(where);
+    if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
+    detail::end_calls_to_shrink(*group_, where);
+  }
+  auto const vote = [&](bool yes) {
+    return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : resolution{};
+  };
+  while (true) {
+    resolution const before = vote(true);
+    std::vector<int> const& gone = before.gone;
+    std::vector<int> left;
+    for (int r = 0; r < size(); ++r)
+      if (!std::ranges::binary_search(gone, r)) left.push_back(r);
+    std::optional<communicator> made;
+    std::exception_ptr refused;
+    try {
+      made.emplace(detail::make_survivors(*this, left, !before.left.empty(), where));
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    resolution const after = vote(made.has_value());
+    if (after.gone != gone) continue;
+    if (refused) std::rethrow_exception(refused);
+    if (!after.named.empty())
+      throw error({.code = error_code::system,
+                   .rank = rank(),
+                   .peer = after.named.front(),
+                   .what = join({"ranks that are left could not make their group: ", list_of(after.named)}),
+                   .way_out = "see the output of these ranks",
+                   .where = where});
+    group_->close(join({"rank ", rank(), " has shrunk this communicator to the ranks ", list_of(left)}),
+                  "go on in the communicator that shrink() returned");
+    made->survivors_ = std::move(left);
+    return std::move(*made);
+  }
+}
+
+}  // namespace tutti

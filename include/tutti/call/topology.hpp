@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The topology of a communicator: what lies between any two of its ranks, and what a message takes there.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/nodes.hpp"
+#include "tutti/tune/links.hpp"
+#include "tutti/tune/select.hpp"
+
+namespace tutti {
+
+namespace detail {
+
+constexpr distance distance_between(location const& a, location const& b) {
+  if (a.node != b.node) return distance::across;
+  return a.cache == b.cache && a.cache != no_cache ? distance::cache : distance::node;
+}
+
+}  // namespace detail
+
+// Ranks that share a last-level cache (/sys/devices/system/cpu/cpu*/cache of the cores that they may run on), a node, or
+// neither. Times are of messages of two ranks that are alone: measured by tutti-tune or at start (TUTTI_TOPOLOGY=measure),
+// fitted to the times of collectives, or assumed (see tune/links.hpp); the same on all ranks.
+//
+// It keeps a level's times and each rank's place, not a matrix: 1,024 ranks take 8 KB.
+class topology {
+ public:
+  struct level {
+    distance between;
+    std::string ranks;  // "2 nodes of 4 ranks"
+    known_link link;
+  };
+
+  topology(std::vector<location> places, tuning const& tuned) : places_(std::move(places)) {
+    for (distance const d : every_distance) links_[d] = tuned.link(d).time;
+    std::vector<int> caches, nodes;
+    std::map<std::pair<int, int>, int> first;
+    for (int r = 0; r < ranks(); ++r) {
+      auto const [node, cache] = places_[static_cast<std::size_t>(r)];
+      nodes.push_back(node);
+      caches.push_back(cache == no_cache ? r : first.try_emplace({node, cache}, r).first->second);
+    }
+    node_map const by_cache(caches), by_node(nodes);
+    auto const add = [&](distance d, node_map const& of, std::string_view noun) {
+      levels_.push_back({d, of.text(noun), tuned.link(d)});
+    };
+    if (by_cache.count() < ranks()) add(distance::cache, by_cache, "cache");
+    if (by_cache.count() > by_node.count()) add(distance::node, by_node, "node");
+    if (by_node.count() > 1 && by_node.count() < ranks()) add(distance::messages, by_node, "node");
+    if (by_node.count() > 1) add(distance::across, by_node, "node");
+  }
+
+  int ranks() const noexcept { return static_cast<int>(places_.size()); }
+
+  // cache, node or across. Algorithms of one level send messages of the MPI inside nodes too.
+  distance between(int a, int b) const {
+    return detail::distance_between(places_[static_cast<std::size_t>(a)], places_[static_cast<std::size_t>(b)]);
+  }
+  // Of a short message, in microseconds; and of a long one, in GB/s. Nothing lies between a rank and itself.
+  double latency(int a, int b) const { return links_[between(a, b)].microseconds(); }
+  double bandwidth(int a, int b) const { return links_[between(a, b)].gigabytes_per_second(); }
+
+  // Those that there are, shortest first.
+  std::vector<level> const& levels() const noexcept { return levels_; }
+
+  // A line a level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (measured)".
+  [[gnu::cold]] std::string text() const {
+    std::string out;
+    for (level const& l : levels_) {
+      char times[64];
+      std::snprintf(times, sizeof times, "%.3g us, %.3g GB/s", l.link.time.microseconds(),
+                    l.link.time.gigabytes_per_second());
+      out += join({out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
+    }
+    return out;
+  }
+
+ private:
+  std::vector<location> places_;
+  link_times links_;
+  std::vector<level> levels_;
+};
+
+// Sends nothing; any rank may ask.
+//
+//   auto const where = tutti::topology_of(comm);
+//   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));
+template <transport Transport>
+  requires knows_locations<Transport>
+[[gnu::cold]] topology topology_of(communicator<Transport>& comm) {
+  return {comm.group().transport().locations(), comm.group().tuned};
+}
+
+}  // namespace tutti

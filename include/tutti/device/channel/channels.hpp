@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory of devices for messages between virtual ranks, and what calls keep on the way.
+#pragma once
+
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/device/channel/mailbox.hpp"
+#include "tutti/device/channel/reach.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/model/team.hpp"
+
+namespace tutti {
+
+// Made once and used by one call after the other, all on one stream. The devices outlive it, and it outlives its calls and
+// the graphs that captured some.
+//
+//   tutti::device_channels channels(gpu, 4);      // of one GPU
+//   tutti::device_channels channels(gpus, 8);     // of a std::vector<tutti::cuda_device>: the first half of ranks on the first of two
+template <cooperative_device D, class Reach = one_device>
+class device_channels {
+ public:
+  // Throws error: bad_argument; system, where a device has not as much memory, or cannot reach another.
+  device_channels(D const& on, int ranks, channel_options const& o = {})
+    requires std::is_same_v<Reach, one_device>
+      : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
+  // What runs on a device that is there more than once is to run at once, which CUDA does not promise: for tests.
+  device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
+    requires std::is_same_v<Reach, several_devices>
+      : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
+
+  std::shared_ptr<device_team<D> const> const& team() const { return team_; }
+  int size() const { return map_.ranks; }
+  std::size_t share() const { return share_; }
+  detail::channel_map const& map() const { return map_; }
+
+  // Channels keep their messages in order by that of a stream, so they have one: that of the first call.
+  void expect_stream(stream_of<D> stream, std::source_location where) {
+    if (!stream_) stream_ = stream;
+    if (*stream_ == stream) return;
+    throw error({.code = error_code::bad_argument,
+                 .what = "these channels carry the calls of another stream",
+                 .way_out = "make device_channels for each stream",
+                 .where = where});
+  }
+
+  // Room on device k for what calls keep on the way. It grows, and what was handed out stays, for graphs may refer to it.
+  std::byte* scratch(int k, std::size_t bytes) {
+    auto& all = scratch_[static_cast<std::size_t>(k)];
+    if (all.empty() || all.back().size() < bytes) all.emplace_back(team_->at(k), std::bit_ceil(bytes));
+    return all.back().data();
+  }
+
+ private:
+  device_channels(std::shared_ptr<device_team<D> const> team, int ranks, channel_options const& o)
+      : team_{std::move(team)},
+        share_{o.share},
+        map_{detail::channel_map::checked(ranks, o)},
+        scratch_(static_cast<std::size_t>(team_->size())) {
+    std::vector<std::byte> const zeros(map_.flag_bytes());
+    for (int k = 0; k < team_->size(); ++k) {
+      D const& on = team_->at(k);
+      extent const here = team_->ranks_on(k, ranks);
+      std::byte* next = posts_.emplace_back(on, here.count * map_.post_bytes()).data();
+      for (std::size_t r = here.begin; r < here.end(); ++r, next += map_.post_bytes()) {
+        map_.posts[r] = next;
+        on.copy({}, next, zeros.data(), zeros.size());
+      }
+      on.wait({}, deadline::after(std::chrono::minutes{1}));
+    }
+  }
+
+  std::shared_ptr<device_team<D> const> team_;
+  std::size_t share_;
+  detail::channel_map map_;
+  std::vector<device_array<D, std::byte>> posts_;                 // of all ranks of a device
+  std::vector<std::vector<device_array<D, std::byte>>> scratch_;  // by device
+  std::optional<stream_of<D>> stream_;
+};
+template <cooperative_device D>
+device_channels(D const&, int) -> device_channels<D, one_device>;
+template <cooperative_device D>
+device_channels(D const&, int, channel_options const&) -> device_channels<D, one_device>;
+template <std::ranges::contiguous_range R>
+device_channels(R const&, int) -> device_channels<std::ranges::range_value_t<R>, several_devices>;
+template <std::ranges::contiguous_range R>
+device_channels(R const&, int, channel_options const&)
+    -> device_channels<std::ranges::range_value_t<R>, several_devices>;
+
+}  // namespace tutti

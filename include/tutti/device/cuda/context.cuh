@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which GPU calls of this thread are for, which GPU that is to other processes, and memory of the host that all GPUs see.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <map>
+#include <mutex>
+
+#include "tutti/device/cuda/driver.cuh"
+#include "tutti/device/cuda/errors.cuh"
+
+namespace tutti::detail {
+
+// Makes a device the current one of this thread, and what was current before again at the end. A thread that had no context
+// keeps this one: to ask the runtime which device is current would make a context on GPU 0, which takes memory there.
+class current_device {
+ public:
+  explicit current_device(int index) : before_(current_context()) {
+    if (before_ != nullptr && device_of_current_context() == index) {
+      before_ = nullptr;
+      return;
+    }
+    expect_cuda(cudaSetDevice(index), "cudaSetDevice");
+  }
+  current_device(current_device const&) = delete;
+  current_device& operator=(current_device const&) = delete;
+  ~current_device() {
+    if (before_ != nullptr) make_current(before_);
+  }
+
+ private:
+  CUcontext before_;  // null where nothing is to be done
+};
+
+// Memory of the host that devices see, which several ranks of a process may ask for.
+class exposed_memory {
+ public:
+  static void* add(void* memory, std::size_t bytes) {
+    std::lock_guard const lock(guard());
+    int& users = all()[memory];
+    if (users == 0)
+      expect_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+                  "cudaHostRegister");
+    void* out = nullptr;
+    cudaError_t const code = cudaHostGetDevicePointer(&out, memory, 0);
+    if (code != cudaSuccess && users == 0) static_cast<void>(cudaHostUnregister(memory));
+    expect_cuda(code, "cudaHostGetDevicePointer");
+    ++users;
+    return out;
+  }
+  static void remove(void* memory) noexcept {
+    std::lock_guard const lock(guard());
+    if (--all()[memory] == 0) static_cast<void>(cudaHostUnregister(memory));
+  }
+
+ private:
+  static std::map<void*, int>& all() {
+    static auto* const out = new std::map<void*, int>;
+    return *out;
+  }
+  static std::mutex& guard() {
+    static std::mutex out;
+    return out;
+  }
+};
+
+inline std::array<std::byte, 16> identity_of_gpu(int index) {
+  cudaDeviceProp about{};
+  expect_cuda(cudaGetDeviceProperties(&about, index), "cudaGetDeviceProperties");
+  std::array<std::byte, 16> out{};
+  static_assert(sizeof about.uuid == sizeof out);
+  std::memcpy(out.data(), &about.uuid, sizeof out);
+  return out;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A GPU by the CUDA runtime: every call is checked. No launch waits for the device; `wait` does, until a deadline, and CUDA
+// itself where memory is given back or copied to or from pageable memory of the host. A program that is built
+// with it runs where there is no GPU or driver, as long as it makes no cuda_device.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <span>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/cuda/context.cuh"
+#include "tutti/device/cuda/driver.cuh"
+#include "tutti/device/cuda/errors.cuh"
+#include "tutti/device/cuda/kernels.cuh"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/model/staging_device.hpp"
+
+namespace tutti {
+
+// How many GPUs this process sees; 0 where there is no driver.
+inline int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+// The same, found by a process that ends: for programs whose ranks are forked, since after a fork CUDA does not work where
+// it was used before.
+inline int cuda_device_count_by_child() {
+  pid_t const child = ::fork();
+  if (child == 0) ::_exit(std::min(cuda_device_count(), 255));
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+// One GPU. A model of `device`; streams are the program's own, or null for the default one.
+class cuda_device {
+ public:
+  using stream_type = cudaStream_t;
+
+  // Throws error: system, where there is no such GPU.
+  explicit cuda_device(int index = 0) : index_{index} {
+    int count = 0;
+    detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    if (index < 0 || index >= count)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({"there is no GPU ", index, " among the ", count, " that this process sees"}),
+                   .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
+    detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
+                        "cudaDeviceGetAttribute");
+  }
+
+  int index() const { return index_; }
+  bool same_as(cuda_device const& other) const { return index_ == other.index_; }
+
+  void* allocate(std::size_t bytes) const {
+    detail::current_device const here(index_);
+    void* out = nullptr;
+    cudaError_t const code = cudaMalloc(&out, std::max<std::size_t>(bytes, 1));
+    if (code == cudaSuccess) return out;
+    static_cast<void>(cudaGetLastError());
+    std::size_t free = 0, total = 0;
+    if (code != cudaErrorMemoryAllocation || cudaMemGetInfo(&free, &total) != cudaSuccess)
+      detail::throw_cuda(code, "cudaMalloc");
+    detail::throw_cuda(
+        code, join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total, " are free,"}));
+  }
+  void release(void* memory) const noexcept {
+    quietly([&] { return cudaFree(memory); });
+  }
+
+  void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  }
+
+  template <class Work>
+  void launch(stream_type stream, std::size_t items, Work const& work) const {
+    void* arguments[] = {const_cast<Work*>(&work)};
+    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
+  }
+
+  template <class Work>
+  int blocks_at_once() const {
+    detail::current_device const here(index_);
+    int possible = 0, each = 0;
+    detail::expect_cuda(cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, index_),
+                        "cudaDeviceGetAttribute");
+    if (possible == 0) return 0;
+    detail::expect_cuda(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, &detail::run_together<Work>, detail::block_threads, 0),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    return each * processors_;
+  }
+  template <class Work>
+  void launch_together(stream_type stream, int blocks, Work const& work) const {
+    if (int const most = blocks_at_once<Work>(); blocks > most)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({blocks, " blocks are to run at once on GPU ", index_, ", which runs ", most}),
+                   .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
+    detail::current_device const here(index_);
+    void* arguments[] = {const_cast<Work*>(&work)};
+    detail::expect_cuda(
+        cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&detail::run_together<Work>),
+                                    dim3(static_cast<unsigned>(blocks)),
+                                    dim3(static_cast<unsigned>(detail::block_threads)), arguments, 0, stream),
+        "a cooperative kernel's launch");
+  }
+
+  // Throws error: system, also for a fault of a kernel on any stream; timeout.
+  void wait(stream_type stream, deadline until) const {
+    detail::current_device const here(index_);
+    cudaError_t code = cudaErrorNotReady;
+    auto const poll = [&] {
+      code = cudaStreamQuery(stream);
+      if (code != cudaErrorNotReady) return progress::done;
+      static_cast<void>(cudaGetLastError());  // or the program's next call would seem to have failed
+      return progress::stuck;
+    };
+    bool const done = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
+      std::this_thread::sleep_for(std::chrono::microseconds{50});
+      return true;
+    });
+    if (!done)
+      throw error({.code = error_code::timeout,
+                   .what = join({"the work on a stream of GPU ", index_, " has not ended in time"}),
+                   .way_out = "wait longer, or see by nvidia-smi what else the GPU does"});
+    detail::expect_cuda(code, "the work on a stream");
+  }
+
+  // -- Streams of tutti's own, which do not wait for the default stream, and pinned memory of the host.
+  stream_type make_stream() const {
+    detail::current_device const here(index_);
+    stream_type out = nullptr;
+    detail::expect_cuda(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return out;
+  }
+  void end_stream(stream_type stream) const noexcept {
+    quietly([&] { return cudaStreamDestroy(stream); });
+  }
+  void* allocate_pinned(std::size_t bytes) const {
+    detail::current_device const here(index_);
+    void* out = nullptr;
+    cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
+    if (code == cudaSuccess) return out;
+    static_cast<void>(cudaGetLastError());
+    detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
+  }
+  void release_pinned(void* memory) const noexcept {
+    quietly([&] { return cudaFreeHost(memory); });
+  }
+
+  // -- Other GPUs of this process.
+  void reach(cuda_device const& other) const {
+    expect_link(other.index_);
+    enable_link(other.index_);
+  }
+
+  // -- Events.
+  using event_type = cudaEvent_t;
+
+  event_type make_event() const {
+    detail::current_device const here(index_);
+    cudaEvent_t out = nullptr;
+    detail::expect_cuda(cudaEventCreateWithFlags(&out, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return out;
+  }
+  void drop(event_type event) const noexcept {
+    quietly([&] { return cudaEventDestroy(event); });
+  }
+  void record(event_type event, stream_type stream) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  void follow(stream_type stream, event_type event) const {
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+  bool reached(event_type event) const {
+    detail::current_device const here(index_);
+    cudaError_t const code = cudaEventQuery(event);
+    if (code != cudaErrorNotReady) {
+      detail::expect_cuda(code, "the work before an event");
+      return true;
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  bool capturing(stream_type stream) const {
+    detail::current_device const here(index_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    detail::expect_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  // -- Memory that processes share, and streams that wait for words.
+
+  device_memory_handle share(void* memory) const {
+    detail::current_device const here(index_);
+    device_memory_handle out{.owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
+    void* const begin = detail::begin_of_allocation(memory);
+    out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
+    cudaIpcMemHandle_t handle{};
+    cudaError_t const code = cudaIpcGetMemHandle(&handle, begin);
+    static_cast<void>(cudaGetLastError());
+    if (code != cudaSuccess)
+      throw error({.code = error_code::system,
+                   .what = join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
+                   .way_out = "share memory of cudaMalloc, not of pools; or use tutti::cuda_staged"});
+    static_assert(sizeof handle == sizeof out.token);
+    std::memcpy(out.token.data(), &handle, sizeof handle);
+    return out;
+  }
+  void* open(device_memory_handle const& handle) const {
+    detail::current_device const here(index_);
+    expect_reach(handle);
+    if (handle.process == ::getpid()) return handle.address;
+    cudaIpcMemHandle_t token{};
+    std::memcpy(&token, handle.token.data(), sizeof token);
+    void* begin = nullptr;
+    cudaError_t const code = cudaIpcOpenMemHandle(&begin, token, cudaIpcMemLazyEnablePeerAccess);
+    static_cast<void>(cudaGetLastError());
+    if (code != cudaSuccess)
+      throw error({.code = error_code::system,
+                   .what = join({"memory of a GPU in process ", handle.process,
+                                 " cannot be opened: ", cudaGetErrorString(code)}),
+                   .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
+    return static_cast<std::byte*>(begin) + handle.offset;
+  }
+  void close(device_memory_handle const& handle, void* memory) const noexcept {
+    if (handle.process != ::getpid())
+      quietly([&] { return cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset); });
+  }
+  void* expose(void* memory, std::size_t bytes) const {
+    detail::current_device const here(index_);
+    return detail::exposed_memory::add(memory, bytes);
+  }
+  void hide(void* memory) const noexcept { detail::exposed_memory::remove(memory); }
+
+  void signal(stream_type stream, std::span<stream_signal const> signals) const {
+    detail::current_device const here(index_);
+    CUstreamBatchMemOpParams operations[most_signals];
+    while (!signals.empty()) {
+      std::size_t const count = std::min(signals.size(), most_signals);
+      for (std::size_t i = 0; i < count; ++i) operations[i] = operation_of(signals[i]);
+      detail::stream_batch_mem_op(stream, static_cast<unsigned>(count), operations);
+      signals = signals.subspan(count);
+    }
+  }
+  template <class Work>
+  void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t items, Work const& work) const {
+    void* arguments[] = {const_cast<Work*>(&work), &unless};
+    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work_unless<Work>), arguments);
+  }
+  std::string text() const {
+    cudaDeviceProp about{};
+    detail::expect_cuda(cudaGetDeviceProperties(&about, index_), "cudaGetDeviceProperties");
+    return join({"GPU ", index_, " (", about.name, ")"});
+  }
+
+ private:
+  // Where nothing can be done about an error.
+  template <class Call>
+  void quietly(Call const& call) const noexcept {
+    try {
+      detail::current_device const here(index_);
+      static_cast<void>(call());
+    } catch (...) {
+    }
+  }
+
+  static constexpr std::size_t most_signals = 128;  // CUDA takes 255 at once
+
+  static CUstreamBatchMemOpParams operation_of(stream_signal const& s) {
+    CUstreamBatchMemOpParams out{};
+    auto const address = reinterpret_cast<CUdeviceptr>(s.word);
+    if (s.what == stream_signal::kind::wait) {
+      out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+      out.waitValue.address = address;
+      out.waitValue.value = s.value;
+      out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    } else {
+      out.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+      out.writeValue.address = address;
+      out.writeValue.value = s.value;
+      out.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    return out;
+  }
+
+  // This device reads memory of that of a handle.
+  void expect_reach(device_memory_handle const& handle) const {
+    int count = 0, there = -1;
+    detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    for (int i = 0; i < count && there < 0; ++i)
+      if (detail::identity_of_gpu(i) == handle.owner) there = i;
+    if (there < 0)
+      throw error({.code = error_code::system,
+                   .what = join({"the GPU of process ", handle.process, " is hidden from this one"}),
+                   .way_out = "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
+                              "tutti::cuda_staged"});
+    expect_link(there);
+    if (handle.process == ::getpid()) enable_link(there);
+  }
+  void expect_link(int there) const {
+    if (there == index_) return;
+    int reaches = 0;
+    detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
+    if (reaches == 0)
+      throw error({.code = error_code::system,
+                   .what = join({"GPU ", index_, " cannot read memory of GPU ", there,
+                                 ": the driver has no peer access between them"}),
+                   .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+  }
+  // Once, whoever asks for it.
+  void enable_link(int there) const {
+    if (there == index_) return;
+    detail::current_device const here(index_);
+    cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
+    static_cast<void>(cudaGetLastError());
+    if (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled) return;
+    throw error({.code = error_code::system,
+                 .what = join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
+                 .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+  }
+
+  // As many threads as run at once, and none that would find nothing to do.
+  void launch_kernel(stream_type stream, std::size_t items, void const* kernel, void** arguments) const {
+    detail::current_device const here(index_);
+    constexpr std::size_t threads = detail::block_threads;
+    std::size_t const most = static_cast<std::size_t>(processors_) * detail::least_blocks;
+    std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
+    detail::expect_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
+                                         dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
+                        "a kernel's launch");
+  }
+
+  int index_;
+  int processors_ = 0;
+};
+static_assert(cooperative_device<cuda_device> && linked_device<cuda_device> && sharing_device<cuda_device> &&
+              staging_device<cuda_device>);
+
+// All that this process sees.
+inline std::vector<cuda_device> cuda_devices() {
+  std::vector<cuda_device> out;
+  for (int i = 0; i < cuda_device_count(); ++i) out.emplace_back(i);
+  return out;
+}
+
+}  // namespace tutti

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// work that ends when a stream of a device has got so far.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/watch/watch.hpp"
+#include "tutti/started/work.hpp"
+
+namespace tutti::detail {
+
+template <marking_device D>
+class device_work final : public pending_call {
+ public:
+  device_work(pending_calls& queue, D const& on, device_watch const* watch, stream_of<D> stream,
+              std::source_location where)
+      : pending_call{queue}, mark_{on}, watch_{watch}, where_{where} {
+    mark_.record(stream);
+  }
+
+  // What a stream has reached after a fault may not have happened.
+  bool look() noexcept {
+    if (ended()) return true;
+    try {
+      bool const reached = mark_.reached();
+      if (watch_ != nullptr) watch_->expect_no_fault(where_);
+      if (reached) end(nullptr);
+    } catch (...) {
+      end(std::current_exception());
+    }
+    return ended();
+  }
+  void give_up() noexcept {
+    if (!ended())
+      end(std::make_exception_ptr(error({.code = error_code::rank_left,
+                                         .what = "the ranks of a device's stream ended before its work",
+                                         .way_out = "wait for the work first",
+                                         .where = where_})));
+  }
+
+ private:
+  device_event<D> mark_;
+  device_watch const* watch_;
+  std::source_location where_;
+};
+
+// Streams move by themselves, so there is nothing to do but to look; who waits for anything in tutti does so.
+template <marking_device D>
+class device_works final : public pending_calls {
+ public:
+  device_works() = default;
+  device_works(device_works const&) = delete;
+  device_works& operator=(device_works const&) = delete;
+  ~device_works() {
+    if (listed_) progress_list::of_process().remove(*this);
+  }
+
+  work add(std::shared_ptr<device_work<D>> const& one) {
+    std::lock_guard const lock(busy_);
+    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
+    progress_list::of_process().count_started();
+    all_.push_back(one);
+    return work(one);
+  }
+
+  progress advance() noexcept override {
+    progress reached{};
+    {
+      std::lock_guard const lock(busy_);
+      reached = move();
+    }
+    follower::run_due();
+    return reached;
+  }
+  progress help() noexcept override {
+    std::unique_lock const lock(busy_, std::try_to_lock);
+    return lock ? move() : progress::stuck;
+  }
+  bool wait(pending_call const* one, deadline until) override {
+    progress_list::attendance const here;
+    return wait_until_done(
+        [&] {
+          advance();
+          return (one != nullptr ? one->ended() : nothing_left()) ? progress::done : progress::stuck;
+        },
+        patience_sharing_cores, until,
+        [](auto const&) {
+          std::this_thread::sleep_for(idler::rest);
+          return true;
+        });
+  }
+
+  // Before it goes: what follows a work has run, but for those that have not ended in time, or where an exception ends all.
+  void close(std::chrono::nanoseconds most) {
+    if (std::uncaught_exceptions() == 0 && wait(nullptr, deadline::after(most))) return;
+    {
+      std::lock_guard const lock(busy_);
+      for (auto const& one : all_) one->give_up();
+      static_cast<void>(move());
+    }
+    follower::run_due();
+  }
+
+ private:
+  // Under the lock.
+  progress move() noexcept {
+    auto const ended = std::erase_if(all_, [](auto const& one) { return one->look(); });
+    for (auto i = ended; i > 0; --i) progress_list::of_process().count_ended();
+    return ended > 0 ? progress::moved : progress::stuck;
+  }
+  bool nothing_left() noexcept {
+    std::lock_guard const lock(busy_);
+    return all_.empty() && count() == 0;
+  }
+
+  std::mutex busy_;
+  std::vector<std::shared_ptr<device_work<D>>> all_;  // that have not ended
+  bool listed_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls of ranks that read each other's device memory, one after the other: what ranks must agree on before each, and what
+// their streams are told by words.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/algorithm/one_shot.hpp"
+#include "tutti/call/arguments.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/front/call.hpp"
+#include "tutti/device/ipc/group.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/watch/symmetric_places.hpp"
+#include "tutti/execute/plan.hpp"
+#include "tutti/fault/call_record.hpp"
+
+namespace tutti::detail {
+
+template <sharing_device D, transport Transport>
+class ipc_calls {
+ public:
+  using group_type = device_group<D, Transport>;
+  using registered_place = typename group_type::registered_place;
+
+  // A call while its stream is told what to do.
+  struct call {
+    std::uint32_t fingerprint = 0;         // equal on all ranks
+    std::uint32_t number = 0;              // what its stream is said to be in
+    registered_place in{}, out{};          // what peers read where it is
+    std::vector<stream_signal> signals{};  // not given to the stream yet
+    bool begun = false;
+  };
+
+  ipc_calls(communicator<Transport>& comm, D const& on, std::size_t arena_bytes, std::source_location where)
+      : on_{on}, rank_{comm.rank()}, size_{comm.size()}, group_(comm, on, arena_bytes, where) {}
+
+  group_type& group() { return group_; }
+  group_type const& group() const { return group_; }
+
+  // What the word `ready` says for a block of so many elements.
+  static std::uint32_t value_of_block(std::uint32_t fingerprint, std::size_t count) {
+    return static_cast<std::uint32_t>(mix(fingerprint, count)) | 1;
+  }
+
+  // -- What ranks agree on.
+
+  // `r`: what the caller passes, and how it is carried out; by words where its protocol is automatic. `awaits(q)`: whether
+  // this rank needs another's part.
+  template <collective C, class In, class Out, class Awaits>
+  call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op, Awaits const& awaits) {
+    auto& watch = group_.watch();
+    watch.expect_no_fault(c.where);
+    call out{};
+    if (r.how == protocol::automatic && c.how.symmetric) find_registered<C>(c, r, out);
+    std::uint64_t key = key_of(r);
+    if (out.in) key = mix(mix(key, out.in.word()), out.out.word());
+    out.fingerprint = static_cast<std::uint32_t>(key) | 1;
+    out.number = out.fingerprint;
+    if (r.ragged)
+      for (int q = 0; q < size_; ++q)
+        out.number = value_of_block(value_of_block(out.number, c.given.at(0, q).count), c.got.at(0, q).count);
+    bool const captured = on_.capturing(c.how.stream);
+    auto const expected = [&](int q) {
+      return q != rank_ && awaits(q) ? value_of_block(out.fingerprint, c.got.at(0, q).count) : 0;
+    };
+    std::chrono::nanoseconds const timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout();
+    watch.know(out.number, r.how == protocol::automatic ? 0 : sequence_ + 1, timeout, captured, expected);
+    if (out.in) watch.know(end_of(out), 0, timeout, captured, [](int) { return 0u; });
+    introduce(r, out, c.type, op);
+    watch.expect_same_call(sequence_, out.number, c.where);
+    group_.order(c.how.stream);
+    return out;
+  }
+  void end(call& now, stream_of<D> stream) {
+    give_signals(now, stream);
+    group_.note_end(stream);
+  }
+  // What a call gives its stream. Others wait for what cannot be given here, so that is a fault of all.
+  template <class Give>
+  void or_fault_of_all(std::source_location where, Give&& give) {
+    try {
+      give();
+    } catch (error const& e) {
+      group_.watch().raise({static_cast<int>(e.code()), rank_, rank_,
+                            join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})},
+                           where);
+    }
+  }
+
+  // -- What a stream is told. `readers` and `sources` call their argument for each rank q, with the value of its word.
+
+  // This rank may write to its arena: all that it has shown was read. To those in `readers` it will show more.
+  template <class Readers>
+  void take_arena(call& now, Readers const& readers) {
+    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
+    if (!std::exchange(now.begun, true)) write(now, state, now.number);
+    for (int q = 0; q < size_; ++q)
+      if (q != rank_) wait(now, between(rank_, q).unread, 0);
+    readers([&](int q, std::uint32_t) { write(now, between(rank_, q).unread, 1); });
+  }
+  // Shows what this rank has, and waits for what others show.
+  template <class Readers, class Sources>
+  void meet(call& now, std::size_t shot, Readers const& readers, Sources const& sources) {
+    readers([&](int q, std::uint32_t value) { write(now, between(rank_, q).ready[shot], value); });
+    sources([&](int q, std::uint32_t value) { wait(now, between(q, rank_).ready[shot], value); });
+    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).ready[shot], 0); });
+  }
+  // This rank has read. It is out of the call before it says so: then a peer may go on to the next.
+  template <class Readers, class Sources>
+  void finish(call& now, bool last, Readers const& readers, Sources const& sources) {
+    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
+    if (last) write(now, state, now.in ? end_of(now) : 0);
+    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).unread, 0); });
+    if (!last || !now.in) return;
+    readers([&](int q, std::uint32_t) { wait(now, between(rank_, q).unread, 0); });
+    write(now, state, 0);
+  }
+  void give_signals(call& now, stream_of<D> stream) {
+    if (!now.signals.empty()) on_.signal(stream, now.signals);
+    now.signals.clear();
+  }
+  template <class Moves>
+  void launch(Moves const& moves, stream_of<D> stream) {
+    if (moves.count > 0) group_.guarded().launch(stream, moves.items(), moves);
+  }
+
+ private:
+  // What the stream is in while it waits for those that read this rank's buffer.
+  static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }
+
+  void introduce(request const& r, call const& now, std::string_view type, std::string_view op) {
+    device_board const board = group_.board();
+    plan const p{r.algorithm, now.in ? protocol::direct : r.how, now.fingerprint, {}, {}};
+    call_words words = to_words(r, p);
+    if (now.in) put_places(words, now.in.word(), now.out.word());
+    board.name(rank_, r.type, type);
+    board.name(rank_, r.op, op);
+    board.introduce(rank_, now.number, words);
+    if (now.in) board.introduce(rank_, end_of(now), words);
+    board.note(rank_, ++sequence_, now.number);
+  }
+
+  // Peers read it where it is, unless it is written to before they have.
+  template <collective C, class In, class Out>
+  void find_registered(device_call<D, In, Out> const& c, request const& r, call& out) const {
+    if (r.ragged || C == collective::scatter || C == collective::barrier) return;
+    void const* const data = C == collective::broadcast && c.in == nullptr ? static_cast<void const*>(c.out) : c.in;
+    std::size_t const bytes = c.given.end() * sizeof(In), out_bytes = c.got.end() * sizeof(Out);
+    if (bytes == 0) return;
+    registered_place const in = group_.find_registered(data, bytes);
+    if (!in)
+      refuse(rank_, join({"a symmetric ", name(C), " was given memory that the ranks have not registered"}),
+             "pass what allocate gave, or call register_buffer; or leave device_options::symmetric false", c.where);
+    if (r.algorithm == algorithm_id::two_shot) {
+      out.out = group_.find_registered(c.out, out_bytes);
+      if (out.out) out.in = in;
+      return;
+    }
+    auto const *const a = static_cast<std::byte const*>(data), *const b = reinterpret_cast<std::byte const*>(c.out);
+    bool const apart = b == nullptr || a + bytes <= b || b + out_bytes <= a;
+    // Nobody reads that of a root which collects.
+    if (apart || C == collective::broadcast || C == collective::reduce || C == collective::gather) out.in = in;
+  }
+
+  void write(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {
+    now.signals.push_back({stream_signal::kind::write, group_.on_device(word), value});
+  }
+  void wait(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {
+    now.signals.push_back({stream_signal::kind::wait, group_.on_device(word), value});
+  }
+  device_words& between(int from, int to) const { return group_.board().between(from, to); }
+
+  D const& on_;
+  int rank_, size_;
+  group_type group_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace tutti::detail

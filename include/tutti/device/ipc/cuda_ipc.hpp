@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collectives on memory of devices among processes of one node, which read each other's memory. Their streams wait for each
+// other; kernels do where every process has a GPU of its own, and never where some share one: these take turns on it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/algorithm/one_shot.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/front/algorithms.hpp"
+#include "tutti/device/front/collectives.hpp"
+#include "tutti/device/front/ragged.hpp"
+#include "tutti/device/front/work.hpp"
+#include "tutti/device/ipc/calls.hpp"
+#include "tutti/device/ipc/group.hpp"
+#include "tutti/device/ipc/kernels.hpp"
+#include "tutti/device/ipc/words.hpp"
+#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/tune/devices.hpp"
+
+namespace tutti {
+
+// Ranks that pass a buffer of their device each, one call after the other on any stream; see device_collectives.hpp for the
+// calls. Every rank has an arena, memory of its device that its peers read: a call copies there what they need, in parts where
+// it is larger, and each rank makes its own result out of the arenas of the others. What lies in registered buffers is
+// read where it is, in calls that say so.
+//
+// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every
+// rank has a device of its own, kernels may wait for each other: then what is small and heard by all goes by packets, a
+// word of data and flag in one store, and any algorithm can be named, as in all_reduce<ring>, which sends messages from
+// device to device in one launch. It takes an operation, not `fused`, and input and output of one type; what it was
+// writing when ranks fail is undefined.
+//
+// Calls return before they have run and allocate nothing on the device, but for algorithms that are named, of which one
+// that needs more memory than those before allocates it. They may be captured in a graph, which all ranks launch where
+// they would make the calls in it. All ranks make and end their cuda_ipc together, with arenas of the same size. What
+// fails, a rank that is late, gone or makes another call included, is a fault of all ranks: streams go on, no call
+// changes memory any more, and work and every later call throw it. Each element that the call should have written is as
+// it was or right.
+//
+// Throws error: system, at all ranks, where one cannot share memory of its device; bad_argument; what all_gather throws.
+//
+//   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+//   tutti::cuda_ipc ranks(comm, gpu);
+//   tutti::all_reduce(ranks, in, out, tutti::sum{}, {.stream = stream});
+//   tutti::work sum = ranks.work(stream);
+//   sum.wait();
+template <sharing_device D, transport Transport>
+  requires cooperative_device<D>
+class cuda_ipc {
+ public:
+  using device_type = D;
+  static constexpr std::size_t usual_arena = std::size_t{16} << 20;
+
+  // Communicator and device outlive it.
+  cuda_ipc(communicator<Transport>& comm, D const& on, std::size_t arena_bytes = usual_arena,
+           std::source_location where = std::source_location::current())
+      : comm_{comm}, on_{on} {
+    if (size() > most_destinations)
+      detail::refuse(rank(), join({size(), " ranks were to share memory of devices"}),
+                     join({"let ", most_destinations, " ranks share it at most"}), where);
+    if (size() == 1) return;
+    calls_.emplace(comm, on, arena_bytes, where);
+    if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
+  }
+
+  // What follows its works has run, unless they have not ended in time or an exception ends it; and see above.
+  ~cuda_ipc() { works_.close(comm_.group().environment.timeout); }
+
+  int rank() const noexcept { return comm_.rank(); }
+  int size() const noexcept { return comm_.size(); }
+  D const& on() const noexcept { return on_; }
+
+  // Ends when the stream has got through all that it was given by now, or at a fault, which it then throws.
+  tutti::work work(stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
+    detail::device_watch const* const watch = calls_ ? &group().watch() : nullptr;
+    return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, watch, stream, where));
+  }
+
+  // Memory of this rank's device that peers read where it is, in calls with device_options::symmetric, which saves a copy: the
+  // input of a call that is not in place; by two_shot also in place, where the result is in such a buffer too. Such a call
+  // ends when all have read it. In other calls it is memory like any other. All ranks call it, each with a buffer of the
+  // same size, which must outlive this.
+  template <class T>
+  void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
+    if (calls_) group().share(memory.data(), memory.size_bytes(), where);
+  }
+  // Such memory, which lives as long as this.
+  //
+  //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
+  //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
+  template <element T>
+  std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
+    if (calls_) return {reinterpret_cast<T*>(group().allocate(count * sizeof(T), where)), count};
+    alone_.emplace_back(on_, count * sizeof(T));
+    return {reinterpret_cast<T*>(alone_.back().data()), count};
+  }
+
+  // How calls are carried out, and who is on which device.
+  std::string explain() const {
+    std::string out = join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
+    if (!calls_) return out + "one rank, a copy at most";
+    out += join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
+                 " bytes, and streams wait by words in memory of the host; "});
+    std::size_t const most = limits().one_shot_among(size());
+    if (most != device_limits::no_limit) out += join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
+    out += "by one_shot";
+    if (kernels_)
+      out += join({"; every rank has a device of its own, so kernels wait for each other, up to ", most_by_packets(),
+                   " bytes that all hear go by packets, and any algorithm can be named"});
+    for (int q = 0; q < size(); ++q)
+      if (q != rank()) out += join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
+    return out;
+  }
+
+  // -- For the collectives.
+  template <class Algorithm, collective C, class In, class Out, class Op>
+  void combine(detail::device_call<D, In, Out> const& c, Op const& op) {
+    if constexpr (!std::is_same_v<Algorithm, automatic>) {
+      static_assert(std::is_same_v<In, Out>, "an algorithm sends elements of one type; input and output differ");
+      static_assert(!is_fused<Op>,
+                    "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
+    }
+    if (!calls_) {
+      if (C == collective::exclusive_scan) return;
+      In const* const sources[] = {c.in};
+      Out* const to[] = {c.out};
+      return cuda_combine(on_, c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
+                          c.got.at(0, 0).count, detail::in_stages<In>(op, size()));
+    }
+    carry_out<Algorithm, C>(c, op, name_of<Op>(), [&](request const& r) { words().template combine<C>(c, r, op); });
+  }
+
+  template <class Algorithm, collective C, class Word>
+  void move(detail::device_call<D, Word, Word> const& c) {
+    if (!calls_) {
+      if (c.in == nullptr || c.out == nullptr) return;
+      detail::block_moves<Word> own{};
+      own.add(c.in + c.given.at(0, 0).begin, c.out + c.got.at(0, 0).begin, c.got.at(0, 0).count);
+      if (own.count > 0) on_.launch(c.how.stream, own.items(), own);
+      return;
+    }
+    carry_out<Algorithm, C>(c, bit_or{}, {}, [&](request const& r) { words().template move<C>(c, r); });
+  }
+
+ private:
+  using calls_type = detail::ipc_calls<D, Transport>;
+  using call = typename calls_type::call;
+
+  detail::ipc_words<D, Transport> words() { return {rank(), size(), *calls_}; }
+  typename calls_type::group_type& group() { return calls_->group(); }
+  typename calls_type::group_type const& group() const { return calls_->group(); }
+
+  // -- The choice, which is the same on all ranks.
+  device_limits const& limits() const { return comm_.group().tuned.table().devices; }
+  std::size_t most_by_packets() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
+
+  // By `by_words(request)`, or by a kernel that waits for others.
+  template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
+  void carry_out(detail::device_call<D, In, Out> const& c, Op const& op, std::string_view op_name,
+                 ByWords const& by_words) {
+    request r = c.what;
+    if constexpr (std::is_same_v<Algorithm, automatic>) {
+      r.algorithm = choose(r, arrays_of<Op> == 0, c.where);
+      if constexpr (sends_packets<C, In, Out, Op>)
+        if (c.how.protocol == protocol::packet ||
+            (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
+          return by_packets<C>(c, r, op, op_name);
+      expect_no_protocol(c);
+      by_words(r);
+    } else {
+      using combined = std::conditional_t<reduces(C), Op, void>;
+      detail::named_algorithms<Algorithm>::template visit<C, combined>(c.how.algorithm, c.where, [&](auto schedule) {
+        using schedule_type = decltype(schedule);
+        constexpr bool one = std::is_same_v<schedule_type, tutti::schedule<one_shot, C>>;
+        r.algorithm = detail::id_of(schedule);
+        if constexpr (one && sends_packets<C, In, Out, Op>)
+          if (c.how.protocol == protocol::packet || (c.how.protocol == protocol::automatic && goes_by_packets(r)))
+            return by_packets<C>(c, r, op, op_name);
+        if (c.how.protocol != protocol::staged) {
+          expect_no_protocol(c);
+          if (one || has_words(r)) return by_words(r);
+        }
+        by_steps<C, schedule_type>(c, r, op, op_name);
+      });
+    }
+  }
+
+  static bool has_words(request const& r) {
+    return r.algorithm == algorithm_id::one_shot ||
+           (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
+  }
+  // `in_parts`: whether two_shot can be had, by which a rank combines a part.
+  algorithm_id choose(request const& r, bool in_parts, std::source_location where) const {
+    if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
+    if (has_words(r)) return r.algorithm;
+    if (r.algorithm != algorithm_id::automatic) refuse_algorithm(r, where);
+    request wanted = r;
+    wanted.algorithm = comm_.group().environment.algorithms[r.what];
+    if (has_words(wanted) && in_parts) return wanted.algorithm;
+    bool const two = in_parts && r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
+    return two ? algorithm_id::two_shot : algorithm_id::one_shot;
+  }
+  [[noreturn, gnu::cold]] void refuse_algorithm(request const& r, std::source_location where) const {
+    std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
+    detail::refuse(rank(),
+                   join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
+                   kernels_ ? join({others, ", or name it by its type, as in all_reduce<ring>"})
+                            : join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
+                   where);
+  }
+  template <class Call>
+  void expect_no_protocol(Call const& c) const {
+    if (c.how.protocol != protocol::automatic)
+      detail::refuse(rank(), join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
+                     "leave the protocol automatic, or name an algorithm", c.where);
+  }
+
+  // -- By kernels that wait for each other.
+
+  template <collective C, class In, class Out, class Op>
+  static constexpr bool sends_packets =
+      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !is_fused<Op>;
+  bool goes_by_packets(request const& r) const {
+    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= most_by_packets();
+  }
+  // Of the message, or of a block.
+  template <class T>
+  static std::size_t elements_of(request const& r) {
+    return static_cast<std::size_t>(r.count * (r.element_bytes / sizeof(T)));
+  }
+
+  template <collective C, class T, class Op>
+  void by_packets(detail::device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
+    if (!kernels_ || r.ragged || r.algorithm != algorithm_id::one_shot) expect_no_protocol(c);
+    std::size_t const n = elements_of<T>(r);
+    kernels_->template expect_packets_of<C, T, Op>(n, c.where);
+    r.how = protocol::packet;
+    call now = calls_->template begin<C>(c, r, op_name, [](int) { return true; });
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
+  }
+
+  template <collective C, class Schedule, class T, class Op>
+  void by_steps(detail::device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
+    if (!kernels_) refuse_algorithm(r, c.where);
+    std::size_t const n = elements_of<T>(r);
+    auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
+    r.how = protocol::staged;
+    call now =
+        calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
+  }
+
+  communicator<Transport>& comm_;
+  D const& on_;
+  std::optional<calls_type> calls_;                           // none for one rank
+  std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // where every rank has a device of its own
+  std::vector<device_array<D, std::byte>> alone_;
+  detail::device_works<D> works_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls of ranks that read each other's device memory, carried out part by part, by one_shot and two_shot: their streams wait
+// for each other by words, and kernels never do.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tutti/algorithm/one_shot.hpp"
+#include "tutti/call/arguments.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/type_name.hpp"
+#include "tutti/device/front/call.hpp"
+#include "tutti/device/ipc/calls.hpp"
+#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/model/device.hpp"
+
+namespace tutti::detail {
+
+template <sharing_device D, transport Transport>
+class ipc_words {
+ public:
+  using calls_type = ipc_calls<D, Transport>;
+
+  ipc_words(int rank, int size, calls_type& calls) : rank_{rank}, size_{size}, calls_{calls} {}
+
+  template <collective C, class In, class Out, class Op>
+  void combine(device_call<D, In, Out> const& c, request const& r, Op const& op) {
+    auto const how = in_stages<In>(op, size_);
+    if constexpr (C == collective::all_reduce && arrays_of<Op> == 0)
+      if (r.algorithm == algorithm_id::two_shot) return two_shot_of(c, r, name_of<Op>(), how);
+    one_shot_of<C>(c, r, name_of<Op>(), [&](extent part, auto const& found) {
+      std::vector<In const*> sources;
+      peers const from = first_step<C>(c).from;
+      for (int k = 0; k < from.count; ++k) sources.push_back(found(from.at(k, size_)));
+      extent const own = c.got.at(0, rank_);
+      std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
+      if (sources.empty() || n == 0) return;
+      Out* const to[] = {c.out + own.begin + part.begin};
+      cuda_combine(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
+                   std::span<Out* const>(to), n, shifted_by(part.begin, how));
+    });
+  }
+
+  template <collective C, class Word>
+  void move(device_call<D, Word, Word> const& c, request const& r) {
+    one_shot_of<C>(c, r, {}, [&](extent part, auto const& found) {
+      block_moves<Word> moves{};
+      peers const from = first_step<C>(c).from;
+      for (int k = 0; k < from.count; ++k) {
+        int const q = from.at(k, size_);
+        extent const e = c.got.at(0, q);
+        if (part.begin < e.count)
+          moves.add(found(q), c.out + e.begin + part.begin, std::min(part.count, e.count - part.begin));
+      }
+      calls_.launch(moves, c.how.stream);
+    });
+  }
+
+ private:
+  using call = typename calls_type::call;
+
+  // Elements in which parts are cut, so that all are aligned alike.
+  static constexpr std::size_t grain = 16;
+
+  template <collective C, class In, class Out>
+  step first_step(device_call<D, In, Out> const& c) const {
+    return schedule<one_shot, C>{}.at({size_, c.what.root, true}, {rank_}, 0);
+  }
+
+  template <collective C, class In, class Out>
+  call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op) {
+    peers const from = first_step<C>(c).from;
+    return calls_.template begin<C>(c, r, op, [&](int q) {
+      for (int k = 0; k < from.count; ++k)
+        if (from.at(k, size_) == q) return true;
+      return false;
+    });
+  }
+
+  // schedule<one_shot, C>, part by part: consume(part, found) makes this part of every block, where found(q) is what rank q has
+  // for this one.
+  template <collective C, class In, class Out, class Consume>
+  void one_shot_of(device_call<D, In, Out> const& c, request const& r, std::string_view op, Consume const& consume) {
+    step const mine = first_step<C>(c);
+    auto const p = static_cast<std::size_t>(size_);
+    std::size_t const slot = calls_.group().arena_bytes() / (deals(C) ? p : 1) / access_bytes * access_bytes;
+    std::size_t const most = elements_of(slot, sizeof(In), c.where);
+    std::size_t longest = 0;
+    for (int k = 0; k < mine.to.count; ++k) longest = std::max(longest, c.given.at(0, mine.to.at(k, size_)).count);
+    for (int k = 0; k < mine.from.count; ++k) longest = std::max(longest, c.got.at(0, mine.from.at(k, size_)).count);
+    call now = begin<C>(c, r, op);
+    std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
+
+    calls_.or_fault_of_all(c.where, [&] {
+      for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
+        extent const part{begin, each};
+        // Blocks that are shorter take no part in later turns; in the first, all do.
+        auto const each_of = [&](peers const& who, layout const& blocks) {
+          return [&, this](auto const& f) {
+            for (int k = 0; k < who.count; ++k) {
+              int const q = who.at(k, size_);
+              std::size_t const n = blocks.at(0, q).count;
+              if (q != rank_ && (begin == 0 || begin < n)) f(q, calls_type::value_of_block(now.fingerprint, n));
+            }
+          };
+        };
+        auto const readers = each_of(mine.to, c.given);
+        auto const sources = each_of(mine.from, c.got);
+        auto const block_for = [&](In const* base, int q) {
+          return base + c.given.at(0, deals(C) ? q : rank_).begin + begin;
+        };
+        calls_.take_arena(now, readers);
+        if (!now.in) show_part<C>(c, now, part, slot, readers);
+        calls_.meet(now, 0, readers, sources);
+        calls_.give_signals(now, c.how.stream);
+        consume(part, [&](int q) -> In const* {
+          if (q == rank_) return block_for(c.in, q);
+          if (now.in) return block_for(reinterpret_cast<In const*>(now.in.at(q)), rank_);
+          return reinterpret_cast<In const*>(calls_.group().arena(q) +
+                                             (deals(C) ? static_cast<std::size_t>(rank_) * slot : 0));
+        });
+        calls_.finish(now, begin + each >= longest, readers, sources);
+      }
+      calls_.end(now, c.how.stream);
+    });
+  }
+
+  // Copies to the arena what peers need of a part of each block.
+  template <collective C, class In, class Out, class Readers>
+  void show_part(device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot, Readers const& readers) {
+    using word = word_of<In>;
+    block_moves<word> moves{};
+    readers([&](int q, std::uint32_t) {
+      extent const e = c.given.at(0, q);
+      std::size_t const n = std::min(part.count, e.count - part.begin);
+      std::byte* const to = calls_.group().arena(rank_) + (deals(C) ? static_cast<std::size_t>(q) * slot : 0);
+      if (deals(C) || moves.count == 0)
+        moves.add(reinterpret_cast<word const*>(c.in + e.begin + part.begin), reinterpret_cast<word*>(to),
+                  n * words_in<In>);
+    });
+    if (moves.count == 0) return;
+    calls_.give_signals(now, c.how.stream);
+    calls_.launch(moves, c.how.stream);
+  }
+
+  // schedule<two_shot, all_reduce>: each rank combines its chunk of all ranks, and then reads the chunks of the others.
+  template <class In, class Out, class How>
+  void two_shot_of(device_call<D, In, Out> const& c, request const& r, std::string_view op, How const& how) {
+    using word = word_of<Out>;
+    std::size_t const n = c.given.at(0, 0).count;
+    std::size_t const half = calls_.group().arena_bytes() / 2 / access_bytes * access_bytes;
+    std::size_t const most = elements_of(half, std::max(sizeof(In), sizeof(Out)), c.where);
+    call now = begin<collective::all_reduce>(c, r, op);
+    std::size_t const each = now.in ? std::max<std::size_t>(n, 1) : most;
+    auto const others = [&](auto const& f) {
+      for (int q = 0; q < size_; ++q)
+        if (q != rank_) f(q, calls_type::value_of_block(now.fingerprint, n));
+    };
+    calls_.or_fault_of_all(c.where, [&] {
+      for (std::size_t begin = 0; begin == 0 || begin < n; begin += each) {
+        std::size_t const count = std::min(each, n - begin);
+        auto const input_of = [&](int q) {
+          if (q == rank_) return c.in + begin;
+          return reinterpret_cast<In const*>(now.in ? now.in.at(q) : calls_.group().arena(q)) + (now.in ? begin : 0);
+        };
+        auto const result_of = [&](int q) {
+          return reinterpret_cast<Out*>(now.out ? now.out.at(q) : calls_.group().arena(q) + half) +
+                 (now.out ? begin : 0);
+        };
+        calls_.take_arena(now, others);
+        if (!now.in) show_part<collective::all_reduce>(c, now, {begin, count}, 0, others);
+        calls_.meet(now, 0, others, others);
+        calls_.give_signals(now, c.how.stream);
+        extent const own = part(count, size_, rank_, grain);
+        if (own.count > 0) {
+          std::vector<In const*> sources;
+          for (int q = 0; q < size_; ++q) sources.push_back(input_of(q) + own.begin);
+          std::vector<Out*> to{c.out + begin + own.begin};
+          if (!now.out) to.push_back(result_of(rank_) + own.begin);
+          cuda_combine(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
+                       std::span<Out* const>(to), own.count, how);
+        }
+        calls_.meet(now, 1, others, others);
+        calls_.give_signals(now, c.how.stream);
+        block_moves<word> moves{};
+        others([&](int q, std::uint32_t) {
+          extent const theirs = part(count, size_, q, grain);
+          moves.add(reinterpret_cast<word const*>(result_of(q) + theirs.begin),
+                    reinterpret_cast<word*>(c.out + begin + theirs.begin), theirs.count * words_in<Out>);
+        });
+        calls_.launch(moves, c.how.stream);
+        calls_.finish(now, begin + each >= n, others, others);
+      }
+      calls_.end(now, c.how.stream);
+    });
+  }
+
+  // How many elements fit such a part of the arena.
+  std::size_t elements_of(std::size_t part_bytes, std::size_t bytes, std::source_location where) const {
+    std::size_t const fits = part_bytes / bytes;
+    if (fits == 0)
+      refuse(rank_,
+             join({"an element of ", bytes, " bytes does not fit into its part of an arena of ",
+                   calls_.group().arena_bytes()}),
+             "give cuda_ipc a larger arena", where);
+    return fits > grain ? fits / grain * grain : fits;
+  }
+
+  int rank_, size_;
+  calls_type& calls_;
+};
+
+}  // namespace tutti::detail

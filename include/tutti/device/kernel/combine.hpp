@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The data path on a device: a grid combines N sources into M destinations in one pass, with prologue and epilogue. It
+// is made of functions that run on the CPU too, by one thread.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <type_traits>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/reduce/combine.hpp"
+#include "tutti/reduce/complex.hpp"
+#include "tutti/reduce/convert.hpp"
+#include "tutti/reduce/fused.hpp"
+
+namespace tutti {
+
+// Of one pass. Sources and destinations are parameters of the kernel, of which every CUDA takes 4 KiB.
+inline constexpr int most_sources = 256;
+inline constexpr int most_destinations = 64;
+
+namespace detail {
+
+// The widest access of a device is 16 bytes. Where element types differ, the widest type has such packs and the others
+// narrower ones, so that neighbouring threads touch neighbouring memory in every array.
+inline constexpr std::size_t access_bytes = 16;
+template <class... T>
+inline constexpr std::size_t device_pack =
+    ((access_bytes % sizeof(T) == 0) && ...) ? access_bytes / std::max({sizeof(T)...}) : 1;
+
+// What one instruction loads or stores. It may lie over elements of any type.
+template <class Word, int Words>
+struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
+  Word of[Words];
+};
+template <std::size_t Bytes>
+using words_of = std::conditional_t<Bytes % 4 == 0, words<std::uint32_t, Bytes / 4>, words<std::uint16_t, 1>>;
+
+// nvcc breaks a store of a struct into words, so the wide ones are written down.
+template <class Word, int Words>
+TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (Words == 4) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]),
+                 "r"(x.of[1]), "r"(x.of[2]), "r"(x.of[3])
+                 : "memory");
+  } else if constexpr (Words == 2) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]), "r"(x.of[1])
+                 : "memory");
+  } else
+#endif
+    *static_cast<words<Word, Words>*>(to) = x;
+}
+
+// N elements from `at` on: a pack in one access; what is no pack, one by one.
+template <std::size_t N, class Source, class T>
+TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
+  if constexpr (N > 1 && std::is_pointer_v<Source>) {
+    auto const pack = *reinterpret_cast<words_of<sizeof to> const*>(source + at);
+    std::memcpy(static_cast<void*>(to), &pack, sizeof to);
+  } else {
+    TUTTI_UNROLL
+    for (std::size_t i = 0; i < N; ++i) to[i] = source[static_cast<std::ptrdiff_t>(at + i)];
+  }
+}
+template <std::size_t N, class T>
+TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
+  if constexpr (N > 1) {
+    words_of<sizeof from> pack;
+    std::memcpy(&pack, from, sizeof from);
+    store_words(to, pack);
+  } else {
+    *to = from[0];
+  }
+}
+
+template <class After>
+struct array_type {
+  using type = std::byte;
+};
+template <class Step, class S, int Arrays>
+struct array_type<arrays_step<Step, S, Arrays>> {
+  using type = S;
+};
+
+// from(k) is the k-th source, to(k) the k-th destination. FanIn sources exactly, or any number where it is 0.
+template <int FanIn, class From, class To, class Fused>
+struct combining;
+
+template <int FanIn, class From, class To, class Op, class Before, class After>
+struct combining<FanIn, From, To, fused<Op, Before, After>> {
+  From const& from;
+  int sources;
+  To const& to;
+  int destinations;
+  std::size_t n;
+  fused<Op, Before, After> const& how;
+
+  using source = std::remove_cvref_t<decltype(std::declval<From const&>()(0))>;
+  using in = std::iter_value_t<source>;
+  using out = std::remove_pointer_t<std::remove_cvref_t<decltype(std::declval<To const&>()(0))>>;
+  using array = typename array_type<After>::type;
+  using A = accumulator_for<Op, in>;
+  static constexpr int arrays = arrays_of<After>;
+  static constexpr std::size_t pack = arrays > 0 ? device_pack<in, out, array> : device_pack<in, out>;
+  // Eight packs are on their way to a thread at once, as far as the accumulators of all fit its registers.
+  static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
+
+  // A prologue may ask which source it is applied to.
+  TUTTI_HOST_DEVICE A contribution(int k, A const& x) const {
+    if constexpr (requires { how.before(k, x); }) return static_cast<A>(how.before(k, x));
+    else return static_cast<A>(how.before(x));
+  }
+
+  // The next Sources sources, of which all are loaded before the first is combined. First: nothing was combined yet.
+  template <int Sources, bool First, int Turns, std::size_t N>
+  TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
+    in loaded[Turns][Sources][N];
+    TUTTI_UNROLL
+    for (int t = 0; t < Turns; ++t) {
+      TUTTI_UNROLL
+      for (int k = 0; k < Sources; ++k)
+        load_elements<N>(from(begin + k), at + static_cast<std::size_t>(t) * stride, loaded[t][k]);
+    }
+    TUTTI_UNROLL
+    for (int t = 0; t < Turns; ++t) {
+      TUTTI_UNROLL
+      for (int k = 0; k < Sources; ++k) {
+        TUTTI_UNROLL
+        for (std::size_t i = 0; i < N; ++i) {
+          A const x = contribution(begin + k, widened<A>(loaded[t][k][i]));
+          if (First && k == 0) all[t][i] = x;
+          else all[t][i] = static_cast<A>(how.op(all[t][i], x));
+        }
+      }
+    }
+  }
+
+  template <std::size_t N>
+  TUTTI_HOST_DEVICE void finish(std::size_t at, A const (&all)[N]) const {
+    out result[N];
+    if constexpr (arrays > 0) {
+      array values[arrays][N];
+      TUTTI_UNROLL
+      for (int k = 0; k < arrays; ++k) load_elements<N>(how.after.arrays[k], at, values[k]);
+      TUTTI_UNROLL
+      for (std::size_t i = 0; i < N; ++i) {
+        array element[arrays];
+        TUTTI_UNROLL
+        for (int k = 0; k < arrays; ++k) element[k] = values[k][i];
+        result[i] = narrowed<out>(static_cast<A>(how.after.step(all[i], element)));
+        TUTTI_UNROLL
+        for (int k = 0; k < arrays; ++k) values[k][i] = element[k];
+      }
+      TUTTI_UNROLL
+      for (int k = 0; k < arrays; ++k) store_elements<N>(how.after.arrays[k] + at, values[k]);
+    } else {
+      TUTTI_UNROLL
+      for (std::size_t i = 0; i < N; ++i) result[i] = narrowed<out>(static_cast<A>(how.after(all[i])));
+    }
+    TUTTI_NO_UNROLL
+    for (int k = 0; k < destinations; ++k) store_elements<N>(to(k) + at, result);
+  }
+
+  // `Turns` packs of N elements, `stride` apart.
+  template <std::size_t N, int Turns>
+  TUTTI_HOST_DEVICE void turn(std::size_t at, std::size_t stride) const {
+    A all[Turns][N];
+    if constexpr (FanIn > 0) {
+      add<FanIn, true>(0, at, stride, all);
+    } else {
+      add<1, true>(0, at, stride, all);
+      int k = 1;
+      TUTTI_NO_UNROLL
+      for (; k + 4 <= sources; k += 4) add<4, false>(k, at, stride, all);
+      TUTTI_NO_UNROLL
+      for (; k < sources; ++k) add<1, false>(k, at, stride, all);
+    }
+    TUTTI_UNROLL
+    for (int t = 0; t < Turns; ++t) finish(at + static_cast<std::size_t>(t) * stride, all[t]);
+  }
+
+  template <std::size_t N, int Turns, class Group>
+  TUTTI_HOST_DEVICE void sweep(Group const& group, std::size_t begin, std::size_t packs) const {
+    std::size_t const size = static_cast<std::size_t>(group.size());
+    std::size_t i = static_cast<std::size_t>(group.rank());
+    if constexpr (Turns > 1)
+      for (; i + (Turns - 1) * size < packs; i += Turns * size) turn<N, Turns>(begin + i * N, size * N);
+    for (; i < packs; i += size) turn<N, 1>(begin + i * N, 0);
+  }
+
+  // Whether a pack may begin `head` elements behind p.
+  template <class P>
+  TUTTI_HOST_DEVICE static bool fits(P p, std::size_t head) {
+    if constexpr (std::is_pointer_v<P>) {
+      constexpr std::size_t bytes = pack * sizeof(*p);
+      return reinterpret_cast<std::uintptr_t>(p + head) % bytes == 0;
+    } else {
+      return true;
+    }
+  }
+
+  // How many elements stand before the first pack. All of them, where arrays are not aligned alike.
+  TUTTI_HOST_DEVICE std::size_t before_packs() const {
+    if constexpr (pack == 1) return 0;
+    std::size_t head = 0;
+    if constexpr (std::is_pointer_v<source>) {
+      while (head < pack && !fits(from(0), head)) ++head;
+    } else {
+      if (destinations > 0)
+        while (head < pack && !fits(to(0), head)) ++head;
+    }
+    bool all = head < n && head < pack;
+    for (int k = 0; k < sources; ++k) all = all && fits(from(k), head);
+    for (int k = 0; k < destinations; ++k) all = all && fits(to(k), head);
+    if constexpr (arrays > 0)
+      for (int k = 0; k < arrays; ++k) all = all && fits(how.after.arrays[k], head);
+    return all ? head : n;
+  }
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    std::size_t const head = before_packs(), packs = (n - head) / pack, tail = head + packs * pack;
+    if constexpr (pack > 1) sweep<1, 1>(group, 0, head);
+    sweep<pack, turns>(group, head, packs);
+    if constexpr (pack > 1) sweep<1, 1>(group, tail, n - tail);
+  }
+};
+
+// Sources that are more than a pointer take more room.
+template <class Source>
+inline constexpr int most_sources_like = std::min<int>(most_sources, 2048 / sizeof(Source));
+
+// What a launch of one pass carries. The constants of FanIn are for the ways that are taken most.
+template <int FanIn, class Source, class Out, class Fused>
+struct combine_pass {
+  Source sources[FanIn > 0 ? FanIn : most_sources_like<Source>];
+  Out* destinations[FanIn > 0 ? 8 : most_destinations];
+  int source_count, destination_count;
+  std::size_t n;
+  Fused how;
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    auto const from = [this](int k) { return sources[k]; };
+    auto const to = [this](int k) { return destinations[k]; };
+    combining<FanIn, decltype(from), decltype(to), Fused>{from, source_count, to, destination_count, n, how}(group);
+  }
+};
+
+template <int FanIn, device D, class Source, class Out, class Op, class Before, class After>
+void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
+                 std::size_t n, fused<Op, Before, After> const& how) {
+  using source = decltype(to_device_form<Op>(std::declval<Source>()));
+  using out = std::remove_pointer_t<decltype(to_device_form<Op>(std::declval<Out*>()))>;
+  combine_pass<FanIn, source, out, fused<Op, Before, After>> pass{
+      .sources = {},
+      .destinations = {},
+      .source_count = static_cast<int>(sources.size()),
+      .destination_count = static_cast<int>(destinations.size()),
+      .n = n,
+      .how = how};
+  for (std::size_t k = 0; k < sources.size(); ++k) pass.sources[k] = to_device_form<Op>(sources[k]);
+  for (std::size_t k = 0; k < destinations.size(); ++k) pass.destinations[k] = to_device_form<Op>(destinations[k]);
+  on.launch(stream, n / device_pack<std::iter_value_t<source>, out> + 1, pass);
+}
+
+inline void expect_number(char const* what, std::size_t count, std::size_t least, std::size_t most) {
+  if (count >= least && count <= most) return;
+  throw error({.code = error_code::bad_argument,
+               .what = join({"cuda_combine was given ", count, " ", what}),
+               .way_out = join({"pass from ", least, " to ", most, ", or make several passes"})});
+}
+
+}  // namespace detail
+
+// Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
+// iterators of Thrust, which before CUDA 13 have copy constructors of their own.
+template <class S>
+concept device_source = std::is_trivially_destructible_v<S> && std::default_initializable<S> && std::copyable<S> &&
+                        element<std::iter_value_t<S>> && requires(S const& source, std::ptrdiff_t i) {
+                          { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
+                        };
+static_assert(device_source<float const*>);
+
+// Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
+//
+//   how        an operation, or fused{operation, prologue, epilogue}; op.prepare and op.finish are not called, for these are
+//              of a collective's ranks
+//   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) of what the prologue makes of each, in the
+//              accumulator type of the sources; then the epilogue; then rounded to the type of the destinations once
+//   sources    1 to 256 pointers to memory that the device reads, or other sources, as many as fit 2 KiB; `combine` has the same rules on aliases
+//   destinations  0 to 64; 0 where an epilogue keeps arrays up to date and nothing else is wanted
+//   bits       those of the host's `combine`, but of NaNs, and of operations that multiply and add, which a device's compiler
+//              fuses unless told not to (nvcc: -fmad=false)
+//   throws     error: bad_argument, system. Errors of the device itself are seen by `wait` or a later call
+//
+// Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
+template <device D, device_source Source, element Out, std::copy_constructible How>
+void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
+                  std::size_t n, How const& how) {
+  if constexpr (!is_fused<How>) {
+    cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
+  } else {
+    constexpr std::size_t least_destinations = arrays_of<decltype(how.after)> > 0 ? 0 : 1;
+    detail::expect_number("sources", sources.size(), 1, detail::most_sources_like<Source>);
+    detail::expect_number("destinations", destinations.size(), least_destinations, most_destinations);
+    if (n == 0) return;
+    switch (destinations.size() > 8 ? 0 : sources.size()) {
+      case 1: return detail::launch_pass<1>(on, stream, sources, destinations, n, how);
+      case 2: return detail::launch_pass<2>(on, stream, sources, destinations, n, how);
+      case 4: return detail::launch_pass<4>(on, stream, sources, destinations, n, how);
+      case 8: return detail::launch_pass<8>(on, stream, sources, destinations, n, how);
+      default: return detail::launch_pass<0>(on, stream, sources, destinations, n, how);
+    }
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What one launch does for the virtual ranks of a device: the blocks that a collective moves or combines, and who of the
+// grid takes which. Where ranks are on several devices, a job is that of the device of one rank whose memory it needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/device/kernel/combine.hpp"
+#include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/ops.hpp"
+
+namespace tutti::detail {
+
+// What a rank contributes is rounded to T after op.prepare, as on the host.
+template <class T, class Op>
+struct prepared {
+  Op op;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return widened<A>(narrowed<T>(rounded(static_cast<A>(op.prepare(x)))));
+  }
+};
+template <class Op>
+struct finished {
+  Op op;
+  int ranks;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return static_cast<A>(op.finish(x, ranks));
+  }
+};
+
+// Two stages, one after the other; the first may ask which source it is applied to.
+template <class First, class Then>
+struct both {
+  First first;
+  Then then;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return static_cast<A>(then(static_cast<A>(first(x))));
+  }
+  template <class A>
+    requires requires(First const& f, A const& x) { f(0, x); }
+  TUTTI_HOST_DEVICE A operator()(int k, A const& x) const {
+    return static_cast<A>(then(static_cast<A>(first(k, x))));
+  }
+  template <class A, class S, int Arrays>
+  TUTTI_HOST_DEVICE auto operator()(A const& x, S (&values)[Arrays]) const {
+    return then(static_cast<A>(first(x)), values);
+  }
+};
+template <class First, class Then>
+auto one_after_other(First const& first, Then const& then) {
+  if constexpr (std::is_same_v<First, unchanged>) return then;
+  else if constexpr (std::is_same_v<Then, unchanged>) return first;
+  else return both<First, Then>{first, then};
+}
+template <class First, class Step, class S, int Arrays>
+auto one_after_other(First const& first, arrays_step<Step, S, Arrays> then) {
+  arrays_step<both<First, Step>, S, Arrays> out{{first, then.step}, {}};
+  for (int k = 0; k < Arrays; ++k) out.arrays[k] = then.arrays[k];
+  return out;
+}
+
+// What the operation itself prepares and finishes, in the pass that combines: nearest to the operation, so a prologue is
+// applied before, and an epilogue after it.
+template <class T, class Op, class Before, class After>
+auto in_stages(fused<Op, Before, After> const& how, int ranks) {
+  using A = accumulator_for<Op, T>;
+  auto const before = [&] {
+    if constexpr (has_prepare<Op, A>) return one_after_other(how.before, prepared<T, Op>{how.op});
+    else return how.before;
+  }();
+  auto const after = [&] {
+    if constexpr (has_finish<Op, A>) return one_after_other(finished<Op>{how.op, ranks}, how.after);
+    else return how.after;
+  }();
+  return fused{how.op, before, after};
+}
+template <class T, class Op>
+auto in_stages(Op const& op, int ranks) {
+  return in_stages<T>(fused{op}, ranks);
+}
+
+// Whether the operation finishes its result, which has no meaning for the prefixes of a scan.
+template <class Op, class T>
+inline constexpr bool finishes_result = has_finish<Op, accumulator_for<Op, T>>;
+template <class Op, class Before, class After, class T>
+inline constexpr bool finishes_result<fused<Op, Before, After>, T> = finishes_result<Op, T>;
+
+// What is only moved has no arithmetic type: it travels as the widest words that its alignment allows.
+template <class T>
+using word_of =
+    std::conditional_t<alignof(T) % 8 == 0, std::uint64_t,
+                       std::conditional_t<alignof(T) % 4 == 0, std::uint32_t,
+                                          std::conditional_t<alignof(T) % 2 == 0, std::uint16_t, std::uint8_t>>>;
+template <class T>
+inline constexpr std::size_t words_in = sizeof(T) / sizeof(word_of<T>);
+inline constexpr fused<bit_or> word_moves{};  // of one source, so nothing is combined
+
+// A block of the buffer of a rank.
+struct place {
+  int rank, block;
+};
+
+// Each gives the results of schedule<one_shot, C>, bit by bit. Job j combines the blocks from(j, k) in the order of k and
+// stores the result to the blocks to(j, k). Where only a root has a buffer, it is that of rank 0.
+template <collective C>
+struct local_jobs {
+  int ranks;
+
+  TUTTI_HOST_DEVICE constexpr int jobs() const { return C == collective::all_to_all ? ranks * ranks : ranks; }
+  // Those of some ranks, which follow each other.
+  constexpr extent jobs_of(extent some) const {
+    std::size_t const each = static_cast<std::size_t>(jobs() / ranks);
+    return {some.begin * each, some.count * each};
+  }
+  TUTTI_HOST_DEVICE constexpr int sources(int job) const {
+    if (C == collective::reduce_scatter) return ranks;
+    if (C == collective::scan) return job + 1;
+    if (C == collective::exclusive_scan) return job;
+    return 1;
+  }
+  TUTTI_HOST_DEVICE constexpr place from(int job, int k) const {
+    if (C == collective::reduce_scatter) return {k, job};
+    if (C == collective::scan || C == collective::exclusive_scan) return {k, 0};
+    if (C == collective::scatter) return {0, job};
+    if (C == collective::all_to_all) return {job / ranks, job % ranks};
+    return {job, 0};
+  }
+  TUTTI_HOST_DEVICE constexpr int destinations() const { return C == collective::all_gather ? ranks : 1; }
+  TUTTI_HOST_DEVICE constexpr place to(int job, int k) const {
+    if (C == collective::all_gather) return {k, job};
+    if (C == collective::gather) return {0, job};
+    if (C == collective::all_to_all) return {job % ranks, job / ranks};
+    return {job, 0};
+  }
+};
+
+// The members of a group that take every `teams`-th job from the `first` on. A team has whole warps, whose threads touch
+// neighbouring memory.
+struct team {
+  static constexpr std::size_t block_bytes = access_bytes;
+  int rank_, size_, first, teams;
+
+  TUTTI_HOST_DEVICE int rank() const { return rank_; }
+  TUTTI_HOST_DEVICE int size() const { return size_; }
+};
+inline constexpr int warp_threads = 32;
+template <cooperating_group Group>
+TUTTI_HOST_DEVICE team team_of(Group const& group, int jobs) {
+  int const warp = group.size() % warp_threads == 0 ? warp_threads : 1, warps = group.size() / warp;
+  int const teams = jobs < warps ? jobs : warps, number = group.rank() / warp, first = number % teams;
+  return {number / teams * warp + group.rank() % warp, (warps - first + teams - 1) / teams * warp, first, teams};
+}
+
+// Where the blocks of a message begin, and how many elements they have.
+struct even_blocks {
+  std::size_t n;
+
+  TUTTI_HOST_DEVICE std::size_t begin(int block) const { return static_cast<std::size_t>(block) * n; }
+  TUTTI_HOST_DEVICE std::size_t count(int) const { return n; }
+};
+// Each of its own length, one after the other.
+struct ragged_blocks {
+  std::size_t begins[most_destinations + 1];
+
+  TUTTI_HOST_DEVICE std::size_t begin(int block) const { return begins[block]; }
+  TUTTI_HOST_DEVICE std::size_t count(int block) const { return begins[block + 1] - begins[block]; }
+};
+
+// Job j is about block j, or about blocks that are all alike.
+template <collective C, class T, class Fused, class Blocks = even_blocks>
+struct local_work {
+  T const* in[most_destinations];
+  T* out[most_destinations];
+  local_jobs<C> plan;
+  int first, count;  // of the jobs of this launch
+  Blocks blocks;
+  Fused how;
+  static constexpr int fan_in = reduces(C) ? 0 : 1;
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    team const mine = team_of(group, count);
+    TUTTI_NO_UNROLL
+    for (int job = first + mine.first; job < first + count; job += mine.teams) {
+      auto const from = [this, job](int k) {
+        place const p = plan.from(job, k);
+        return in[p.rank] + blocks.begin(p.block);
+      };
+      auto const to = [this, job](int k) {
+        place const p = plan.to(job, k);
+        return out[p.rank] + blocks.begin(p.block);
+      };
+      if (plan.sources(job) == 0) continue;
+      combining<fan_in, decltype(from), decltype(to), Fused>{
+          from, plan.sources(job), to, plan.destinations(), blocks.count(job), how}(mine);
+    }
+  }
+};
+
+// Blocks that one launch moves, each of its own size.
+template <class Word>
+struct block_moves {
+  struct block {
+    Word const* from;
+    Word* to;
+    std::size_t n;
+  };
+  block all[most_destinations];
+  int count = 0;
+
+  void add(Word const* from, Word* to, std::size_t n) {
+    if (n > 0 && from != to) all[count++] = {from, to, n};
+  }
+  // For as many threads as have something to do.
+  std::size_t items() const {
+    std::size_t out = 0;
+    for (int i = 0; i < count; ++i) out += (all[i].n / device_pack<Word> / warp_threads + 1) * warp_threads;
+    return out;
+  }
+
+  template <cooperating_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    team const mine = team_of(group, count);
+    fused<bit_or> const how{};  // a constant of the host is none on a device
+    TUTTI_NO_UNROLL
+    for (int job = mine.first; job < count; job += mine.teams) {
+      auto const from = [this, job](int) { return all[job].from; };
+      auto const to = [this, job](int) { return all[job].to; };
+      combining<1, decltype(from), decltype(to), fused<bit_or>>{from, 1, to, 1, all[job].n, how}(mine);
+    }
+  }
+};
+
+}  // namespace tutti::detail

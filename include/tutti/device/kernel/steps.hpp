@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Any schedule on devices, in one launch for the ranks of each. The leader of a block walks through the schedule as
+// a rank does on the host, by the same `execution`; what is to be combined it posts to the members of its block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/algorithm/concept.hpp"
+#include "tutti/device/channel/mailbox.hpp"
+#include "tutti/device/channel/reach.hpp"
+#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/jobs.hpp"
+#include "tutti/execute/host.hpp"
+
+namespace tutti::detail {
+
+static_assert(device_tracks == max_tracks && most_device_ranks <= most_destinations);
+
+// The chunks that a block takes, looked up where a layout would divide. Has the part of `layout` that an execution needs.
+class chunk_table {
+ public:
+  TUTTI_HOST_DEVICE chunk_table() : chunks_(nullptr), parts_(0), origin_(0) {}
+  TUTTI_HOST_DEVICE chunk_table(extent const* chunks, int parts, std::size_t origin)
+      : chunks_(chunks), parts_(parts), origin_(origin) {}
+
+  TUTTI_HOST_DEVICE int parts() const { return parts_; }
+  TUTTI_HOST_DEVICE extent at(int lane, int chunk) const {
+    extent const& there = chunks_[lane * parts_ + chunk];
+    return {there.begin - origin_, there.count};
+  }
+  TUTTI_HOST_DEVICE std::size_t count(int lane, chunks const& what) const {
+    std::size_t sum = 0;
+    for (int k = 0; k < what.count; ++k) sum += at(lane, what.at(k, parts_)).count;
+    return sum;
+  }
+
+ private:
+  extent const* chunks_;
+  int parts_;
+  std::size_t origin_;
+};
+
+// op.prepare for one source alone, and op.finish where the result is complete.
+template <class T, class Op>
+struct prepared_one {
+  prepared<T, Op> all;
+  int source;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(int k, A const& x) const {
+    return k == source ? all(x) : x;
+  }
+};
+template <class Op>
+struct finished_if_complete {
+  finished<Op> all;
+
+  template <class A>
+  TUTTI_HOST_DEVICE A operator()(A const& x) const {
+    return all.ranks > 0 ? all(x) : x;
+  }
+};
+template <class T, class Op>
+TUTTI_HOST_DEVICE auto prologue_at(Op const& op, stage how) {
+  if constexpr (has_prepare<Op, accumulator_for<Op, T>>) return prepared_one<T, Op>{{op}, how.prepare};
+  else return unchanged{};
+}
+template <class T, class Op>
+TUTTI_HOST_DEVICE auto epilogue_at(Op const& op, stage how) {
+  if constexpr (has_finish<Op, accumulator_for<Op, T>>) return finished_if_complete<Op>{{op, how.finish}};
+  else return unchanged{};
+}
+
+// What the members of a block do together.
+template <class T>
+struct block_job {
+  T const* sources[most_device_ranks];
+  T* destinations[most_device_ranks];
+  int source_count;  // 0: there are no more jobs
+  int destination_count;
+  std::size_t n;
+  stage how;
+};
+
+// The body of an execution whose elements are combined by a block. Its leader calls it, the others `follow`. The leader's
+// warp does nothing else, so what combines is compiled once, and no warp goes two ways.
+template <class T, class Op, bool Reduces, block_group Group>
+class block_body {
+ public:
+  using element = T;
+  static constexpr bool reduces = Reduces;
+  static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
+  static constexpr bool finishes = has_finish<Op, accumulator_for<Op, T>>;
+
+  TUTTI_HOST_DEVICE block_body(Group const& group, Op const& op, block_job<T>& job)
+      : group_(group), op_(op), job_(job) {}
+
+  // Out of line, for an execution calls it at many places.
+  [[gnu::noinline]] TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
+                                                      int destination_count, std::size_t n, stage how) const noexcept {
+    for (int k = 0; k < source_count; ++k) job_.sources[k] = sources[k];
+    for (int k = 0; k < destination_count; ++k) job_.destinations[k] = destinations[k];
+    job_.source_count = source_count;
+    job_.destination_count = destination_count;
+    job_.n = n;
+    job_.how = how;
+    group_.sync();
+    group_.sync();
+  }
+  TUTTI_HOST_DEVICE void dismiss() const {
+    job_.source_count = 0;
+    group_.sync();
+  }
+  TUTTI_HOST_DEVICE void follow() const {
+    while (true) {
+      group_.sync();
+      if (job_.source_count == 0) return;
+      if (group_.rank() >= Group::warp) work({group_.rank() - Group::warp, group_.size() - Group::warp});
+      group_.sync();
+    }
+  }
+
+ private:
+  struct worker {
+    static constexpr std::size_t block_bytes = access_bytes;
+    int rank_, size_;
+
+    TUTTI_HOST_DEVICE int rank() const { return rank_; }
+    TUTTI_HOST_DEVICE int size() const { return size_; }
+  };
+
+  TUTTI_HOST_DEVICE void work(worker const& me) const {
+    if constexpr (Reduces) {
+      if (job_.source_count == 2) return combine_from<2>(me);
+      if (job_.source_count != 1) return combine_from<0>(me);
+    }
+    combine_from<1>(me);
+  }
+  template <int FanIn>
+  TUTTI_HOST_DEVICE void combine_from(worker const& me) const {
+    auto const from = [this](int k) { return job_.sources[k]; };
+    auto const to = [this](int k) { return job_.destinations[k]; };
+    fused const how{op_, prologue_at<T>(op_, job_.how), epilogue_at<T>(op_, job_.how)};
+    combining<FanIn, decltype(from), decltype(to), std::remove_const_t<decltype(how)>>{
+        from, job_.source_count, to, job_.destination_count, job_.n, how}(me);
+  }
+
+  Group const& group_;
+  Op const& op_;
+  block_job<T>& job_;
+};
+
+// Messages go through slots, though ranks could read each other's buffers in place (`direct`, as on the host), for
+// slots cost little here. Of p ranks, a ring's all_reduce of n elements touches memory (6 - 4/p) n times a rank, 2 n of
+// them in the caller's buffers: input read once, output written once. The rest is in the slots in use, half a megabyte
+// a rank, which stay in the cache of the device. In place it would touch (5 - 5/p) n, all in buffers: more memory
+// traffic where they are larger than the cache. Partial results need room that is given back, which is slots again; a
+// reader has to say when it has read, before the buffer changes; and over a link, loads wait for an answer where stores
+// do not. Where all read one array once, one_shot and two_shot among processes do read registered buffers in place.
+//
+// Gives the results of an execution of the schedule on the host, bit by bit. Each chunk is cut into a part for every block
+// of a rank: these are independent of each other, each with its own channels, as if each were a call of its own.
+template <collective C, class Schedule, class T, class Op, class Reach = one_device>
+struct steps_work {
+  T const* in[most_device_ranks];  // of the ranks of this launch
+  T* out[most_device_ranks];
+  int first;  // of them
+  std::byte* scratch;
+  std::size_t scratch_bytes;  // of one rank
+  channel_map channels;
+  Reach reach;
+  std::uint32_t tag;  // of all messages of the call
+  shape of;
+  layout whole;  // of the message, or the blocks of all ranks
+  int blocks;    // of a rank
+  Op op;
+
+  static constexpr bool combines = tutti::reduces(C), by_blocks = by_block(C);
+  static constexpr bool has_all_in = !by_blocks || deals(C), has_all_out = !by_blocks || collects(C);
+  using mailbox = device_mailbox<Reach::scope>;
+  // Chunks in all lanes that a schedule may have.
+  static constexpr int most_chunks = 2 * most_device_ranks;
+  // Elements of a block's part that stay together, so that parts begin aligned like their chunk.
+  static constexpr std::size_t grain = sizeof(T) < device_line ? device_line / sizeof(T) : 1;
+  TUTTI_HOST_DEVICE static constexpr bool one_slice(Schedule const& s, shape const& of) {
+    return s.pipelined && s.phases(of) == 1;
+  }
+
+  template <class Group>
+  using body = block_body<T, Op, combines, Group>;
+  template <class Group>
+  using engine = execution<mailbox, Schedule, body<Group>, chunk_table>;
+
+  template <class Group>
+  struct room {
+    extent chunks[most_chunks];
+    block_job<T> job;
+    alignas(std::max_align_t) std::byte lists[sizeof(typename traffic<mailbox, T>::fan)];
+    alignas(std::max_align_t) std::byte steps[sizeof(engine<Group>)];
+  };
+
+  template <block_group Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
+    int const rank = first + group.block() / blocks, block = group.block() % blocks;
+    int const chunks = whole.parts(), all = chunks * Schedule{}.lanes(of);
+    for (int k = group.rank(); k < all; k += group.size()) {
+      extent const chunk = whole.at(k / chunks, k % chunks), mine = part(chunk.count, blocks, block, grain);
+      shared.chunks[k] = {chunk.begin + mine.begin, mine.count};
+    }
+    group.sync();
+    body<Group> const together(group, op, shared.job);
+    if (group.rank() != 0) return together.follow();
+    lead(together, rank, block, shared);
+    together.dismiss();
+  }
+
+ private:
+  template <class Group>
+  TUTTI_HOST_DEVICE void lead(body<Group> const& together, int rank, int block, room<Group>& shared) const {
+    if constexpr (may_give_up<Reach>) {
+      if (block == 0) reach.enter();
+      if (load_host_word(*reach.fault) == 0) walk(together, rank, block, shared);
+      reach.leave(blocks);
+    } else {
+      walk(together, rank, block, shared);
+    }
+  }
+  template <class Group>
+  TUTTI_HOST_DEVICE void walk(body<Group> const& together, int rank, int block, room<Group>& shared) const {
+    Schedule const schedule{};
+    std::size_t const slice = channels.slice / sizeof(T);
+    std::size_t const own_begin = by_blocks ? whole.at(0, rank).begin : 0;
+    chunk_table const all(shared.chunks, whole.parts(), 0), own(shared.chunks, whole.parts(), own_begin);
+    surfaces<T, chunk_table> memory{
+        .input = {in[rank], has_all_in ? all : own},
+        .output = {out[rank], has_all_out ? all : own},
+        .scratch = {schedule.scratch
+                        ? reinterpret_cast<T*>(scratch + static_cast<std::size_t>(rank - first) * scratch_bytes)
+                        : nullptr,
+                    all}};
+    if (schedule.scratch && one_slice(schedule, of)) {
+      memory.scratch.slice = slice;
+      memory.scratch.data += static_cast<std::size_t>(block * schedule.lanes(of)) * slice;
+    }
+    mailbox mail(channels, rank, block, shared.lists);
+    auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, tag,
+                                                       {.slice = slice * sizeof(T)}, false);
+    patient_look<Reach> look(reach, channels.timeout);
+    for (progress last = steps.poll(); last != progress::done; last = steps.poll()) {
+      if (last != progress::stuck) look.found();
+      else if (!look.found_nothing()) return;
+    }
+    if (!steps.found()) return;
+    // A message that is not due. Where there is a watch, it finds who calls something else, or that time is up.
+    if constexpr (!may_give_up<Reach>) stop_the_device();
+    while (look.found_nothing()) {
+    }
+  }
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A device whose launches do nothing once a word is not 0, and show that they run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/core/config.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/model/flags.hpp"
+
+namespace tutti::detail {
+
+template <class Work>
+struct beating {
+  Work work;
+  std::uint32_t* count;  // launches, in memory of the device
+  std::uint32_t* beat;   // the same, where the host sees it
+
+  template <class Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    if (group.rank() == 0) store_host_word(*beat, ++*count);
+    work(group);
+  }
+};
+
+template <sharing_device D>
+struct guarded_device {
+  using stream_type = typename D::stream_type;
+
+  D const* on;
+  std::uint32_t const* unless;
+  std::uint32_t* count;
+  std::uint32_t* beat;
+
+  void* allocate(std::size_t bytes) const { return on->allocate(bytes); }
+  void release(void* memory) const noexcept { on->release(memory); }
+  void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
+    on->copy(stream, to, from, bytes);
+  }
+  void wait(stream_type stream, deadline until) const { on->wait(stream, until); }
+
+  template <class Work>
+  void launch(stream_type stream, std::size_t items, Work const& work) const {
+    on->launch_unless(stream, unless, items, beating<Work>{work, count, beat});
+  }
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The buffers, streams and events by which memory of a device travels, which all ranks make together.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tutti/collective/all_gather.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/model/staging_device.hpp"
+
+namespace tutti {
+
+// How memory of a device travels; the same on all ranks.
+//
+// slice    bytes of the buffers that a slice of a message travels in, all ranks' blocks together
+// slices   on their way at once, 3 or more
+struct staging {
+  std::size_t slice = std::size_t{1} << 20;
+  int slices = 4;
+};
+
+namespace detail {
+
+// What one slice needs on its way.
+template <staging_device D>
+struct staging_slot {
+  staging_slot(D const& on, std::size_t bytes, std::size_t block_bytes, bool pinned)
+      : down(on, bytes, pinned),
+        up(on, bytes, pinned),
+        sources(on, pinned ? bytes : 0),
+        result(on, block_bytes),
+        came_down(on),
+        combined(on),
+        came_up(on) {}
+
+  message_memory<D> down, up;                  // messages are sent from one and received in the other
+  device_array<D, std::byte> sources, result;  // of a combination
+  device_event<D> came_down, combined, came_up;
+};
+
+// What all calls share. Copies down and up have a stream each, for a device makes both at once; kernels are on that of
+// the copies up, whose slices they wait for.
+template <staging_device D>
+struct staging_area {
+  staging_area(D const& device, staging const& how, int ranks, bool pinned)
+      : on(device), down(device), up(device), begin(device), end(device) {
+    for (int i = 0; i < how.slices; ++i)
+      slots.emplace_back(device, how.slice, how.slice / static_cast<std::size_t>(ranks), pinned);
+  }
+  ~staging_area() { settle(std::chrono::minutes(1)); }
+
+  // Until no copy is on its way.
+  void settle(std::chrono::nanoseconds most) noexcept {
+    auto const until = deadline::after(most);
+    for (device_stream<D> const* const stream : {&down, &up}) {
+      try {
+        on.wait(stream->get(), until);
+      } catch (error const&) {  // then the device does not go on, and CUDA itself waits where memory is given back
+      }
+    }
+  }
+
+  D const& on;
+  device_stream<D> down, up;
+  device_event<D> begin, end;  // of a call
+  std::deque<staging_slot<D>> slots;
+};
+
+// What a rank tells the others.
+struct staging_state {
+  std::uint64_t slice;
+  std::int32_t slices;
+  bool takes_device_memory;
+};
+struct staging_failure {
+  bool failed;
+  char why[255];
+};
+template <class T, class Transport>
+std::vector<T> tell_all(communicator<Transport>& comm, T const& mine, std::source_location where) {
+  std::vector<T> all(static_cast<std::size_t>(comm.size()));
+  all_gather(comm, std::span(&mine, 1), all, {}, where);
+  return all;
+}
+
+// Whether the communicator takes memory of the device as it is, on all ranks.
+template <class Transport>
+[[gnu::cold]] bool agree_on_staging(communicator<Transport>& comm, staging const& how, std::source_location where) {
+  if (how.slices < 3 || how.slice < static_cast<std::size_t>(comm.size()))
+    refuse(comm.rank(), join({"cuda_staged was asked for ", how.slices, " slices of ", how.slice, " bytes"}),
+           join({"ask for 3 slices or more, of ", comm.size(), " bytes or more"}), where);
+  staging_state const mine{how.slice, how.slices, [&] {
+                             if constexpr (may_take_device_memory<Transport>)
+                               return comm.size() > 1 && comm.group().transport().takes_device_memory();
+                             else return false;
+                           }()};
+  bool taken = true;
+  for (staging_state const& other : tell_all(comm, mine, where)) {
+    taken = taken && other.takes_device_memory;
+    if (other.slice != mine.slice || other.slices != mine.slices)
+      refuse(comm.rank(),
+             join({"ranks ask for ", mine.slices, " slices of ", mine.slice, " bytes and for ", other.slices, " of ",
+                   other.slice}),
+             "make cuda_staged with the same `staging` on all ranks", where);
+  }
+  return taken;
+}
+
+// Where one rank cannot make it, all say why.
+template <staging_device D, class Transport>
+[[gnu::cold]] std::unique_ptr<staging_area<D>> make_staging_area(communicator<Transport>& comm, D const& on,
+                                                                 staging const& how, bool pinned,
+                                                                 std::source_location where) {
+  std::unique_ptr<staging_area<D>> out;
+  staging_failure mine{};
+  auto const fail = [&](std::string_view why) {
+    mine.failed = true;
+    why.copy(mine.why, sizeof mine.why - 1);
+  };
+  try {
+    out = std::make_unique<staging_area<D>>(on, how, comm.size(), pinned);
+  } catch (error const& e) {
+    fail(e.happened());
+  } catch (std::exception const& e) {
+    fail(e.what());
+  }
+  auto const all = tell_all(comm, mine, where);
+  auto const found = std::ranges::find(all, true, &staging_failure::failed);
+  if (found == all.end()) return out;
+  int const rank = static_cast<int>(found - all.begin());
+  throw error({.code = error_code::system,
+               .rank = comm.rank(),
+               .peer = rank == comm.rank() ? -1 : rank,
+               .what = join({"rank ", rank, " cannot stage memory of its device: ", found->why}),
+               .way_out = "ask for fewer or smaller slices, or free memory there",
+               .where = where});
+}
+
+}  // namespace detail
+}  // namespace tutti

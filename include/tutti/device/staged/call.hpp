@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The way of a message between a device and other ranks through buffers that messages can reach: slice by slice, with
+// several on their way at once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <source_location>
+#include <string_view>
+#include <thread>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/front/call.hpp"
+#include "tutti/device/staged/area.hpp"
+#include "tutti/execute/roll_call.hpp"
+#include "tutti/started/asynchronous.hpp"
+
+namespace tutti::detail {
+
+// A message of a slice. All ranks send theirs in the same order. Where a slice has two, the first of the next slice comes
+// before the second, and the device combines meanwhile.
+struct slice_turn {
+  std::size_t slice;
+  int round;
+};
+constexpr slice_turn turn_of(std::size_t i, std::size_t slices, int rounds) {
+  if (rounds == 1 || i == 0) return {i, 0};
+  if (i % 2 == 0) return {i / 2 - 1, 1};
+  return i / 2 + 1 < slices ? slice_turn{i / 2 + 1, 0} : slice_turn{slices - 1, 1};
+}
+
+// One call, ordered on the caller's stream. Where it does not come to its end, the other ranks hear of it, and nothing
+// touches the caller's memory any more.
+template <staging_device D, transport Transport>
+class staged_call {
+ public:
+  staged_call(communicator<Transport>& comm, staging_area<D>& area, device_options<D> const& how,
+              std::source_location where)
+      : comm_(comm),
+        area_(area),
+        stream_(how.stream),
+        timeout_(how.timeout.count() != 0 ? how.timeout : comm.group().environment.timeout),
+        where_(where) {
+    if (area.on.capturing(stream_))
+      refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is captured into a graph",
+             "call it outside of graphs, for the host sends its messages", where);
+  }
+  staged_call(staged_call const&) = delete;
+  staged_call& operator=(staged_call const&) = delete;
+  ~staged_call() {
+    if (!settled_) abandon();
+  }
+
+  // For the host's calls that it is made of.
+  options for_host() const { return {.algorithm = {}, .protocol = {}, .timeout = timeout_}; }
+  std::source_location where() const { return where_; }
+
+  // What is copied from here on comes after what the caller's stream was given.
+  void begin() {
+    area_.begin.record(stream_);
+    area_.begin.before(area_.down.get());
+    area_.begin.before(area_.up.get());
+  }
+
+  // Starts a meeting of all ranks in this call: those that call something else find that before any message is sent, and who
+  // does not come is named.
+  void announce(request what, algorithm_id by, std::string_view type, std::string_view op) {
+    what.algorithm = by;
+    what.how = protocol::staged;
+    auto started = async(comm_);
+    agreement() = call_on<automatic>(
+        started, {.algorithm = by}, where_, no_memory, [=, o = for_host(), where = where_](auto& ranks) {
+          auto call = open(ranks, what, o, type, op, where);
+          call.run([&] { return roll_call(ranks.group().transport(), call.tag(), false); });
+        });
+  }
+
+  // Of each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its messages
+  // or makes the call, and returns work; bring(slot, slice, round) gives copies and kernels to the stream `up`, and those of
+  // the next round to `down` once `combined`.
+  template <class Take, class Send, class Bring>
+  void travel(std::size_t slices, int rounds, Take const& take, Send const& send, Bring const& bring) {
+    std::size_t taken = 0, brought = 0;
+    std::size_t const turns = slices * static_cast<std::size_t>(rounds);
+    auto const end = [&](std::size_t i) {
+      auto const [slice, round] = turn_of(i, slices, rounds);
+      messages_of(i).wait();
+      bring(slot_of(slice), slice, round);
+      slot_of(slice).came_up.record(area_.up.get());
+      brought += round + 1 == rounds;
+    };
+    for (std::size_t i = 0; i < turns; ++i) {
+      for (; taken < std::min(slices, brought + area_.slots.size()); ++taken) {
+        take(slot_of(taken), taken);
+        slot_of(taken).came_down.record(area_.down.get());
+      }
+      auto const [slice, round] = turn_of(i, slices, rounds);
+      bool const follows = i > 0 && turn_of(i - 1, slices, rounds).slice == slice;
+      if (follows) end(i - 1);
+      staging_slot<D>& slot = slot_of(slice);
+      await(slot.came_down);
+      await(slot.came_up);  // what was received there before
+      messages_of(i) = send(slot, slice, round);
+      if (i > 0 && !follows) end(i - 1);
+    }
+    if (turns > 0) end(turns - 1);
+  }
+
+  // What the caller's stream is given from here on comes after the call.
+  void finish() {
+    agreement().wait();
+    area_.end.record(area_.up.get());
+    area_.end.before(stream_);
+    settled_ = true;
+  }
+
+  // Until the stream's work before the call is done, for who hands over memory to others than the device.
+  void await_stream() { await(area_.begin); }
+
+ private:
+  staging_slot<D>& slot_of(std::size_t slice) { return area_.slots[slice % area_.slots.size()]; }
+  work& agreement() { return started_[2]; }
+  work& messages_of(std::size_t turn) { return started_[turn % 2]; }
+
+  // Messages go on meanwhile.
+  void await(device_event<D> const& event) {
+    auto const look = [&] {
+      if (event.reached()) return progress::done;
+      for (work& w : started_) w.test();
+      return progress::stuck;
+    };
+    if (wait_until_done(look, patience_sharing_cores, countdown(timeout_), [](auto const&) {
+          std::this_thread::sleep_for(idler::rest);
+          return true;
+        }))
+      return;
+    double const seconds = std::chrono::duration<double>(timeout_).count();
+    throw error({.code = error_code::timeout,
+                 .rank = comm_.rank(),
+                 .what = join({"the device of rank ", comm_.rank(), " has not come to the end of its copies within ",
+                               seconds, " s"}),
+                 .way_out = "wait longer, or see what the stream was given before",
+                 .where = where_});
+  }
+
+  [[gnu::cold]] void abandon() noexcept {
+    if (comm_.size() > 1) give_up(comm_);
+    for (work& w : started_) {
+      try {
+        w.wait();
+      } catch (...) {  // the caller has an error already
+      }
+    }
+    area_.settle(std::chrono::seconds(1));
+  }
+  static void give_up(communicator<Transport>& comm) noexcept {
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = comm.group().levels->only_node()) return node->group().give_up();
+    comm.group().give_up();
+  }
+
+  communicator<Transport>& comm_;
+  staging_area<D>& area_;
+  stream_of<D> stream_;
+  std::chrono::nanoseconds timeout_;
+  std::source_location where_;
+  std::array<work, 3> started_;
+  bool settled_ = false;
+};
+
+}  // namespace tutti::detail

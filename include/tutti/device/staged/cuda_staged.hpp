@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collectives on memory of devices among the ranks of any communicator of the host: slices travel through pinned memory, or
+// are handed to an MPI that takes memory of a device, and values are combined on the device.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/device/front/algorithms.hpp"
+#include "tutti/device/front/call.hpp"
+#include "tutti/device/front/collectives.hpp"
+#include "tutti/device/front/ragged.hpp"
+#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/staged/area.hpp"
+#include "tutti/device/staged/call.hpp"
+#include "tutti/device/staged/host_blocks.hpp"
+
+namespace tutti {
+
+// The ranks of a communicator, each with buffers in memory of a device of its own. All of them make it together, and
+// call the same collectives in the same order, mixed with those of the communicator as they like. The communicator and
+// the device outlive it.
+//
+//   how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back, and combined by
+//                 the device, while others are on their way. Where the communicator's MPI takes memory of a device
+//                 (MPIX_Query_cuda_support; TUTTI_CUDA_AWARE=0 or 1 overrides what it says), nothing goes through the host
+//   algorithms    one_shot, of all; two_shot, of large all_reduce and reduce. Values are combined in rank order, so results have
+//                 the bits of one_shot on the host; see cuda_combine for what a device may fuse
+//   streams       a call is ordered on its stream. It returns when the last slice has arrived and its copy was given to the
+//                 device, so it waits for the stream's work before it and for the other ranks; it can't be captured in a graph
+//   errors        those of the communicator's collectives, which all ranks get: mismatch, timeout, rank_lost, rank_left. A fault
+//                 of one device is system there, and rank_left at the others. Outputs are as they were where a call of one
+//                 slice fails; of a longer one, or one that is handed to an MPI, parts may have been written
+//
+//   auto comm = tutti::init();
+//   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+//   tutti::cuda_staged ranks(comm, gpu);
+//   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
+template <staging_device D, transport Transport>
+class cuda_staged {
+ public:
+  using device_type = D;
+
+  // Throws error: bad_argument; system on all ranks where one of them has not the memory; as all_gather.
+  [[gnu::cold]] cuda_staged(communicator<Transport>& comm, D const& on, staging const& how = {},
+                            std::source_location where = std::source_location::current())
+      : comm_(&comm),
+        slice_(how.slice),
+        hands_over_(detail::agree_on_staging(comm, how, where)),
+        area_(detail::make_staging_area(comm, on, how, !hands_over_, where)) {}
+
+  int rank() const noexcept { return comm_->rank(); }
+  int size() const noexcept { return comm_->size(); }
+  D const& on() const noexcept { return area_->on; }
+  // Whether memory of the device is handed to the MPI.
+  bool hands_over() const noexcept { return hands_over_; }
+
+  static constexpr bool has_two_rounds(collective c) { return c == collective::all_reduce || c == collective::reduce; }
+  // What a call may name by its type; a list is looked at when one of it is chosen.
+  template <class Algorithm, collective C>
+  static constexpr bool has_algorithm = !serves<Algorithm, C> || std::is_same_v<Algorithm, one_shot> ||
+                                        (std::is_same_v<Algorithm, tutti::two_shot> && has_two_rounds(C));
+
+  // -- For the collectives.
+  template <class Algorithm, collective C, class T>
+  void move(detail::device_call<D, T, T> const& call) {
+    algorithm_id const by = algorithm_of<Algorithm, C>(call, false);
+    blocks const given = blocks_of(call.given, call.in != nullptr, deals(C)),
+                 got = blocks_of(call.got, call.out != nullptr, collects(C));
+    if (size() == 1) return copy_blocks(call.how.stream, call.out, got, call.in, given);
+    std::size_t const most =
+        block_elements(sizeof(T), sizeof(T), call.where) * (C == collective::broadcast ? ranks() : 1);
+    journey trip(*comm_, *area_, call.how, call.where);
+    trip.begin();
+    if (C == collective::barrier) trip.await_stream();
+    trip.announce(call.what, by, call.type, {});
+    if constexpr (may_take_device_memory<Transport> && C != collective::barrier)
+      if (hands_over_) return hand_over<C>(trip, call, given, got);
+    if constexpr (C != collective::barrier) {
+      std::size_t longest = std::max(detail::longest_of(given), detail::longest_of(got));
+      if (call.what.ragged && C != collective::all_gather)
+        all_reduce(*comm_, std::span(&longest, 1), max{}, trip.for_host(), call.where);
+      auto const stride = [&](std::size_t slice) { return slice_of(longest, most, slice).count; };
+      trip.travel(
+          slices(longest, most), 1,
+          [&](slot& s, std::size_t slice) {
+            blocks const part = detail::slices_of(given, most, slice);
+            copy_blocks(area_->down.get(), at<T>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
+          },
+          [&](slot& s, std::size_t slice, int) {
+            if (!call.what.ragged) return send<C>(trip, s, stride(slice) * sizeof(T), call.what.root);
+            return send_ragged<C>(
+                trip, s, detail::packed(detail::slices_of(given, most, slice), stride(slice), sizeof(T)),
+                detail::packed(detail::slices_of(got, most, slice), stride(slice), sizeof(T)), call.what.root);
+          },
+          [&](slot& s, std::size_t slice, int) {
+            blocks const part = detail::slices_of(got, most, slice);
+            copy_blocks(area_->up.get(), call.out, part, at<T>(s.up), detail::packed(part, stride(slice), 1));
+          });
+    }
+    trip.finish();
+  }
+
+  template <class Algorithm, collective C, class In, class Out, class Op>
+  void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
+    auto const how = detail::in_stages<In>(op, size());
+    constexpr bool in_parts = has_two_rounds(C) && arrays_of<Op> == 0;
+    bool const two_shot =
+        algorithm_of<Algorithm, C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
+    if (two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), call.where);
+    if (size() == 1) {
+      if (C == collective::exclusive_scan) return;
+      std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
+      return combine_sources(call.how.stream, from, call.out, call.got.at(0, 0).count, how);
+    }
+    if (size() > most_sources)
+      detail::refuse(rank(),
+                     join({"a device combines the values of ", most_sources, " ranks at most, and these are ", size()}),
+                     "combine inside groups of ranks first", call.where);
+    std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
+    journey trip(*comm_, *area_, call.how, call.where);
+    trip.begin();
+    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type, name_of<Op>());
+    if (!two_shot) combine_all<C>(trip, call, most, how);
+    else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
+    trip.finish();
+  }
+
+ private:
+  using slot = detail::staging_slot<D>;
+  using journey = detail::staged_call<D, Transport>;
+  using blocks = detail::block_list;
+
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  std::size_t mine() const { return static_cast<std::size_t>(rank()); }
+  template <class T>
+  static T* at(message_memory<D> const& memory) {
+    return reinterpret_cast<T*>(memory.data());
+  }
+
+  // -- The choice.
+  // Two ranks have as much to send either way.
+  bool prefers_two_shot(std::size_t bytes) const {
+    return size() > 2 && bytes * ranks() > comm_->group().tuned.table().devices.one_shot_by_host;
+  }
+
+  template <class Algorithm, collective C, class Call>
+  algorithm_id algorithm_of(Call const& call, bool two_shot) const {
+    static_assert(has_algorithm<Algorithm, C>,
+                  "by way of the host there are one_shot and two_shot alone, the latter of all_reduce and reduce");
+    algorithm_id asked = call.how.algorithm;
+    if constexpr (!std::is_same_v<Algorithm, automatic>)
+      detail::named_algorithms<Algorithm>::template visit<C, void>(
+          asked, call.where, [&](auto schedule) { asked = detail::id_of(schedule); });
+    if (asked == algorithm_id::automatic) return two_shot ? algorithm_id::two_shot : algorithm_id::one_shot;
+    if (asked != algorithm_id::one_shot && !(asked == algorithm_id::two_shot && has_two_rounds(C)))
+      detail::refuse(rank(), join({"cuda_staged has no ", name(C), " by ", name(asked)}),
+                     has_two_rounds(C) ? "use one_shot or two_shot, or leave the choice to tutti"
+                                       : "use one_shot, or leave the choice to tutti",
+                     call.where);
+    return asked;
+  }
+
+  // -- Slices. Blocks begin at multiples of this many elements, as far as there is room, so that packs fit all of them.
+  static constexpr std::size_t grain(std::size_t in_bytes, std::size_t out_bytes) {
+    return std::max<std::size_t>(1, cache_line / std::min(in_bytes, out_bytes));
+  }
+  static std::size_t padded(std::size_t n, std::size_t most, std::size_t in_bytes, std::size_t out_bytes) {
+    std::size_t const whole = grain(in_bytes, out_bytes);
+    return std::min(most, (n + whole - 1) / whole * whole);
+  }
+  // How many elements a rank's block of a slice has at most.
+  std::size_t block_elements(std::size_t in_bytes, std::size_t out_bytes, std::source_location where) const {
+    std::size_t const bytes = std::max(in_bytes, out_bytes), n = slice_ / ranks() / bytes;
+    if (n == 0)
+      detail::refuse(rank(),
+                     join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
+                     "make cuda_staged with larger slices", where);
+    std::size_t const whole = grain(in_bytes, out_bytes);
+    return n < whole ? n : n / whole * whole;
+  }
+
+  // What this rank has of one side of a call: a block for every rank, or one.
+  blocks blocks_of(layout const& where, bool has_any, bool all) const {
+    if (!has_any) return {};
+    return all ? detail::blocks_of(where, size()) : blocks{where.at(0, rank())};
+  }
+
+  // -- Copies.
+  template <class T>
+  void copy(stream_of<D> stream, T* to, T const* from, std::size_t n) const {
+    if (to != from && n > 0) area_->on.copy(stream, to, from, n * sizeof(T));
+  }
+  // Blocks that follow each other on both sides are one copy.
+  template <class T>
+  void copy_blocks(stream_of<D> stream, T* to, blocks const& places, T const* from, blocks const& sources) const {
+    for (std::size_t q = 0; q < std::min(places.size(), sources.size());) {
+      std::size_t const first = q;
+      std::size_t n = 0;
+      do n += sources[q++].count;
+      while (q < sources.size() && places[q].begin == places[first].begin + n &&
+             sources[q].begin == sources[first].begin + n);
+      copy(stream, to + places[first].begin, from + sources[first].begin, n);
+    }
+  }
+
+  // -- Messages.
+  template <class F>
+  work on_host(F const& call) {
+    if constexpr (may_take_device_memory<Transport>)
+      if (hands_over_) {
+        call.template operator()<native>(*comm_);
+        return {};
+      }
+    return call.template operator()<automatic>(async(*comm_));
+  }
+  // Those of a slice, whose blocks have so many bytes. The root of a broadcast sends where others receive.
+  template <collective C>
+  work send(journey const& trip, slot& s, std::size_t bytes, int root) {
+    std::byte* const to = C == collective::broadcast && rank() == root ? s.down.data() : s.up.data();
+    return on_host([&]<class Algorithm>(auto&& comm) {
+      return detail::move_blocks_on_host<C, Algorithm>(comm, s.down.data(), to, bytes, root, trip.for_host(),
+                                                       trip.where());
+    });
+  }
+  template <collective C>
+  work send_ragged(journey const& trip, slot& s, blocks const& given, blocks const& got, int root) {
+    return on_host([&]<class Algorithm>(auto&& comm) {
+      return detail::move_ragged_on_host<C, Algorithm>(comm, s.down.data(), given, s.up.data(), got, root,
+                                                       trip.for_host(), trip.where());
+    });
+  }
+  // From the caller's buffer to the caller's buffer. That of a broadcast's root is an input, which MPI takes as one to write.
+  template <collective C, class T>
+  void hand_over(journey& trip, detail::device_call<D, T, T> const& call, blocks const& given, blocks const& got) {
+    trip.await_stream();
+    int const root = call.what.root;
+    if (call.what.ragged)
+      detail::move_ragged_on_host<C, native>(*comm_, call.in, given, call.out, got, root, trip.for_host(), call.where);
+    else
+      detail::move_blocks_on_host<C, native>(*comm_, call.in, call.out != nullptr ? call.out : const_cast<T*>(call.in),
+                                             std::max(detail::longest_of(given), detail::longest_of(got)), root,
+                                             trip.for_host(), call.where);
+    trip.finish();
+  }
+
+  // -- Kernels.
+  // The blocks that a slice has received, `stride` elements apart, where the device combines them. This rank's own is read
+  // where it is.
+  template <class T>
+  std::vector<T const*> sources(slot& s, std::size_t stride, T const* own) const {
+    T const* const received = at<T>(s.up);
+    T* const near = hands_over_ ? at<T>(s.up) : reinterpret_cast<T*>(s.sources.data());
+    std::size_t const next = (mine() + 1) * stride;
+    copy(area_->up.get(), near, received, mine() * stride);
+    copy(area_->up.get(), near + next, received + next, ranks() * stride - next);
+    std::vector<T const*> out;
+    for (std::size_t q = 0; q < ranks(); ++q) out.push_back(q == mine() ? own : near + q * stride);
+    return out;
+  }
+  template <class In, class Out, class How>
+  void combine_sources(stream_of<D> stream, std::vector<In const*> const& from, Out* to, std::size_t n,
+                       How const& how) const {
+    Out* const destinations[] = {to};
+    cuda_combine(area_->on, stream, std::span(from), std::span<Out* const>(destinations), n, how);
+  }
+
+  // one_shot: each rank that gets a result combines all ranks' contributions to it.
+  template <collective C, class In, class Out, class How>
+  void combine_all(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
+    constexpr collective moves = C == collective::reduce_scatter ? collective::all_to_all
+                                 : C == collective::reduce       ? collective::gather
+                                                                 : collective::all_gather;
+    blocks const given = blocks_of(call.given, true, deals(C));
+    extent const own = given[deals(C) ? mine() : 0];
+    std::size_t const longest = detail::longest_of(given);
+    auto const stride = [&](std::size_t slice) {
+      return padded(slice_of(longest, most, slice).count, most, sizeof(In), sizeof(Out));
+    };
+    trip.travel(
+        slices(longest, most), 1,
+        [&](slot& s, std::size_t slice) {
+          blocks const part = detail::slices_of(given, most, slice);
+          copy_blocks(area_->down.get(), at<In>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
+        },
+        [&](slot& s, std::size_t slice, int) {
+          return send<moves>(trip, s, stride(slice) * sizeof(In), call.what.root);
+        },
+        [&](slot& s, std::size_t slice, int) {
+          auto const [begin, n] = slice_of(own.count, most, slice);
+          if (call.out == nullptr || n == 0) return;
+          auto from = sources(s, stride(slice), call.in + own.begin + begin);
+          if (C == collective::scan) from.resize(mine() + 1);
+          if (C == collective::exclusive_scan) from.resize(mine());
+          if (from.empty()) return;
+          combine_sources(area_->up.get(), from, call.out + begin, n, shifted_by(begin, how));
+        });
+  }
+
+  // two_shot: each rank combines its block of a slice, and shares the result.
+  template <collective C, class In, class Out, class How>
+  void combine_and_share(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
+    constexpr collective shares = C == collective::reduce ? collective::gather : collective::all_gather;
+    std::size_t const count = call.what.count, most_of_all = most * ranks();
+    auto const block = [&](std::size_t n) {
+      return padded((n + ranks() - 1) / ranks(), most, sizeof(In), sizeof(Out));
+    };
+    trip.travel(
+        slices(count, most_of_all), 2,
+        [&](slot& s, std::size_t slice) {
+          auto const [begin, n] = slice_of(count, most_of_all, slice);
+          copy(area_->down.get(), at<In>(s.down), call.in + begin, n);
+        },
+        [&](slot& s, std::size_t slice, int round) {
+          std::size_t const n = block(slice_of(count, most_of_all, slice).count);
+          return round == 0 ? send<collective::all_to_all>(trip, s, n * sizeof(In), 0)
+                            : send<shares>(trip, s, n * sizeof(Out), call.what.root);
+        },
+        [&](slot& s, std::size_t slice, int round) {
+          auto const [begin, n] = slice_of(count, most_of_all, slice);
+          if (round == 1) {
+            if (call.out != nullptr) copy(area_->up.get(), call.out + begin, at<Out>(s.up), n);
+            return;
+          }
+          extent const own = slice_of(n, block(n), mine());
+          auto const from = sources(s, block(n), call.in + begin + own.begin);
+          Out* const result = reinterpret_cast<Out*>(s.result.data());
+          combine_sources(area_->up.get(), from, result, own.count, how);
+          s.combined.record(area_->up.get());
+          s.combined.before(area_->down.get());
+          copy(area_->down.get(), at<Out>(s.down), result, own.count);
+          s.came_down.record(area_->down.get());
+        });
+  }
+
+  communicator<Transport>* comm_;
+  std::size_t slice_;
+  bool hands_over_;
+  std::unique_ptr<detail::staging_area<D>> area_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Who looks after streams that wait for other ranks, for a stream cannot give up by itself: a thread that finds ranks which
+// are late, gone, or in another call, and lets all streams go on when there is a fault.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/watch/board.hpp"
+#include "tutti/device/watch/symmetric_places.hpp"
+#include "tutti/fault/call_record.hpp"
+#include "tutti/transport/system/process_watch.hpp"
+
+namespace tutti::detail {
+
+// What a rank knows of a call that its stream may be in.
+struct watched_call {
+  std::chrono::nanoseconds timeout{};
+  bool captured = false;                // it may come again at any time
+  bool again = false;                   // it has, since it was one of the oldest
+  std::uint64_t sequence = 0;           // where kernels wait for each other: the last of this rank's calls that was it
+  std::vector<std::uint32_t> expected;  // by rank: what its word `ready` says in this call; 0: it is not awaited
+};
+
+// The rank's stream runs one call after the other, and says which on the board. Kernels do nothing once the board has a fault;
+// so what a stream that was let go does changes no memory.
+class device_watch {
+ public:
+  // `peers`: of those in other processes.
+  device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
+      : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
+
+  // Before its stream may be in the call. `sequence`: of this rank's calls, where kernels wait for each other; else 0.
+  template <class Expected>
+  void know(std::uint32_t call, std::uint64_t sequence, std::chrono::nanoseconds timeout, bool captured,
+            Expected const& expected) {
+    std::lock_guard const lock(guard_);
+    auto const [entry, is_new] = known_.try_emplace(call);
+    entry->second.timeout = timeout;
+    entry->second.captured |= captured;
+    entry->second.sequence = sequence;
+    entry->second.again = !is_new;
+    if (!is_new) return;
+    for (int q = 0; q < board_.ranks(); ++q) entry->second.expected.push_back(expected(q));
+    ages_.push_back(call);
+    if (ages_.size() > most_known) forget_oldest();
+  }
+
+  bool faulty() const noexcept { return board_.faulty(); }
+  void expect_no_fault(std::source_location where) const {
+    if (faulty()) throw fault_found(where);
+  }
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) const {
+    board_.raise(f);
+    throw fault_found(where);
+  }
+
+  // That this rank's program makes another call than others in its place.
+  void expect_same_call(std::uint64_t sequence, std::uint32_t call, std::source_location where) const {
+    for (int q = 0; q < board_.ranks(); ++q) {
+      std::uint32_t const theirs = board_.noted(q, sequence);
+      if (theirs == 0 || theirs == call || same_call(call, q, theirs).value_or(true)) continue;
+      raise(mismatch_with(q, call, theirs), where);
+    }
+  }
+
+  // The first fault of all ranks, as this one throws it.
+  [[gnu::cold]] error fault_found(std::source_location where) const {
+    fault const found =
+        await_fault([&] { return read_fault(board_.fault_of_all()); }, [] { std::this_thread::sleep_for(nap_length); });
+    int const peer = found.peer == rank_ ? found.rank : found.peer;
+    return error({.code = static_cast<error_code>(found.code),
+                  .rank = rank_,
+                  .peer = peer,
+                  .what = found.text,
+                  .way_out = way_out(static_cast<error_code>(found.code)),
+                  .where = where});
+  }
+
+ private:
+  static constexpr std::size_t most_known = 4096;  // more than streams take at once
+  static constexpr std::chrono::milliseconds look_every{10};
+  static constexpr std::chrono::microseconds release_every{100};
+  // A stream that stands still for so long waits for another rank, and does not just run a kernel.
+  static constexpr std::chrono::milliseconds standing{40}, standing_long{1000};
+
+  void run(std::stop_token const& stop) {
+    std::unique_lock lock(guard_);
+    while (!stop.stop_requested()) {
+      std::chrono::microseconds const rest = faulty() ? release_every : look_every;
+      wake_.wait_for(lock, stop, rest, [] { return false; });
+      if (faulty()) release();
+      else examine();
+    }
+  }
+
+  // Writes what its stream waits for.
+  void release() const noexcept {
+    auto const entry = known_.find(board_.rank(rank_).now.load());
+    for (int q = 0; q < board_.ranks(); ++q) {
+      board_.between(rank_, q).unread.store(0);
+      std::uint32_t const value = entry == known_.end() ? 0 : entry->second.expected[static_cast<std::size_t>(q)];
+      if (value != 0)
+        for (auto& ready : board_.between(q, rank_).ready) ready.store(value);
+    }
+  }
+
+  void examine() {
+    for (int q = 0; q < board_.ranks(); ++q)
+      if (q != rank_ && peers_[static_cast<std::size_t>(q)].ended() && !left(q))
+        return board_.raise({static_cast<int>(error_code::rank_lost), rank_, q,
+                             join({"the process of rank ", q, " ended ", state_of(q), ", while rank ", rank_, " is ",
+                                   state_of(rank_)})});
+    device_page const& self = board_.rank(rank_);
+    std::uint32_t const call = self.now.load(), beat = self.beat.load();
+    auto const now = deadline::clock::now();
+    if (call != call_ || beat != beat_ || call == 0) {
+      call_ = call, beat_ = beat, since_ = now;
+      return;
+    }
+    auto const entry = known_.find(call);
+    if (entry == known_.end() || now - since_ < standing) return;
+    for (int q = 0; q < board_.ranks(); ++q) {
+      std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
+      // A peer whose kernel needs this rank no more may be in the next call, whose words are set.
+      if (q == rank_ || expected == 0 || entry->second.sequence != 0) continue;
+      for (auto const& ready : board_.between(q, rank_).ready)
+        if (std::uint32_t const said = ready.load(); said != 0 && said != expected)
+          return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
+    }
+    if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
+    for (int q = 0; q < board_.ranks(); ++q)
+      if (q != rank_ && left(q) && awaits(q, entry->second))
+        return board_.raise(
+            {static_cast<int>(error_code::rank_left), rank_, q,
+             join({"rank ", q, " has left ", state_of(q), ", while rank ", rank_, " is ", state_of(rank_)})});
+    if (now - since_ >= entry->second.timeout) board_.raise(timeout_of(entry->second));
+  }
+
+  bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
+  // Whether this rank's stream stands still because of it.
+  bool awaits(int q, watched_call const& call) const noexcept {
+    // Kernels set no words. Which call a graph that is replayed makes, is not counted.
+    if (call.sequence != 0 && !call.captured && board_.rank(q).called.load() >= call.sequence) return false;
+    return board_.between(rank_, q).unread.load() != 0 ||
+           (call.expected[static_cast<std::size_t>(q)] != 0 && board_.between(q, rank_).ready[0].load() == 0 &&
+            board_.between(q, rank_).ready[1].load() == 0);
+  }
+
+  // -- What is said.
+
+  std::string described(int q, std::uint32_t call) const {
+    auto words = board_.find(q, call);
+    if (!words) return "a call of long ago";
+    std::string const places = take_places(*words);
+    return describe(*words, device_names{board_}, q) + places;
+  }
+  // "in all_reduce of ..." or "after broadcast of ..."
+  std::string state_of(int q) const {
+    device_page const& page = board_.rank(q);
+    if (std::uint32_t const call = page.now.load()) return "in " + described(q, call);
+    if (std::uint64_t const called = page.called.load())
+      return join({"at or after call #", called, ", ", described(q, board_.noted(q, called))});
+    return "before its first call";
+  }
+  fault mismatch_with(int q, std::uint32_t own, std::uint32_t theirs) const {
+    return {static_cast<int>(error_code::mismatch), rank_, q,
+            join({"ranks disagree: rank ", rank_, " calls ", described(rank_, own), ", rank ", q, " calls ",
+                  theirs != 0 ? described(q, theirs) : "something else"})};
+  }
+  fault timeout_of(watched_call const& call) const {
+    std::string absent;
+    int first = -1;
+    for (int q = 0; q < board_.ranks(); ++q) {
+      if (q == rank_ || same_call(call_, q, board_.rank(q).now.load()).value_or(false) || !awaits(q, call)) continue;
+      if (first < 0) first = q;
+      absent += join({"; rank ", q, " has not arrived: it is ", state_of(q)});
+    }
+    if (first < 0) absent = "; all ranks that it needs have arrived, but one does not go on";
+    double const seconds = std::chrono::duration<double>(call.timeout).count();
+    return {static_cast<int>(error_code::timeout), rank_, first,
+            join({"no end of ", described(rank_, call_), " within ", seconds, " s", absent})};
+  }
+  // Whether what two ranks call is the same as far as ranks must agree; none where that is not known any more.
+  std::optional<bool> same_call(std::uint32_t own, int q, std::uint32_t theirs) const {
+    auto const a = board_.find(rank_, own), b = board_.find(q, theirs);
+    if (!a || !b) return {};
+    return fingerprint_of(*a) == fingerprint_of(*b);
+  }
+
+  static std::string way_out(error_code code) {
+    switch (code) {
+      case error_code::mismatch:
+        return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+      case error_code::timeout:
+        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or device_options::timeout";
+      case error_code::rank_lost: return "see the output of the rank that ended; make new ranks of those that are left";
+      case error_code::rank_left: return "all ranks must make the same calls before they end";
+      default: return "these ranks cannot be used any more";
+    }
+  }
+
+  struct device_names {
+    device_board const& board;
+    std::string name(int q, std::uint32_t id) const { return board.name(q, id); }
+  };
+
+  void forget_oldest() {
+    while (true) {
+      std::uint32_t const oldest = ages_.front();
+      ages_.pop_front();
+      watched_call& call = known_.at(oldest);
+      if (!std::exchange(call.again, false)) {
+        if (!call.captured) known_.erase(oldest);
+        return;
+      }
+      ages_.push_back(oldest);
+    }
+  }
+
+  device_board board_;
+  int rank_;
+  std::vector<process_watch> peers_;
+  std::mutex guard_;
+  std::condition_variable_any wake_;
+  std::unordered_map<std::uint32_t, watched_call> known_;
+  std::deque<std::uint32_t> ages_;
+  std::uint32_t call_ = 0, beat_ = 0;  // as they were seen last, and since when
+  deadline::clock::time_point since_{};
+  std::jthread thread_;  // the last member: it uses all others
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages beside any call, between ranks that have not made one yet.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/group.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+
+namespace tutti::detail {
+
+// Polls until it is done, as long as no rank is gone of which awaits(rank) says that it is waited for. `what`: what is
+// missing where rank `from` does not come.
+template <class Transport, class Poll, class Awaits>
+void wait_beside_calls(group<Transport>& g, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
+  auto& transport = g.transport();
+  int gone = -1;
+  bool const done = wait_until_done(poll, transport.waits(), countdown(g.environment.timeout), [&](auto const& ready) {
+    transport.nap(ready);
+    g.expect_no_fault();
+    for (int peer = 0; peer < g.ranks(); ++peer)
+      if (peer != g.rank() && awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
+    return gone < 0 || ready();
+  });
+  if (!done)
+    throw error({.code = gone < 0 ? error_code::timeout : error_code::rank_lost,
+                 .rank = g.rank(),
+                 .peer = gone < 0 ? from : gone,
+                 .what = gone < 0
+                             ? join({"rank ", from, " has not sent its ", what})
+                             : join({"rank ", gone, " ended before the ranks had agreed on how to choose algorithms"}),
+                 .way_out = "see the output of that rank"});
+  g.expect_no_fault();
+}
+
+// A rank's text at all ranks: messages from it to each. The channels are empty again when all have it.
+template <class Transport>
+class announcement {
+ public:
+  announcement(Transport& transport, int from, std::string text)
+      : transport_(transport),
+        from_(from),
+        text_(std::move(text)),
+        sent_(static_cast<std::size_t>(transport.ranks())) {}
+
+  progress poll() { return transport_.rank() == from_ ? send() : receive(); }
+  std::string take() { return std::move(text_); }
+
+  bool sent_to(int peer) const noexcept { return sent_[static_cast<std::size_t>(peer)] == text_.size(); }
+
+ private:
+  static constexpr std::uint32_t tag = 0x74756e65;
+
+  progress send() noexcept {
+    progress out = progress::done;
+    for (int peer = 0; peer < transport_.ranks(); ++peer) {
+      if (peer == from_) continue;
+      std::size_t& sent = sent_[static_cast<std::size_t>(peer)];
+      while (sent < text_.size()) {
+        std::size_t const bytes = std::min(text_.size() - sent, Transport::slice_bytes);
+        std::byte* const place = transport_.claim(peer, 0, bytes, 1);
+        if (place == nullptr) {
+          out = progress::stuck;
+          break;
+        }
+        std::memcpy(place, text_.data() + sent, bytes);
+        sent += bytes;
+        transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
+      }
+    }
+    if constexpr (sends_later<Transport>)
+      if (!transport_.all_sent()) out = progress::stuck;
+    return out;
+  }
+  progress receive() {
+    while (!complete_) {
+      arrival const a = transport_.look(from_, 0, tag);
+      if (!a) return progress::stuck;
+      text_.append(reinterpret_cast<char const*>(a.data), a.bytes);
+      complete_ = !a.more;
+      transport_.release(from_, 0);
+    }
+    return progress::done;
+  }
+
+  Transport& transport_;
+  int from_;
+  std::string text_;
+  std::vector<std::size_t> sent_;  // bytes, to each peer
+  bool complete_ = false;
+};
+
+// What rank `from` says, `text` there: all ranks call it, before their first call.
+template <class Transport>
+[[gnu::cold]] std::string announce(group<Transport>& g, int from, std::string text, std::string_view what) {
+  announcement<Transport> work(g.transport(), from, std::move(text));
+  wait_beside_calls(
+      g, from, what, [&] { return work.poll(); },
+      [&](int peer) { return g.rank() == from ? !work.sent_to(peer) : peer == from; });
+  return work.take();
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a message takes at each distance between ranks: two ranks of each play ping-pong, one pair after the other, while the
+// others wait.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/topology.hpp"
+#include "tutti/launch/announce.hpp"
+#include "tutti/tune/links.hpp"
+
+namespace tutti::detail {
+
+// Whether TUTTI_TOPOLOGY says `measure`.
+[[gnu::cold]] inline bool wants_link_times() {
+  char const* const text = std::getenv("TUTTI_TOPOLOGY");
+  if (text == nullptr || *text == '\0') return false;
+  if (std::string_view(text) == "measure") return true;
+  throw error({.code = error_code::bad_argument,
+               .what = join({"TUTTI_TOPOLOGY=\"", text, "\" is not known"}),
+               .way_out = "set it to measure, or to nothing"});
+}
+
+// One of two ranks; `first` serves.
+template <class Transport>
+class ping_pong {
+ public:
+  ping_pong(group<Transport>& g, int peer, bool first) : group_(g), peer_(peer), first_(first), long_(long_bytes) {}
+
+  // The same work at both; what the first finds counts. The latency is that of the median, for ranks that share cores wait
+  // for each other; what the bytes add, that of the fastest.
+  [[gnu::cold]] link_time measure() {
+    std::vector<std::int64_t> there_and_back, with_bytes;
+    for (int i = 0; i < rounds; ++i) there_and_back.push_back(exchange(short_bytes));
+    for (int i = 0; i < long_rounds; ++i) with_bytes.push_back(exchange(long_bytes));
+    std::ranges::sort(there_and_back);
+    std::int64_t const one_way = std::max<std::int64_t>(there_and_back[rounds / 2] / 2, 1);
+    std::int64_t const bytes_alone = std::max(std::ranges::min(with_bytes) - there_and_back[0], least_for_long);
+    return {.latency = static_cast<std::uint64_t>(one_way) * 1000,
+            .byte = static_cast<std::uint64_t>(bytes_alone) * 1'000'000 / long_bytes};
+  }
+
+ private:
+  static constexpr std::size_t short_bytes = 8, long_bytes = std::size_t{1} << 20;
+  static constexpr int rounds = 101, long_rounds = 5;
+  static constexpr std::int64_t least_for_long = 1000;  // nanoseconds: 1 TB/s
+  static constexpr std::uint32_t tag = 0x70696e67;
+
+  // So many bytes there and a short message back; nanoseconds.
+  std::int64_t exchange(std::size_t bytes) {
+    auto const began = deadline::clock::now();
+    if (first_) send(bytes);
+    receive();
+    if (!first_) send(short_bytes);
+    return std::chrono::nanoseconds(deadline::clock::now() - began).count();
+  }
+  void send(std::size_t bytes) {
+    auto& t = group_.transport();
+    std::size_t sent = 0;
+    wait([&] {
+      std::size_t const before = sent;
+      while (sent < bytes) {
+        std::size_t const n = std::min(bytes - sent, Transport::slice_bytes);
+        std::byte* const place = t.claim(peer_, 0, n, 1);
+        if (place == nullptr) break;
+        std::memcpy(place, long_.data() + sent, n);
+        sent += n;
+        t.publish(peer_, 0, n, sent < bytes, tag);
+      }
+      if (sent < bytes) return sent > before ? progress::moved : progress::stuck;
+      if constexpr (sends_later<Transport>)
+        if (!t.all_sent()) return progress::stuck;
+      return progress::done;
+    });
+  }
+  void receive() {
+    auto& t = group_.transport();
+    std::size_t received = 0;
+    bool more = true;
+    wait([&] {
+      std::size_t const before = received;
+      while (more) {
+        arrival const a = t.look(peer_, 0, tag);
+        if (!a) return received > before ? progress::moved : progress::stuck;
+        std::memcpy(long_.data() + received, a.data, a.bytes);
+        received += a.bytes;
+        more = a.more;
+        t.release(peer_, 0);
+      }
+      return progress::done;
+    });
+  }
+  template <class Poll>
+  void wait(Poll&& poll) {
+    wait_beside_calls(group_, peer_, "message", poll, [&](int rank) { return rank == peer_; });
+  }
+
+  group<Transport>& group_;
+  int peer_;
+  bool first_;
+  std::vector<std::byte> long_;
+};
+
+// The first two ranks that are so far from each other.
+[[gnu::cold]] inline std::optional<std::pair<int, int>> pair_at(distance d, std::vector<location> const& places) {
+  for (std::size_t a = 0; a < places.size(); ++a)
+    for (std::size_t b = a + 1; b < places.size(); ++b) {
+      distance const found = distance_between(places[a], places[b]);
+      if (found == d || (d == distance::messages && through_memory(found)))
+        return std::pair(static_cast<int>(a), static_cast<int>(b));
+    }
+  return {};
+}
+
+// Called by all ranks, before their first call; all get the same.
+template <class Transport>
+[[gnu::cold]] link_times measure_links(group<Transport>& g) {
+  link_times out;
+  std::vector<location> const places = g.transport().locations();
+  for (distance const d : every_distance) {
+    if (!has_levels<Transport> && !through_memory(d)) continue;
+    auto const pair = pair_at(d, places);
+    if (!pair) continue;
+    auto const [a, b] = *pair;
+    std::string text;
+    if (g.rank() == a || g.rank() == b) {
+      bool const first = g.rank() == a;
+      int const peer = first ? b : a;
+      link_time mine;
+      if constexpr (has_levels<Transport>) {
+        auto const& nodes = g.transport().nodes();
+        if (through_memory(d)) mine = ping_pong(g.levels->inside().group(), nodes.local_rank(peer), first).measure();
+        else mine = ping_pong(g, peer, first).measure();
+      } else {
+        mine = ping_pong(g, peer, first).measure();
+      }
+      if (first) text.assign(reinterpret_cast<char const*>(&mine), sizeof mine);
+    }
+    text = announce(g, a, std::move(text), "times of messages");
+    std::memcpy(&out[d], text.data(), sizeof out[d]);
+  }
+  return out;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls of a communicator that were started, moved by whichever thread waits.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tutti/call/group.hpp"
+#include "tutti/call/progress.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/started/pending_call.hpp"
+
+namespace tutti::detail {
+
+template <class Transport>
+class call_queue : public pending_calls {
+ public:
+  call_queue(call_queue const&) = delete;
+  call_queue& operator=(call_queue const&) = delete;
+
+  progress advance() noexcept override {
+    use_here();
+    progress const reached = move_locked(false);
+    follower::run_due();
+    return reached;
+  }
+  progress help() noexcept final {
+    if (!group_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
+    std::unique_lock const lock(busy_, std::try_to_lock);
+    return lock ? move(false) : progress::stuck;
+  }
+
+ protected:
+  explicit call_queue(group<Transport>& g) : group_(g) {}
+
+  // Under the lock: goes as far as it can without waiting. `waits`: this thread does, and looks again.
+  virtual progress move(bool waits) noexcept = 0;
+  // Ends all without a look at what they would move next.
+  virtual void give_up() noexcept = 0;
+
+  void use_here() noexcept { thread_ = std::this_thread::get_id(); }
+  // One more, of which the list of the process knows from the first on.
+  void count_started() {
+    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
+    count_.fetch_add(1, std::memory_order_relaxed);
+    progress_list::of_process().count_started();
+  }
+  void count_ended() noexcept {
+    count_.fetch_sub(1, std::memory_order_release);
+    progress_list::of_process().count_ended();
+  }
+
+  // As wait(), with wait_until_done's nap.
+  template <class Nap>
+  bool wait_for(pending_call const* one, deadline until, Nap&& nap) {
+    use_here();
+    progress_list::attendance const here;
+    auto const look = [&] {
+      progress reached = move_locked(true);
+      follower::run_due_here();
+      if (reached == progress::stuck && one != nullptr && one->joins()) reached = progress_list::help();
+      return (one != nullptr ? one->ended() : count() == 0) ? progress::done : reached;
+    };
+    return wait_until_done(look, group_.transport().waits(), until, nap);
+  }
+
+  // Once in a nap's time, while looks find nothing; and the clock is not read each time.
+  bool time_to_examine() noexcept {
+    if (++looks_ % 16 != 0 || !next_look_.passed()) return false;
+    next_look_ = deadline::after(nap_length);
+    return true;
+  }
+
+  // Before it goes. Memory of the program's is still being read and written; where an exception has taken that away, nothing
+  // is.
+  void close() {
+    if (std::uncaught_exceptions() > 0) {
+      give_up();
+      follower::run_due();
+    }
+    finish();
+    if (listed_) progress_list::of_process().remove(*this);
+  }
+
+  group<Transport>& group_;
+  std::mutex busy_;
+
+ private:
+  progress move_locked(bool waits) noexcept {
+    std::lock_guard const lock(busy_);
+    return move(waits);
+  }
+
+  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
+  bool listed_ = false;
+  unsigned looks_ = 0;
+  deadline next_look_ = deadline::after(nap_length);
+};
+
+}  // namespace tutti::detail

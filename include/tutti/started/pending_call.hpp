@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a handle and the queue of a communicator share of a call that was started.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/follower.hpp"
+#include "tutti/call/progress.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/started/buffer_check.hpp"
+
+namespace tutti::detail {
+
+class pending_call {
+ public:
+  using clock = deadline::clock;
+
+  // Goes on from here, in a queue, or in none: then another call moves it.
+  explicit pending_call(pending_calls& queue) : queue_(&queue) {}
+  pending_call(pending_call const&) = delete;
+  pending_call& operator=(pending_call const&) = delete;
+  virtual ~pending_call() = default;
+
+  bool ended() const noexcept { return ended_.load(); }
+  // Of a call that has ended; null where it went well.
+  std::exception_ptr const& thrown() const noexcept { return thrown_; }
+  clock::duration duration() const noexcept { return (ended() ? end_ : clock::now()) - begin_; }
+  std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+  // It is there as long as the call has not ended.
+  pending_calls* queue() const noexcept { return queue_; }
+  // Whether it ends with calls of several queues.
+  virtual bool joins() const noexcept { return false; }
+
+  // This thread runs it at once where the call has ended; but see follower::run_due.
+  void follow(std::shared_ptr<follower> const& f) noexcept {
+    f->self_ = f;
+    f->next_ = followers_.load(std::memory_order_relaxed);
+    while (!followers_.compare_exchange_weak(f->next_, f.get())) {
+    }
+    if (ended()) hand_on();  // which may have been before it was in the list
+  }
+
+  // -- Where buffers are checked: a start throws where they are in use.
+  void check(std::unique_ptr<buffers_in_use> buffers) noexcept { buffers_ = std::move(buffers); }
+  template <class Start>
+  void start_checked(Start&& start) {
+    if (!buffers_) return start();
+    buffers_->begin();
+    try {
+      start();
+    } catch (...) {
+      buffers_->leave();
+      throw;
+    }
+  }
+
+  // -- Of an operation that is started again and again: who starts it must have seen its end.
+  bool end_was_seen() const noexcept { return seen_.load(std::memory_order_acquire); }
+  void end_is_seen() noexcept { seen_.store(true, std::memory_order_release); }
+
+ protected:
+  enum prepared_only { prepared };
+  // Goes on from restart().
+  pending_call(pending_calls* queue, prepared_only) : queue_(queue), ended_(true), seen_(true) {}
+
+  void restart() noexcept {
+    begin_ = clock::now();
+    thrown_ = nullptr;
+    sequence_.store(0, std::memory_order_relaxed);
+    seen_.store(false, std::memory_order_relaxed);
+    ended_.store(false);
+  }
+  void number(std::uint64_t sequence) noexcept { sequence_.store(sequence, std::memory_order_relaxed); }
+  void begin_now() noexcept { begin_ = clock::now(); }
+  void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
+    thrown_ = std::move(thrown);
+    if (buffers_) {
+      if (thrown_) buffers_->leave();  // memory of a call that was given up may have gone
+      else thrown_ = buffers_->end();
+    }
+    end_ = when;
+    ended_.store(true);
+    if (followers_.load() != nullptr) hand_on();
+  }
+
+ private:
+  // What follows is due on this thread, in the order in which it came.
+  void hand_on() noexcept {
+    end_is_seen();
+    follower* in_order = nullptr;
+    for (follower* f = followers_.exchange(nullptr); f != nullptr;) {
+      follower* const next = f->next_;
+      f->next_ = in_order;
+      in_order = f;
+      f = next;
+    }
+    while (in_order != nullptr) {
+      follower* const f = in_order;
+      in_order = f->next_;
+      f->become_due(thrown_);
+    }
+  }
+
+  pending_calls* queue_;
+  std::unique_ptr<buffers_in_use> buffers_;  // null unless they are checked
+  clock::time_point begin_ = clock::now(), end_{};
+  std::exception_ptr thrown_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<follower*> followers_{nullptr};  // the last first
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> seen_{false};
+};
+
+class ended_call final : public pending_call {
+ public:
+  explicit ended_call(std::exception_ptr thrown) : pending_call(nullptr, prepared) { end(std::move(thrown)); }
+};
+
+// What follows calls that had ended already, and whose communicators may have gone.
+class late_followers final : public pending_calls {
+ public:
+  static late_followers& of_process() {
+    static late_followers* const all = new late_followers;  // some communicators end with the process
+    return *all;
+  }
+  progress advance() noexcept override { return progress::stuck; }
+  progress help() noexcept override { return progress::stuck; }
+  // It is due on the thread that made it so: on this one, or on another that comes to it.
+  bool wait(pending_call const* one, deadline until) override {
+    for (idler rest; !one->ended(); rest.pause()) {
+      if (until.passed()) return false;
+      follower::run_due_here();
+      progress_list::help();
+    }
+    return true;
+  }
+};
+
+// f, once a call has ended well. A blocking call on the communicator of `refused` is refused within it.
+template <class F>
+class continuation final : public pending_call, public follower {
+ public:
+  template <class G>
+  continuation(pending_calls& queue, pending_calls const* refused, G&& f)
+      : pending_call(queue), refused_(refused), f_(std::forward<G>(f)) {
+    queue.count_follower();
+  }
+
+  void run(std::exception_ptr const& thrown) noexcept override {
+    std::exception_ptr own = thrown;
+    if (!own) {
+      pending_calls::following const here(refused_);
+      try {
+        std::invoke(*f_);
+      } catch (...) {
+        own = std::current_exception();
+      }
+    }
+    f_.reset();
+    pending_calls* const calls = queue();
+    end(std::move(own));
+    calls->discount_follower();
+  }
+
+ private:
+  pending_calls const* refused_;
+  std::optional<F> f_;
+};
+
+// Ends when all of several calls have, with what the first of the list that went wrong has thrown.
+class joined_call final : public pending_call {
+ public:
+  // The queue is that of one of them that has not ended, and waits for all; null where there is none.
+  joined_call(pending_calls* queue, std::size_t calls) : pending_call(queue, prepared), parts_(calls), left_(calls) {
+    restart();
+    if (queue != nullptr) queue->count_follower();
+  }
+  bool joins() const noexcept override { return true; }
+  static void follow(std::shared_ptr<joined_call> const& whole,
+                     std::span<std::shared_ptr<pending_call> const> calls) noexcept {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      whole->parts_[i].whole = whole.get();
+      calls[i]->follow(std::shared_ptr<follower>(whole, &whole->parts_[i]));
+    }
+    follower::run_due();
+  }
+
+ private:
+  struct part final : follower {
+    void run(std::exception_ptr const& why) noexcept override {
+      thrown = why;
+      whole->count_part();
+    }
+    joined_call* whole = nullptr;
+    std::exception_ptr thrown;
+  };
+
+  void count_part() noexcept {
+    if (left_.fetch_sub(1) > 1) return;
+    std::exception_ptr first;
+    for (part const& p : parts_)
+      if (!first) first = p.thrown;
+    pending_calls* const calls = queue();
+    end(std::move(first));
+    if (calls != nullptr) calls->discount_follower();
+  }
+
+  std::vector<part> parts_;
+  std::atomic<std::size_t> left_;
+};
+
+}  // namespace tutti::detail

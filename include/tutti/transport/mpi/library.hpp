@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The MPI library as the transport sees it: its errors as exceptions, its beginning and end.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <mpi.h>
+#include <string>
+#include <string_view>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/mpi/ulfm.hpp"
+
+namespace tutti {
+
+static_assert(MPI_VERSION >= 3, "tutti needs MPI 3 or later");
+
+// What is sent at once between ranks of a machine, with a few words before it: by Open MPI 4.1 up to 4,032 bytes, by MPICH
+// 4.0 a little above 8 KiB. Through a network it is more.
+#ifdef OPEN_MPI
+inline constexpr std::size_t mpi_eager_bytes = 3968;
+#else
+inline constexpr std::size_t mpi_eager_bytes = 8192;
+#endif
+
+[[gnu::cold]] inline std::string mpi_text(char const* call, int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return join({call, " failed: ", std::string_view(text, static_cast<std::size_t>(length))});
+}
+
+inline void expect_success(int code, char const* call) {
+  if (code == MPI_SUCCESS) return;
+  bool const loss = mpi_is_loss(code);
+  throw error({.code = loss ? error_code::rank_lost : error_code::system,
+               .what = mpi_text(call, code),
+               .way_out = loss ? "see the output of the rank that ended" : "see what else the MPI says"});
+}
+
+inline bool mpi_is_finalized() noexcept {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  return finalized != 0;
+}
+
+// Initialises MPI where the program has not; then it is finalized when the process exits.
+[[gnu::cold]] inline void start_mpi() {
+  if (mpi_is_finalized())
+    throw error({.code = error_code::bad_argument,
+                 .what = "MPI is finalized already",
+                 .way_out = "make communicators before MPI_Finalize, and none after it"});
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) return;
+  int provided = 0;
+  expect_success(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  std::atexit([] {
+    if (!mpi_is_finalized()) MPI_Finalize();
+  });
+}
+
+// Whether the MPI was built for memory of a GPU, as far as it can say, once it is initialised.
+inline bool mpi_says_it_takes_device_memory() {
+#if (defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA)
+  return MPIX_Query_cuda_support() != 0;
+#elif defined(MPIX_GPU_SUPPORT_CUDA)
+  int supported = 0;
+  return MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported) == MPI_SUCCESS && supported != 0;
+#else
+  return false;
+#endif
+}
+// TUTTI_CUDA_AWARE=0 or 1 says it where that is not so.
+[[gnu::cold]] inline bool mpi_takes_device_memory() {
+  char const* const text = std::getenv("TUTTI_CUDA_AWARE");
+  std::string_view const said = text != nullptr ? text : "";
+  if (said.empty()) return mpi_says_it_takes_device_memory();
+  if (said == "0" || said == "1") return said == "1";
+  throw error({.code = error_code::bad_argument,
+               .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
+               .way_out = "set it to 1 where the MPI takes memory of a GPU, to 0 where it does not, or leave it"});
+}
+
+}  // namespace tutti

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Virtual ranks on several devices of a process against the host, bit by bit. Streams run by themselves, so what is not
+// ordered goes wrong; blocks are threads.
+// labels: threads
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "support/device_algorithms.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "tutti/device/local/ragged.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr channel_options short_slices{.blocks = 2, .share = 256, .slots = 2, .slice = 256};
+
+options const by_one_shot{.algorithm = algorithm_id::one_shot};
+
+// f(ranks, n) for ranks of two devices and of three, with channels.
+template <class F>
+void on_devices(F const& f) {
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1), sharing_stand_in(2)};
+  for (auto const& [count, p] : {std::pair{2u, 2}, std::pair{2u, 5}, std::pair{3u, 4}}) {
+    std::span const some(all, count);
+    device_channels channels(some, p, short_slices);
+    cuda_local const ranks(channels);
+    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}}) {
+      CAPTURE(count);
+      CAPTURE(p);
+      CAPTURE(n);
+      f(ranks, n);
+    }
+  }
+}
+
+template <class T, class Ranks, class Op>
+void check_reductions(Ranks const& ranks, std::size_t n, Op const& op) {
+  int const p = ranks.size();
+  std::size_t const all = n * static_cast<std::size_t>(p);
+  auto const reduced =
+      on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { all_reduce(r, in, out, op); });
+  CHECK(different(reduced, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                    all_reduce(comm, in, out, op, by_one_shot);
+                  })) == 0);
+  CHECK(different(on_device<T>(ranks, p, n, 1, n, [&](auto& r, auto& in, auto& out) { reduce(r, in, out[0], op); }),
+                  {reduced[0]}) == 0);
+  CHECK(different(
+            on_device<T>(ranks, p, all, p, n, [&](auto& r, auto& in, auto& out) { reduce_scatter(r, in, out, op); }),
+            on_host<T>(p, all, n,
+                       [&](auto& comm, auto& in, auto& out) { reduce_scatter(comm, in, out, op, by_one_shot); })) == 0);
+  CHECK(different(
+            on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan(r, in, out, op); }),
+            on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, by_one_shot); })) == 0);
+  CHECK(different(
+            on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { exclusive_scan(r, in, out, op); }),
+            on_host<T>(p, n, n,
+                       [&](auto& comm, auto& in, auto& out) { exclusive_scan(comm, in, out, op, by_one_shot); })) == 0);
+}
+
+// The same calls on one device, which has a test of its own.
+template <class T, class Ranks>
+void check_movement(Ranks const& ranks, std::size_t n) {
+  int const p = ranks.size();
+  std::size_t const all = n * static_cast<std::size_t>(p);
+  sharing_stand_in const alone(9);
+  auto const compare = [&](int ins, std::size_t in_count, int outs, std::size_t out_count, auto const& call) {
+    CHECK(different(on_device<T>(ranks, ins, in_count, outs, out_count, call),
+                    on_device<T>(alone, p, ins, in_count, outs, out_count, call)) == 0);
+  };
+  compare(1, n, p, n, [](auto& r, auto& in, auto& out) { broadcast(r, in[0], out); });
+  compare(p, n, p, all, [](auto& r, auto& in, auto& out) { all_gather(r, in, out); });
+  compare(p, n, 1, all, [](auto& r, auto& in, auto& out) { gather(r, in, out[0]); });
+  compare(1, all, p, n, [](auto& r, auto& in, auto& out) { scatter(r, in[0], out); });
+  compare(p, all, p, all, [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); });
+  std::vector<std::size_t> const counts(static_cast<std::size_t>(p * p), n);
+  compare(p, all, p, all, [&](auto& r, auto& in, auto& out) { all_to_all_v(r, in, out, counts); });
+}
+
+}  // namespace
+
+TEST_CASE("reductions have the bits of the host") {
+  on_devices([](auto const& ranks, std::size_t n) {
+    check_reductions<float>(ranks, n, sum{});
+    check_reductions<affine>(ranks, n, compose{});
+  });
+}
+
+TEST_CASE("blocks come to where they belong") {
+  on_devices([](auto const& ranks, std::size_t n) {
+    check_movement<float>(ranks, n);
+    check_movement<std::uint8_t>(ranks, n);
+  });
+}
+
+TEST_CASE_TEMPLATE("algorithms have the bits of the host", Algorithm, ring, double_binary_tree, recursive_halving,
+                   two_shot, bruck) {
+  device_options<sharing_stand_in> const staged{.protocol = protocol::staged};
+  on_devices([&](auto const& ranks, std::size_t n) {
+    CHECK(wrong_reductions<Algorithm, float>(ranks, n, sum{}, staged) == 0);
+    CHECK(wrong_movements<Algorithm, std::uint32_t>(ranks, n, staged) == 0);
+  });
+}
+
+TEST_CASE("packets have the bits of one_shot on the host") {
+  on_devices([](auto const& ranks, std::size_t n) {
+    CHECK(wrong_reductions<one_shot, float>(ranks, n, sum{}) == 0);
+    CHECK(wrong_movements<one_shot, std::uint8_t>(ranks, n) == 0);
+  });
+}
+
+TEST_CASE("an epilogue's arrays go with their elements") {
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  cuda_local const ranks(all, 2);
+  std::size_t const n = 1000;
+  auto data = to_device(ranks, ranks_values<float>(2, std::vector<float>(n, 1)));
+  std::vector<float> start(n);
+  for (std::size_t i = 0; i < n; ++i) start[i] = static_cast<float>(i);
+  auto const state = to_device(all[0], ranks_values<float>{start, std::vector<float>(n)});
+  all_reduce(
+      ranks, data, data,
+      fused{sum{}, unchanged{}, with_arrays(sgd_step{.rate = 0.5f, .momentum = 0}, state[0].data(), state[1].data())});
+  auto const got = to_host(all[0], state);
+  int wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) wrong += got[0][i] != start[i] - 1;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("calls of all kinds follow each other on a stream, and before and after what else it is given") {
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1), sharing_stand_in(2)};
+  device_channels channels(all, 3, short_slices);
+  cuda_local const ranks(channels);
+  std::size_t const n = 500;
+  stand_in_stream stream;
+  auto data = to_device(ranks, ranks_values<std::uint32_t>(3, std::vector<std::uint32_t>(n, 1)));
+  std::vector<std::uint32_t> const twos(n, 2);
+  std::vector<std::uint32_t> seen(n);
+  device_options<sharing_stand_in> const how{.stream = &stream};
+  for (int i = 0; i < 20; ++i) {
+    for (auto const& x : data) all[0].copy(&stream, x.data(), twos.data(), n * sizeof(std::uint32_t));
+    all_reduce<ring>(ranks, data, data, sum{}, how);
+    all_reduce(ranks, data, data, sum{}, how);
+    all_reduce<double_binary_tree>(ranks, data, data, sum{}, how);
+    all_reduce<one_shot>(ranks, data, data, sum{}, how);
+    all[0].copy(&stream, seen.data(), data[2].data(), n * sizeof(std::uint32_t));
+    all[0].wait(&stream, deadline::after(60s));
+    CHECK(seen == std::vector<std::uint32_t>(n, 162));
+  }
+}
+
+TEST_CASE("what all devices do is captured with the stream, and replayed") {
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  device_channels channels(all, 4, short_slices);
+  cuda_local const ranks(channels);
+  stand_in_stream stream;
+  auto data = to_device(ranks, ranks_values<std::uint32_t>(4, std::vector<std::uint32_t>(300, 1)));
+  device_options<sharing_stand_in> const how{.stream = &stream};
+  stream.begin_capture();
+  all_reduce(ranks, data, data, sum{}, how);
+  all_reduce<ring>(ranks, data, data, sum{}, how);
+  auto const graph = stream.end_capture();
+  CHECK(to_host(all[0], data)[3][299] == 1);
+  for (int i = 0; i < 3; ++i) stand_in_stream::launch(graph);
+  all[0].wait(&stream, deadline::after(60s));
+  all_reduce(ranks, data, data, sum{}, how);
+  all[0].wait(&stream, deadline::after(60s));
+  CHECK(different(to_host(all[0], data), ranks_values<std::uint32_t>(4, std::vector<std::uint32_t>(300, 1u << 14))) ==
+        0);
+}
+
+TEST_CASE("a device may be in the list twice, and then runs fewer blocks of each") {
+  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(0)};
+  device_channels channels(all, 4, short_slices);
+  cuda_local const ranks(channels);
+  CHECK(wrong_reductions<ring, float>(ranks, 1000, sum{}, {.protocol = protocol::staged}) == 0);
+  for (auto& on : all) on.at_once = 3;
+  auto data = to_device(ranks, all_values<float>(4, 10));
+  auto const e = error_of([&] { all_reduce<ring>(ranks, data, data); });
+  CHECK(e.happened() ==
+        "2 ranks are to send each other messages on a device that runs 1 blocks of this kernel at once");
+}
+
+TEST_CASE("devices that cannot work together are refused") {
+  sharing_stand_in const apart[]{sharing_stand_in(0), sharing_stand_in(1)};
+  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  all[1].refuses.reaching = true;
+  CHECK(error_of([&] { cuda_local(all, 4); }).happened() == "the stand-in refuses to reach device 0");
+  CHECK(error_of([&] { device_channels(all, 4); }).code() == error_code::system);
+  CHECK(error_of([&] { cuda_local(std::span<sharing_stand_in const>(), 4); }).happened() ==
+        "a list of devices is empty");
+  CHECK(error_of([&] { cuda_local(apart, 65); }).code() == error_code::bad_argument);
+}

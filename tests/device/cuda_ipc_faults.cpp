@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks with devices that cannot be had, are late, gone, or call other things: an error at all of them, and no garbage.
+// labels: threads
+// timeout: 120
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/even_arrays.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("what one rank cannot share no rank shares") {
+  for (auto const& [refused, words] :
+       {std::pair{stand_in_refusals{.memory = true}, "rank 1 cannot share its device: the stand-in refuses memory"},
+        std::pair{stand_in_refusals{.sharing = true},
+                  "rank 1 cannot share its device: the stand-in refuses to share memory"},
+        std::pair{stand_in_refusals{.opening = true},
+                  "rank 1 cannot share its device: the stand-in refuses to open memory of another process"}})
+    run_threads(3, [&](auto& comm) {
+      sharing_stand_in const device(comm.rank() == 1 ? refused : stand_in_refusals{});
+      expect_error(error_of([&] { cuda_ipc(comm, device, 4096); }), error_code::system, words);
+      barrier(comm);
+      sharing_stand_in const better;
+      cuda_ipc ranks(comm, better, 4096);
+      array const data = filled(better, 10, 1);
+      all_reduce(ranks, data);
+      ranks.work().wait();
+      expect(all_are(better, data, 3), "after that, it works");
+    });
+}
+
+TEST_CASE("a buffer that one rank cannot open no rank reads") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in device;
+    array const data = filled(device, 100, 1);
+    cuda_ipc ranks(comm, device, 4096);
+    {
+      array const buffer = filled(device, 100, 1);
+      device.refuses.opening = comm.rank() == 1;
+      expect_error(error_of([&] { ranks.register_buffer(std::span(buffer.data(), buffer.size())); }),
+                   error_code::system, "rank 1 cannot share its device");
+      device.refuses.opening = false;
+    }
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    expect(all_are(device, data, 3), "and all goes on");
+  });
+}
+
+TEST_CASE("arenas of different sizes are refused") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    std::size_t const bytes = comm.rank() == 0 ? 4096 : 8192;
+    expect_error(error_of([&] { cuda_ipc(comm, device, bytes); }), error_code::bad_argument,
+                 "rank 0 asks for 4096 bytes of a device, rank 1 for 8192");
+  });
+}
+
+TEST_CASE("ranks that disagree all hear what was called") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1), out = filled(device, 100, 7);
+    error const e = error_of([&] {
+      if (comm.rank() == 2) all_reduce(ranks, data, out, tutti::max{});
+      else all_reduce(ranks, data, out);
+      ranks.work().wait();
+    });
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (one_shot)");
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with max (one_shot)");
+    expect(all_are(device, out, 7), "nothing was written");
+    expect_error(error_of([&] { barrier(ranks); }), error_code::mismatch, "ranks disagree");
+  });
+}
+
+TEST_CASE("ranks that replay different graphs hear what is in them") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1), out = filled(device, 200, 7);
+    stand_in_stream stream;
+    auto const captured = [&](auto const& call) {
+      stream.begin_capture();
+      call();
+      return stream.end_capture();
+    };
+    auto const sums =
+        captured([&] { all_reduce(ranks, data, std::span(out.data(), 100), sum{}, {.stream = &stream}); });
+    auto const blocks = captured([&] { all_gather(ranks, data, out, {.stream = &stream}); });
+    stand_in_stream::launch(comm.rank() == 0 ? sums : blocks);
+    error const e = error_of([&] { ranks.work(&stream).wait(); });
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (one_shot)");
+    expect_error(e, error_code::mismatch, "all_gather of 100 float (one_shot)");
+    device.wait(&stream, deadline::after(10s));
+    expect(all_are(device, out, 7), "nothing was written");
+  });
+}
+
+TEST_CASE("different roots, and a block of another size than its receiver expects") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    array const data = filled(device, 100, 1), all = filled(device, 200, 7);
+    {
+      cuda_ipc ranks(comm, device, 4096);
+      expect_error(error_of([&] {
+                     gather(ranks, data, all, comm.rank());
+                     ranks.work().wait();
+                   }),
+                   error_code::mismatch, "root 1");
+    }
+    cuda_ipc ranks(comm, device, 4096);
+    std::vector<std::size_t> const counts{100, 50};
+    expect_error(error_of([&] {
+                   gather_v(ranks, data, all, counts, {}, 0);
+                   if (comm.rank() == 1) barrier(ranks);  // it has sent all that it has to
+                   ranks.work().wait();
+                 }),
+                 error_code::mismatch, "gather_v of float, root 0");
+  });
+}
+
+TEST_CASE("a rank that does not come is named") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1), out = filled(device, 100, 7);
+    barrier(ranks);
+    if (comm.rank() == 1) {
+      error_of([&] {
+        for (;; std::this_thread::sleep_for(1ms)) ranks.work().wait();
+      });
+    } else {
+      all_reduce(ranks, data, out, sum{}, {.timeout = 2s});
+      error const e = error_of([&] { ranks.work().wait(); });
+      expect_error(e, error_code::timeout, "no end of all_reduce of 100 float with sum (one_shot) within 2 s");
+      expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
+      expect(e.peer() == 1, "who is missing");
+    }
+    expect(all_are(device, out, 7), "nothing was written");
+  });
+}
+
+namespace {
+
+// A sum that a stream does not get through until it may.
+struct held_sum {
+  static inline std::atomic<bool> may_go_on{false};
+
+  float operator()(float a, float b) const {
+    while (!may_go_on) std::this_thread::yield();
+    return a + b;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("memory that the kernel of a rank that has given up may still read is kept") {
+  ::setenv("TUTTI_TIMEOUT", "2", 1);
+  std::atomic<bool> given_up{false};
+  run_threads(2, [&](auto& comm) {
+    sharing_stand_in const device;
+    array const data = filled(device, 1000, 1), out = filled(device, 1000, 7);
+    {
+      cuda_ipc ranks(comm, device, 4096);
+      reduce(ranks, data, out, held_sum{}, 0);
+      while (comm.rank() == 1 && !given_up) std::this_thread::yield();
+    }
+    (comm.rank() == 0 ? given_up : held_sum::may_go_on) = true;
+    if (comm.rank() == 0) expect(all_are(device, out, 2), "it has read the other's");
+  });
+  ::unsetenv("TUTTI_TIMEOUT");
+}
+
+TEST_CASE("work waits for a while") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1);
+    if (comm.rank() == 1) barrier(comm);
+    all_reduce(ranks, data);
+    auto sum_of_all = ranks.work();
+    if (comm.rank() == 0) {
+      expect(!sum_of_all.wait(20ms), "it goes on");
+      barrier(comm);
+    }
+    sum_of_all.wait();
+    expect(all_are(device, data, 2), "and ends");
+  });
+}
+
+TEST_CASE("a rank that leaves while others call") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 100, 1);
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    if (comm.rank() == 1) return;
+    all_reduce(ranks, data);
+    expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_left, "rank 1 has left");
+    expect(all_are(device, data, 2), "the call before was right, and this one has not changed that");
+  });
+}
+
+TEST_CASE("what cannot be had is refused before anything is launched") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device;
+    cuda_ipc ranks(comm, device, 256);
+    array const data = filled(device, 100, 1);
+    expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
+                 error_code::bad_argument, "ring cannot be had for all_reduce among processes on devices");
+    expect_error(error_of([&] { broadcast(ranks, data, 2); }), error_code::bad_argument, "root 2 is not a rank");
+    expect_error(error_of([&] { all_gather(ranks, data, data); }), error_code::bad_argument,
+                 "the output of all_gather has 100 elements where the call needs 200");
+    struct large {
+      char bytes[300];
+    };
+    device_array<sharing_stand_in, large> const one(device, 1);
+    expect_error(error_of([&] { all_reduce(ranks, one, [](large const& a, large const&) { return a; }); }),
+                 error_code::bad_argument, "an element of 300 bytes does not fit");
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    expect(all_are(device, data, 2), "and all goes on");
+  });
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that have a device each, so that kernels wait for each other: algorithms that calls name, packets, and who is late,
+// gone, or calls other things. Ranks are threads.
+// labels: threads
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/device_conformance.hpp"
+#include "support/even_arrays.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "support/temporary_folder.hpp"
+#include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+// f(ranks, comm) at ranks with a device each.
+template <class F>
+void on_own_devices(int ranks, F const& f) {
+  run_threads(ranks, [&](auto& comm) {
+    sharing_stand_in const device(comm.rank() + 1);
+    cuda_ipc all(comm, device, 4096);
+    f(all, comm);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("what tutti chooses has the bits of the host") {
+  for (int const p : {2, 5})
+    on_own_devices(p, [](auto& ranks, auto& comm) {
+      for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{5000}}) {
+        check_reductions_of<float>(ranks, comm, n, sum{});
+        check_movement_of<std::uint8_t>(ranks, comm, n);
+      }
+      check_reductions_of<affine>(ranks, comm, 700, compose{});
+      check_reductions_of<bfloat16>(ranks, comm, 700, mean{});
+    });
+}
+
+TEST_CASE_TEMPLATE("algorithms have the bits of the host", Algorithm, ring, binomial_tree, double_binary_tree,
+                   recursive_doubling, recursive_halving, bruck, pairwise) {
+  for (int const p : {2, 3})
+    on_own_devices(p, [](auto& ranks, auto& comm) {
+      for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{9000}})
+        check_named<Algorithm, float>(ranks, comm, n, sum{});
+    });
+  on_own_devices(4, [](auto& ranks, auto& comm) { check_named<Algorithm, affine>(ranks, comm, 700, compose{}); });
+}
+
+TEST_CASE("one_shot and two_shot, by words, by packets and step by step") {
+  on_own_devices(3, [](auto& ranks, auto& comm) {
+    for (std::size_t const n : {std::size_t{1}, std::size_t{1000}, std::size_t{9000}})
+      for (protocol const how : {protocol::automatic, protocol::staged}) {
+        check_named<one_shot, float>(ranks, comm, n, sum{}, {.protocol = how});
+        check_named<two_shot, float>(ranks, comm, n, sum{}, {.protocol = how});
+      }
+    device_conformance<float, std::remove_reference_t<decltype(ranks)>, std::remove_reference_t<decltype(comm)>,
+                       one_shot>(ranks, comm, 100, 0, {.protocol = protocol::packet})
+        .check_all_reduce(premultiplied_sum{0.3f});
+  });
+}
+
+TEST_CASE("calls of all kinds follow each other, on two streams by turns") {
+  on_own_devices(4, [](auto& ranks, auto&) {
+    stand_in_stream streams[2];
+    array const data = filled(ranks.on(), 1500, 1), few = filled(ranks.on(), 100, 1);
+    for (int i = 0; i < 50; ++i) {
+      device_options<sharing_stand_in> const how{.stream = &streams[i % 2]};
+      all_reduce<list<ring, double_binary_tree>>(
+          ranks, data, tutti::max{},
+          {.stream = how.stream, .algorithm = i % 3 == 0 ? algorithm_id::ring : algorithm_id::double_binary_tree});
+      all_reduce(ranks, few, tutti::max{}, how);
+      broadcast(ranks, data, i % 4, how);
+    }
+    all_reduce<ring>(ranks, data, sum{}, {.stream = &streams[1]});
+    ranks.work(&streams[1]).wait();
+    expect(all_are(ranks.on(), data, 4) && all_are(ranks.on(), few, 1), "the sum of ones");
+  });
+}
+
+TEST_CASE("captured calls can be replayed, between others") {
+  on_own_devices(3, [](auto& ranks, auto&) {
+    stand_in_stream stream;
+    array const data = filled(ranks.on(), 3000, 1), few = filled(ranks.on(), 10, 1);
+    device_options<sharing_stand_in> const how{.stream = &stream};
+    all_reduce<ring>(ranks, data, tutti::max{}, how);
+    stream.begin_capture();
+    all_reduce<ring>(ranks, data, sum{}, how);
+    all_reduce(ranks, few, sum{}, how);
+    auto const graph = stream.end_capture();
+    stand_in_stream::launch(graph);
+    stand_in_stream::launch(graph);
+    ranks.work(&stream).wait();
+    all_reduce(ranks, few, tutti::max{}, how);
+    stand_in_stream::launch(graph);
+    ranks.work(&stream).wait();
+    expect(all_are(ranks.on(), data, 27) && all_are(ranks.on(), few, 27), "3 to the 3rd");
+  });
+}
+
+TEST_CASE("a rank that does not come is named, and kernels that wait for it end") {
+  for (std::size_t const n : {std::size_t{100}, std::size_t{20000}})
+    on_own_devices(3, [&](auto& ranks, auto& comm) {
+      array const data = filled(ranks.on(), n, 1), out = filled(ranks.on(), n, 7);
+      barrier(ranks);
+      if (comm.rank() == 1) {
+        error_of([&] {
+          for (;; std::this_thread::sleep_for(1ms)) ranks.work().wait();
+        });
+        return;
+      }
+      if (n == 100) all_reduce(ranks, data, out, sum{}, {.timeout = 2s});
+      else all_reduce<ring>(ranks, data, out, sum{}, {.timeout = 2s});
+      error const e = error_of([&] { ranks.work().wait(); });
+      expect_error(e, error_code::timeout, "no end of all_reduce of");
+      expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
+      expect(e.peer() == 1, "who is missing");
+      if (n == 100) expect(all_are(ranks.on(), out, 7), "packets have written nothing");
+      expect_error(error_of([&] { all_reduce<ring>(ranks, data); }), error_code::timeout, "has not arrived");
+      ranks.on().wait({}, deadline::after(10s));
+    });
+}
+
+TEST_CASE("buffers of calls that have not ended are released when these have") {
+  on_own_devices(2, [](auto& ranks, auto& comm) {
+    if (comm.rank() == 0) {
+      array const data = filled(ranks.on(), 20000, 1), few = filled(ranks.on(), 100, 1);
+      all_reduce<ring>(ranks, data, sum{}, {.timeout = 2s});
+      all_reduce(ranks, few);
+      ranks.on().copy({}, data.data() + 10000, data.data(), 10000 * sizeof(float));
+    }
+    expect_error(error_of([&] {
+                   for (;; std::this_thread::sleep_for(1ms)) ranks.work().wait();
+                 }),
+                 error_code::timeout, "rank 1 has not arrived");
+  });
+}
+
+TEST_CASE("ranks that disagree all hear what was called") {
+  on_own_devices(3, [](auto& ranks, auto& comm) {
+    array const data = filled(ranks.on(), 100, 1), out = filled(ranks.on(), 100, 7);
+    error const e = error_of([&] {
+      if (comm.rank() == 2) all_reduce<ring>(ranks, data, out);
+      else all_reduce(ranks, data, out);
+      ranks.work().wait();
+    });
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (ring, staged)");
+    expect_error(e, error_code::mismatch, "all_reduce of 100 float with sum (one_shot, packet)");
+    expect(all_are(ranks.on(), out, 7), "nothing was written");
+  });
+}
+
+TEST_CASE("the tuning table says up to which size a call goes which way") {
+  temporary_folder const folder;
+  std::string const file = (folder.path() / "table").string();
+  std::ofstream(file) << tuning_version << "\ndevice packets 40\ndevice one_shot_of_2 100\ndevice one_shot_of_4 200\n";
+  ::setenv("TUTTI_TUNING", file.c_str(), 1);
+  for (auto const& [p, floats, way] :
+       {std::tuple{2, 10, "(one_shot, packet)"}, std::tuple{2, 11, "(one_shot)"}, std::tuple{2, 26, "(two_shot)"},
+        std::tuple{3, 26, "(one_shot)"}, std::tuple{3, 51, "(two_shot)"}})
+    on_own_devices(p, [&](auto& ranks, auto& comm) {
+      array const data = filled(ranks.on(), static_cast<std::size_t>(floats), 1);
+      expect_error(error_of([&] {
+                     if (comm.rank() == 0) all_reduce(ranks, data, tutti::max{});
+                     else all_reduce(ranks, data);
+                     ranks.work().wait();
+                   }),
+                   error_code::mismatch, join({"all_reduce of ", floats, " float with sum ", way}));
+    });
+  ::unsetenv("TUTTI_TUNING");
+}
+
+TEST_CASE("ranks that replay different graphs write nothing by packets, and end") {
+  on_own_devices(2, [](auto& ranks, auto& comm) {
+    array const data = filled(ranks.on(), 100, 1), out = filled(ranks.on(), 100, 7);
+    stand_in_stream stream;
+    auto const captured = [&](auto const& op) {
+      stream.begin_capture();
+      all_reduce(ranks, data, out, op, {.stream = &stream, .timeout = 300ms});
+      return stream.end_capture();
+    };
+    auto const sums = captured(sum{}), largest = captured(tutti::max{});
+    stand_in_stream::launch(comm.rank() == 0 ? sums : largest);
+    expect_error(error_of([&] { ranks.work(&stream).wait(); }), error_code::timeout, "no end of all_reduce");
+    ranks.on().wait(&stream, deadline::after(10s));
+    expect(all_are(ranks.on(), out, 7), "nothing was written");
+  });
+}
+
+TEST_CASE("what cannot be had is refused before anything is launched") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const shared, own(comm.rank() + 1);
+    array const data = filled(own, 100, 1);
+    {
+      cuda_ipc ranks(comm, shared, 4096);
+      expect_error(error_of([&] { all_reduce<ring>(ranks, data); }), error_code::bad_argument,
+                   "ring cannot be had for all_reduce among processes on devices");
+      expect_error(error_of([&] { all_reduce<one_shot>(ranks, data, sum{}, {.protocol = protocol::packet}); }),
+                   error_code::bad_argument, "protocol packet cannot be had");
+      all_reduce<one_shot>(ranks, data);
+      all_reduce<two_shot>(ranks, data);
+      ranks.work().wait();
+      expect(all_are(own, data, 4), "what can be had goes by words");
+    }
+    cuda_ipc ranks(comm, own, 4096);
+    expect(ranks.explain().find("every rank has a device of its own") != std::string::npos, "explain");
+    expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
+                 error_code::bad_argument, "ring cannot be had for all_reduce");
+    expect_error(error_of([&] { all_reduce<ring>(ranks, data, sum{}, {.protocol = protocol::packet}); }),
+                 error_code::bad_argument, "protocol packet cannot be had");
+    array const many = filled(own, 9000, 1);
+    expect_error(error_of([&] { all_reduce<one_shot>(ranks, many, sum{}, {.protocol = protocol::packet}); }),
+                 error_code::bad_argument, "packets of 36000 bytes among 2 ranks, where 16384 are the most");
+    all_reduce<ring>(ranks, data);
+    ranks.work().wait();
+    expect(all_are(own, data, 8), "and all goes on");
+  });
+}

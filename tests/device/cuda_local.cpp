@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collectives among virtual ranks of a device against those of the host, bit by bit; launches run on the CPU.
+// labels: threads
+// timeout: 200
+#include "tutti/device/local/cuda_local.hpp"
+
+#include <doctest/doctest.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/device_collectives.hpp"
+#include "support/device_stand_in.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr int virtual_ranks[] = {1, 2, 3, 4, 5, 8, 13};
+constexpr std::size_t short_counts[] = {0, 1, 37, 700};
+
+options const one_shot_alone{.algorithm = algorithm_id::one_shot};
+
+template <class T, class Op>
+void check_reductions(Op const& op) {
+  for (int const p : virtual_ranks) {
+    for (std::size_t const n : short_counts) {
+      CAPTURE(p);
+      CAPTURE(n);
+      std::size_t const all = n * static_cast<std::size_t>(p);
+      for (int const threads : {1, 64}) {
+        device_stand_in const on{.threads = threads};
+        auto const device = on_device<T>(
+            on, p, p, n, p, n, [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
+        CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                          all_reduce(comm, in, out, op, one_shot_alone);
+                        })) == 0);
+        CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                          all_reduce(comm, in, out, op, {.algorithm = algorithm_id::two_shot});
+                        })) == 0);
+        CHECK(different(on_device<T>(on, p, p, n, 1, n,
+                                     [&](auto const& ranks, auto& in, auto& out) { reduce(ranks, in, out[0], op); }),
+                        n > 0 ? ranks_values<T>{device[0]} : ranks_values<T>(1)) == 0);
+        CHECK(
+            different(on_device<T>(on, p, p, all, p, n,
+                                   [&](auto const& ranks, auto& in, auto& out) { reduce_scatter(ranks, in, out, op); }),
+                      on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) {
+                        reduce_scatter(comm, in, out, op, one_shot_alone);
+                      })) == 0);
+        if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+          CHECK(different(on_device<T>(on, p, p, n, p, n,
+                                       [&](auto const& ranks, auto& in, auto& out) { scan(ranks, in, out, op); }),
+                          on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                            scan(comm, in, out, op, one_shot_alone);
+                          })) == 0);
+          CHECK(different(
+                    on_device<T>(on, p, p, n, p, n,
+                                 [&](auto const& ranks, auto& in, auto& out) { exclusive_scan(ranks, in, out, op); }),
+                    on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                      exclusive_scan(comm, in, out, op, one_shot_alone);
+                    })) == 0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("reductions have the bits of the host: float") { check_reductions<float>(sum{}); }
+TEST_CASE("reductions have the bits of the host: bfloat16, prologue and epilogue") {
+  check_reductions<bfloat16>(premultiplied_sum{0.3f});
+  check_reductions<bfloat16>(mean{});
+}
+TEST_CASE("reductions have the bits of the host: 8 bits") { check_reductions<float8_e4m3>(sum{}); }
+TEST_CASE("reductions have the bits of the host: complex") { check_reductions<std::complex<float>>(product{}); }
+TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
+
+TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
+  for (int const p : virtual_ranks) {
+    for (std::size_t const n : short_counts) {
+      CAPTURE(p);
+      CAPTURE(n);
+      std::size_t const all = n * static_cast<std::size_t>(p);
+      for (int const threads : {1, 64, 96}) {
+        device_stand_in const on{.threads = threads};
+        CHECK(different(on_device<T>(on, p, 1, n, p, n,
+                                     [](auto const& ranks, auto& in, auto& out) { broadcast(ranks, in[0], out); }),
+                        ranks_values<T>(static_cast<std::size_t>(p), uneven_values<T>(0, n))) == 0);
+        auto const gathered =
+            on_host<T>(p, n, all, [](auto& comm, auto& in, auto& out) { all_gather(comm, in, out, one_shot_alone); });
+        CHECK(different(on_device<T>(on, p, p, n, p, all,
+                                     [](auto const& ranks, auto& in, auto& out) { all_gather(ranks, in, out); }),
+                        gathered) == 0);
+        CHECK(different(on_device<T>(on, p, p, n, 1, all,
+                                     [](auto const& ranks, auto& in, auto& out) { gather(ranks, in, out[0]); }),
+                        {gathered[0]}) == 0);
+        CHECK(different(on_device<T>(on, p, 1, all, p, n,
+                                     [](auto const& ranks, auto& in, auto& out) { scatter(ranks, in[0], out); }),
+                        on_host<T>(p, all, n, [](auto& comm, auto& in, auto& out) {
+                          scatter(comm, in, out, 0, one_shot_alone);
+                        })) == 0);
+        CHECK(different(on_device<T>(on, p, p, all, p, all,
+                                     [](auto const& ranks, auto& in, auto& out) { all_to_all(ranks, in, out); }),
+                        on_host<T>(p, all, all, [](auto& comm, auto& in, auto& out) {
+                          all_to_all(comm, in, out, one_shot_alone);
+                        })) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("in place, and one launch a call") {
+  int launches = 0;
+  device_stand_in const on{.threads = 64, .launches = &launches};
+  int const p = 4;
+  std::size_t const n = 50;
+  cuda_local const ranks(on, p);
+  auto const values = all_values<float>(p, n * p);
+
+  auto data = to_device(on, values);
+  auto out = to_device(on, values);
+  all_reduce(ranks, data, out);
+  auto const expected = to_host(on, out);
+  all_reduce(ranks, data, data);
+  CHECK(different(to_host(on, data), expected) == 0);
+  CHECK(launches == 2);
+
+  // reduce_scatter into the own block, then all_gather out of it, is an all_reduce.
+  data = to_device(on, values);
+  std::vector<std::span<float>> blocks;
+  for (std::size_t r = 0; r < p; ++r) blocks.emplace_back(data[r].data() + r * n, n);
+  reduce_scatter(ranks, data, blocks);
+  all_gather(ranks, blocks, data);
+  CHECK(different(to_host(on, data), expected) == 0);
+  CHECK(launches == 4);
+}
+
+TEST_CASE("an epilogue runs in the launch of the collective") {
+  device_stand_in const on;
+  cuda_local const ranks(on, 2);
+  auto in = to_device(on, ranks_values<float>{{1, 2, 3}, {5, 6, 7}});
+  auto out = to_device(on, ranks_values<half>(2, std::vector<half>(3)));
+  all_reduce(ranks, in, out, fused{sum{}, unchanged{}, scale{0.5f}});
+  for (auto const& x : to_host(on, out)) CHECK(float{x[0]} + float{x[1]} + float{x[2]} == 12.0f);
+}
+
+TEST_CASE("wrong calls are refused before anything is launched") {
+  int launches = 0;
+  device_stand_in const on{.launches = &launches};
+  CHECK_THROWS_WITH(cuda_local(on, 0), "tutti: a device was asked for 0 virtual ranks; ask for 1 to 64");
+  CHECK_THROWS_AS(cuda_local(on, 65), tutti::error);
+  cuda_local const ranks(on, 2);
+  auto two = to_device(on, all_values<float>(2, 6)), three = to_device(on, all_values<float>(3, 6));
+  auto uneven = to_device(on, ranks_values<float>{{1, 2, 3, 4, 5, 6}, {1, 2}});
+  auto odd = to_device(on, all_values<float>(2, 5));
+  auto const refused = [](auto const& call) -> std::string {
+    try {
+      call();
+    } catch (tutti::error const& e) {
+      CHECK(e.code() == error_code::bad_argument);
+      CHECK(e.where().line() > 0);
+      return e.happened() + (e.rank() >= 0 ? ", rank " + std::to_string(e.rank()) : "");
+    }
+    return "nothing";
+  };
+  CHECK(refused([&] { all_reduce(ranks, three, two); }) == "3 input buffers for 2 ranks");
+  CHECK(refused([&] { all_reduce(ranks, two, uneven); }) ==
+        "the output buffer has 2 elements where the call needs 6, rank 1");
+  CHECK(refused([&] { all_gather(ranks, two, two); }) ==
+        "the output buffer has 6 elements where the call needs 12, rank 0");
+  CHECK(refused([&] { all_to_all(ranks, odd, odd); }) == "all_to_all of 5 elements among 2 ranks");
+  CHECK(refused([&] { all_to_all(ranks, two, two); }) == "input and output of all_to_all overlap, rank 0");
+  CHECK(refused([&] { scan(ranks, two, two); }) == "input and output of scan overlap, rank 0");
+  std::vector<std::span<float>> late;
+  for (auto const& x : two) late.emplace_back(x.data() + 1, 5);
+  auto early = late;
+  for (std::size_t r = 0; r < 2; ++r) early[r] = std::span(two[r].data(), 5);
+  CHECK(refused([&] { all_reduce(ranks, early, late); }) == "input and output of all_reduce overlap, rank 0");
+  std::span<float> first_late = late[0], second_late = late[1];
+  CHECK(refused([&] { reduce(ranks, early, first_late); }) == "input and output of reduce overlap, rank 0");
+  CHECK(refused([&] { reduce(ranks, early, second_late); }) == "input and output of reduce overlap, rank 1");
+  CHECK(refused([&] { broadcast(ranks, first_late, early); }) == "input and output of broadcast overlap, rank 0");
+  CHECK(refused([&] { broadcast(ranks, second_late, early); }) == "input and output of broadcast overlap, rank 1");
+  std::vector<std::span<half>> halves;
+  for (auto const& x : two) halves.emplace_back(reinterpret_cast<half*>(x.data()), 6);
+  CHECK(refused([&] { all_reduce(ranks, two, halves); }) == "input and output of all_reduce overlap, rank 0");
+  CHECK(launches == 0);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// revoke, agree and shrink over loopback.
+// labels: threads twin
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "fault/survive.hpp"
+#include "support/sanitized.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("a communicator is revoked for all over loopback") {
+  for (int ranks = 1; ranks <= 8; ++ranks) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_revoke(comm); }));
+}
+
+TEST_CASE("ranks agree over loopback") {
+  for (int ranks = 1; ranks <= 8; ++ranks) CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_agree(comm); }));
+}
+
+TEST_CASE("ranks that are left go on over loopback, down to one") {
+  for (int repeat = 0; repeat < (sanitized ? 3 : 20); ++repeat)
+    for (int const ranks : {1, 2, 5, 8})
+      CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_shrink_to_one(std::move(comm)); }));
+}
+
+TEST_CASE("who does not come to an agreement is named over loopback") {
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_confusion(comm); }));
+  ::setenv("TUTTI_TIMEOUT", "2", 1);
+  CHECK_NOTHROW(run_threads(3, [](auto& comm) { check_late_to_agree(comm); }));
+  ::setenv("TUTTI_TIMEOUT", "20", 1);
+}

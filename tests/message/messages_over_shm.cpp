@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages between two ranks, over shm: windows of them, of ranks that wait or are elsewhere; and what is said where a
+// rank is killed.
+// labels: processes
+// timeout: 200
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "message/messages.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("messages arrive over shm") {
+  for (int const ranks : {1, 2, 3, 4, 5, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_messages(comm); }));
+  }
+  for (int const ranks : {2, 4}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_messages_by_thread(comm); }));
+  }
+}
+
+TEST_CASE("messages end with an error over shm") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unfit_messages(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_circles(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_absent_ranks(comm); }));
+  }
+}
+
+TEST_CASE("a rank that is killed ends the messages of all who wait for it") {
+  for (int const way : {0, 1, 2}) {
+    CAPTURE(way);
+    auto const run = [&](auto& all) {
+      auto comm = all.subgroup({0, 1, 2});
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      std::vector<int> data(1000000, 1);
+      auto const wait = [&] {
+        if (way == 0) send(comm, data, 1);
+        else if (way == 1) recv(comm, data, any_source);
+        else irecv(comm, data, 1).wait();
+      };
+      expect_error(error_of(wait), error_code::rank_lost, "rank 1 (process ");
+      expect_error(error_of([&] { barrier(comm); }), error_code::rank_lost, "while rank ");
+    };
+    CHECK_THROWS_WITH_AS(
+        run_local(3, run),
+        doctest::Contains("tutti: rank 1 was ended by signal 9 (Killed); the first of them is the cause"), error);
+  }
+}
+
+namespace {
+
+// Words that all ranks of a run see, whatever they do in tutti.
+class shared_words {
+ public:
+  shared_words()
+      : all_(static_cast<std::atomic<int>*>(
+            ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(all_ != MAP_FAILED);
+  }
+  shared_words(shared_words const&) = delete;
+  shared_words& operator=(shared_words const&) = delete;
+  ~shared_words() { ::munmap(all_, 4096); }
+  std::atomic<int>& operator[](int i) const { return all_[i]; }
+
+ private:
+  std::atomic<int>* all_;
+};
+
+// Of every rank to every other at once, of 40 KiB and more, too many for what a channel holds.
+struct window {
+  template <class Comm>
+  window(Comm& comm, std::size_t count, int messages, int round) : count_(count) {
+    for (int r = 0; r < comm.size(); ++r)
+      for (int i = 0; i < messages && r != comm.rank(); ++i) {
+        seeds_.push_back(static_cast<std::uint32_t>(round * 10000 + r * 100 + i));
+        in_.emplace_back(count, 77);
+        works_.push_back(irecv(comm, in_.back(), r, i));
+      }
+    for (int i = 0; i < messages; ++i)
+      out_.push_back(numbered<int>(count, static_cast<std::uint32_t>(round * 10000 + comm.rank() * 100 + i)));
+    for (int r = 0; r < comm.size(); ++r)
+      for (int i = 0; i < messages && r != comm.rank(); ++i)
+        works_.push_back(isend(comm, out_[static_cast<std::size_t>(i)], r, i));
+  }
+  std::vector<work>& works() { return works_; }
+  // What was sent is written to at once.
+  void check() {
+    for (auto& o : out_) std::ranges::fill(o, -1);
+    for (std::size_t i = 0; i < in_.size(); ++i)
+      expect(in_[i] == numbered<int>(count_, seeds_[i]), "a message of a window has other elements");
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<std::vector<int>> in_, out_;
+  std::vector<std::uint32_t> seeds_;
+  std::vector<work> works_;
+};
+
+template <class Comm>
+void check_windows(Comm& comm) {
+  int round = 0;
+  for (std::size_t const bytes : {std::size_t{40} << 10, std::size_t{300} << 10, std::size_t{2} << 20})
+    for (int way = 0; way < 6; ++way) {
+      window w(comm, bytes / sizeof(int), bytes > 1000000 ? 3 : 12, ++round);
+      auto& works = w.works();
+      if (way == 0) wait_for_all(works);
+      if (way == 1)
+        for (auto it = works.rbegin(); it != works.rend(); ++it) it->wait();
+      if (way == 2)
+        while (auto const at = wait_for_any(works)) works.erase(works.begin() + static_cast<std::ptrdiff_t>(*at));
+      if (way == 3)
+        for (work& one : works)
+          while (!one.wait(std::chrono::microseconds(1))) {
+          }
+      if (way == 4)
+        for (work& one : works)
+          while (!one.test()) {
+          }
+      if (way == 5) {
+        std::jthread const helper([&] { works.front().wait(); });
+        for (work& one : works | std::views::drop(1)) one.wait();
+      }
+      w.check();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("windows of messages arrive over shm, whoever waits for which") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_windows(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) {
+      progress_thread const moves_messages;
+      check_windows(comm);
+    }));
+  }
+}
+
+TEST_CASE("what a receiver has asked a sender for that waits arrives, though the sender goes on to something else") {
+  shared_words const words;
+  auto const run = [&](auto& comm) {
+    if (!comm.group().transport().pulls()) return;  // the system lets no rank read another
+    int const rounds = 30;
+    std::vector<std::vector<int>> data(6);
+    for (int round = 1; round <= rounds; ++round) {
+      std::vector<work> works;
+      auto const seed = [&](std::size_t i) {
+        return static_cast<std::uint32_t>(round * 10) + static_cast<std::uint32_t>(i);
+      };
+      std::size_t const count = 300000;
+      if (comm.rank() == 0) {
+        for (std::size_t i = 0; i < data.size(); ++i) {
+          data[i] = numbered<int>(count, seed(i));
+          works.push_back(isend(comm, data[i], 1));
+        }
+        if (round % 2 == 0) works.back().wait(std::chrono::microseconds(10 * round));
+        else works.front().wait();
+        auto const until = deadline::after(std::chrono::seconds(15));
+        while (words[0] < round && !until.passed()) std::this_thread::yield();  // not in tutti
+        expect(words[0] >= round, "a receiver has waited for a sender that was elsewhere");
+        wait_for_all(works);
+      } else {
+        for (auto& d : data) {
+          d.assign(count, 77);
+          works.push_back(irecv(comm, d, 0));
+        }
+        wait_for_all(works);
+        for (std::size_t i = 0; i < data.size(); ++i)
+          expect(data[i] == numbered<int>(count, seed(i)), "a message has other elements");
+        words[0] = round;
+      }
+      for (auto& d : data) std::ranges::fill(d, -1);
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
+TEST_CASE("what follows a message is done by who has moved it to its end, who waited for another") {
+  auto const run = [&](auto& comm) {
+    for (int round = 1; round <= 20; ++round) {
+      std::vector<int> small(3, round), large(1000000, round);
+      if (comm.rank() == 0) {
+        std::vector<work> works{isend(comm, large, 1, 1), isend(comm, small, 1, 2)};
+        wait_for_all(works);
+        continue;
+      }
+      work const first = irecv(comm, large, 0, 1), second = irecv(comm, small, 0, 2);
+      bool followed = false;
+      work follower = work(first).then([&] { followed = true; });
+      std::jthread([&] { work(second).wait(); }).join();
+      follower.wait();
+      expect(followed, "what follows has not been done");
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
+TEST_CASE("a receiver that waited for one message leaves no sender with another half sent") {
+  shared_words const words;
+  auto const run = [&](auto& comm) {
+    if (!comm.group().transport().pulls()) return;
+    for (int round = 1; round <= 30; ++round) {
+      std::vector<int> const small(3, round);
+      std::vector<int> large = numbered<int>(1000000, static_cast<std::uint32_t>(round)), in(3);
+      if (comm.rank() == 0) {
+        work const first = isend(comm, large, 1, 1), second = isend(comm, small, 1, 2);
+        work(first).wait();
+        words[0] = round;
+      } else {
+        std::vector<int> got(large.size());
+        work all = irecv(comm, got, 0, 1);
+        recv(comm, in, 0, 2);
+        auto const until = deadline::after(std::chrono::seconds(15));
+        while (words[0] < round && !until.passed()) std::this_thread::yield();  // not in tutti
+        expect(words[0] >= round, "a sender has waited for a receiver that was elsewhere");
+        all.wait();
+        expect(got == large, "a message has other elements");
+      }
+    }
+  };
+  CHECK_NOTHROW(run_local(2, run));
+}
+
+TEST_CASE("a rank that is killed while slices of its messages are on their way ends those of its peer") {
+  for (int const victim : {0, 1})
+    for (int const microseconds : {1, 30, 100, 300}) {
+      CAPTURE(victim);
+      CAPTURE(microseconds);
+      auto const run = [&](auto& comm) {
+        std::vector<std::vector<int>> data(40, std::vector<int>(500000, 1));
+        std::vector<work> works;
+        for (auto& d : data) works.push_back(comm.rank() == 0 ? isend(comm, d, 1) : irecv(comm, d, 0));
+        if (comm.rank() == victim) {
+          works.back().wait(std::chrono::microseconds(microseconds));
+          ::raise(SIGKILL);
+        }
+        std::vector<int> last(500000);  // its peer never comes to it
+        if (comm.rank() == 0) works.push_back(isend(comm, last, 1));
+        else works.push_back(irecv(comm, last, 0));
+        auto const end_all = [&] {
+          if (microseconds != 30) return wait_for_all(works);
+          for (work& w : works)
+            while (!w.test()) {
+            }
+        };
+        expect_error(error_of(end_all), error_code::rank_lost, "rank " + std::to_string(victim) + " (process ");
+      };
+      std::string const words = "tutti: rank " + std::to_string(victim) + " was ended by signal 9 (Killed)";
+      CHECK_THROWS_WITH_AS(run_local(2, run), doctest::Contains(words.c_str()), error);
+    }
+}

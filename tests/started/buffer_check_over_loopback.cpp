@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// TUTTI_CHECK=buffers, over loopback.
+// labels: threads twin
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "started/buffer_check.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("memory of a call that has not ended is its own over loopback") {
+  ::setenv("TUTTI_CHECK", "buffers", 1);
+  for (int const ranks : {2, 3, 5}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_overlaps(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_changes(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_started<affine, compose>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_messages(comm); }));
+  }
+  ::setenv("TUTTI_CHECK", "everything", 1);
+  expect_error(error_of([] { run_threads(2, [](auto&) {}); }), error_code::bad_argument,
+               "TUTTI_CHECK=\"everything\" is not a check");
+  ::unsetenv("TUTTI_CHECK");
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What follows calls that were started, over loopback.
+// labels: threads twin
+#include <doctest/doctest.h>
+
+#include "started/continuations.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("what follows a call runs once, after it, over loopback") {
+  for (int const ranks : {1, 2, 3, 5}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then_throws(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then_elsewhere(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sequence(comm); }));
+  }
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_then_after_fault(comm); }));
+  }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls and messages that are prepared, over loopback.
+// labels: threads twin
+// timeout: 200
+#include <doctest/doctest.h>
+
+#include "started/persistent.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("every start of a prepared call does what one that is made once does over loopback") {
+  for (int const ranks : {1, 2, 3, 5}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_prepared<affine, compose>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_messages(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_wrong(comm); }));
+  }
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_prepared_fault(comm); }));
+  }
+}

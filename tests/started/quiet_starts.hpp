@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A start of what was prepared allocates nothing, from the second on, nor does waiting for it. This counts allocations of the
+// program that includes it, once.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <deque>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "started/async.hpp"
+#include "support/sanitized.hpp"
+
+namespace tutti::testing {
+
+inline thread_local int allocations = 0;
+
+}  // namespace tutti::testing
+
+// Not inlined, or GCC finds that free() is not for what operator new has given.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++tutti::testing::allocations;
+  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tutti::testing {
+
+// Says so where that is of no use.
+inline bool allocates_otherwise() {
+  if (sanitized) MESSAGE("skipped: a sanitizer allocates");
+  return sanitized;
+}
+
+// All collectives at once, and messages whose receives are started before.
+template <class Comm>
+void be_quiet(Comm& comm) {
+  constexpr int rounds = 300;
+  int const p = comm.size(), right = (comm.rank() + 1) % p, left = (comm.rank() + p - 1) % p;
+  for (std::size_t const count : {3u, 20000u}) {
+    using calls = every_call<int, sum>;
+    calls const kind(comm.rank(), p, count, {});
+    std::deque<calls::buffers> buffers;
+    std::vector<persistent> receives, rest;
+    for (int k = 0; k < calls::kinds; ++k)
+      rest.push_back(kind.call(k, prepared(comm), buffers.emplace_back(kind.make(k))));
+    for (int const tag : {1, 2, 3}) {
+      receives.push_back(recv(prepared(comm), buffers.emplace_back(kind.make(0)).in, left, tag));
+      rest.push_back(send(prepared(comm), buffers.emplace_back(kind.make(0)).in, right, tag));
+    }
+    auto const round = [&] {
+      for (auto& operation : receives) operation.start();
+      barrier(comm);
+      for (auto& operation : rest) operation.start();
+      for (auto& operation : receives) operation.wait();
+      for (auto& operation : rest) operation.wait();
+      barrier(comm);
+    };
+    for (int i = 0; i < 20; ++i) round();
+    int const before = allocations;
+    for (int i = 0; i < rounds; ++i) round();
+    int const there = allocations - before;
+    // How much is under way at once is chance: lists may grow once more.
+    expect(there < rounds / 20, std::to_string(there) + " allocations with " + std::to_string(count) + " elements");
+  }
+  int const before = allocations;
+  ::operator delete(::operator new(8));
+  int const control = allocations - before;
+  expect(control == 1, "an allocation was not counted");
+}
+
+}  // namespace tutti::testing

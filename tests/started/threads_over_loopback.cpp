@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A progress thread beside everything else, over loopback; with observers and records, which two threads may reach at once.
+// labels: threads
+// timeout: 300
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "started/threads.hpp"
+#include "support/sanitized.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("a progress thread lives beside operations of all kinds over loopback") {
+  CHECK_NOTHROW(run_threads(8, [](auto& comm) {
+    progress_thread const moves_all;
+    check_stress(comm, 5, sanitized ? 100 : 500);
+  }));
+}
+
+TEST_CASE("a progress thread lives beside messages, agree, revoke and shrink over loopback") {
+  temporary_folder const at;
+  std::string const prefix = at.path() / "threads";
+  ::setenv("TUTTI_TRACE", prefix.c_str(), 1);
+  ::setenv("TUTTI_RECORD", (prefix + "-fault").c_str(), 1);
+  for (int const ranks : {2, 3, 5})
+    CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_beside_progress_thread(comm, true, prefix); }));
+  ::unsetenv("TUTTI_TRACE");
+  ::unsetenv("TUTTI_RECORD");
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Pieces of a heap do not overlap, freed ones come back as one, and what does not fit is refused.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tutti/transport/shared_memory/heap.hpp"
+
+using namespace tutti;
+
+TEST_CASE("pieces are whole pages, apart from each other, and come back") {
+  alignas(page) static std::byte memory[16 * page];
+  heap h(memory, sizeof memory);
+  std::byte* const a = h.allocate(1);
+  std::byte* const b = h.allocate(page + 1);
+  std::byte* const c = h.allocate(0);
+  REQUIRE(a != nullptr);
+  CHECK(b == a + page);
+  CHECK(c == b + 2 * page);
+  CHECK(h.allocate(13 * page) == nullptr);
+  h.deallocate(b, page + 1);
+  CHECK(h.allocate(2 * page) == b);
+  h.deallocate(a, 1);
+  h.deallocate(c, 0);
+  h.deallocate(b, 2 * page);
+  CHECK(h.allocate(16 * page) == memory);
+}
+
+TEST_CASE("an empty heap has nothing") {
+  heap h(nullptr, 0);
+  CHECK(h.allocate(1) == nullptr);
+}

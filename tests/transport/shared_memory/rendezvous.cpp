@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// rendezvous: ranks that share nothing but the name of their job meet, and all learn why where they do not. The ranks are
+// threads here; those of tests/launch are processes.
+// labels: threads waits
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A name that no other run of this test has.
+std::string job(std::string const& name) { return "test-" + std::to_string(::getpid()) + "-" + name; }
+
+// What one rank of a meeting gets.
+struct outcome {
+  ino_t file = 0;
+  int seals = 0;
+  int flags = 0;
+  mode_t mode = 0;
+  error_code code{};
+  int peer = -2;
+  std::string said;
+};
+
+outcome meet(std::string const& name, int rank, int ranks, deadline::clock::duration time) {
+  outcome out;
+  try {
+    descriptor const file = rendezvous(name, rank, ranks, deadline::after(time)).meet([] { return shm::create(2, 1); });
+    struct stat info{};
+    ::fstat(file.get(), &info);
+    out.file = info.st_ino;
+    out.mode = info.st_mode & 0777;
+    out.seals = ::fcntl(file.get(), F_GET_SEALS);
+    out.flags = ::fcntl(file.get(), F_GETFD);
+  } catch (error const& e) {
+    out.code = e.code(), out.peer = e.peer(), out.said = e.what();
+  }
+  return out;
+}
+
+std::vector<outcome> meet_all(std::string const& name, std::vector<int> const& present, int ranks,
+                              deadline::clock::duration time) {
+  std::vector<outcome> out(present.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < present.size(); ++i)
+    threads.emplace_back([&, i] { out[i] = meet(name, present[i], ranks, time); });
+  threads.clear();
+  return out;
+}
+
+bool has(outcome const& o, std::string const& text) { return o.said.find(text) != o.said.npos; }
+
+}  // namespace
+
+TEST_CASE("all ranks get the same file, which is theirs alone and keeps its size") {
+  for (std::string const& name : {job("a"), job(std::string(300, 'x'))}) {
+    auto const got = meet_all(name, {3, 1, 0, 2}, 4, 20s);
+    for (outcome const& o : got) {
+      CAPTURE(o.said);
+      CHECK(o.said.empty());
+      CHECK(o.file == got[0].file);
+      CHECK(o.mode == 0600);
+      CHECK(o.flags == FD_CLOEXEC);
+      CHECK(o.seals == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+    }
+  }
+}
+
+TEST_CASE("names that differ past the end of an address are different names") {
+  std::vector<outcome> a, b;
+  std::jthread one([&] { a = meet_all(job(std::string(300, 'x') + "1"), {0, 1}, 2, 20s); });
+  std::jthread two([&] { b = meet_all(job(std::string(300, 'x') + "2"), {0, 1}, 2, 20s); });
+  one.join(), two.join();
+  CHECK(a[0].file == a[1].file);
+  CHECK(b[0].file == b[1].file);
+  CHECK(a[0].file != b[0].file);
+}
+
+TEST_CASE("all ranks name those that did not come") {
+  for (outcome const& o : meet_all(job("absent"), {0, 2, 4}, 5, 3s)) {
+    CAPTURE(o.said);
+    CHECK(o.code == error_code::timeout);
+    CHECK(has(o, "waited for ranks to join that did not: 1, 3"));
+  }
+  for (outcome const& o : meet_all(job("no-host"), {1, 2}, 3, 100ms)) {
+    CHECK(o.code == error_code::timeout);
+    CHECK(o.peer == 0);
+    CHECK(has(o, "rank 0 did not open the meeting point"));
+  }
+}
+
+TEST_CASE("two processes that say they are the same rank are refused, and everyone learns it") {
+  for (outcome const& o : meet_all(job("twin"), {0, 1, 1}, 4, 20s)) {
+    CAPTURE(o.said);
+    CHECK((o.code == error_code::mismatch ||
+           o.code == error_code::rank_lost));  // the one that was not let in sees a closed door
+  }
+}
+
+TEST_CASE("a rank that gives up while others are missing ends the meeting at once") {
+  auto const began = deadline::clock::now();
+  outcome host, patient;
+  std::jthread a([&] { host = meet(job("quitter"), 0, 4, 60s); });
+  std::jthread b([&] { patient = meet(job("quitter"), 1, 4, 60s); });
+  outcome const quitter = meet(job("quitter"), 2, 4, 3s);
+  a.join(), b.join();
+  CHECK(quitter.code == error_code::timeout);
+  for (outcome const& o : {host, patient, quitter}) {
+    CAPTURE(o.said);
+    CHECK(o.code == error_code::timeout);
+    CHECK(o.peer == 3);
+    CHECK(has(o, "waited for ranks to join that did not: 3"));
+  }
+  CHECK(deadline::clock::now() - began < 50s);
+}
+
+TEST_CASE("visitors that say nothing or nonsense about a rank do not disturb") {
+  std::string const name = job("visitor");
+  outcome host, guest;
+  std::jthread a([&] { host = meet(name, 0, 2, 20s); });
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::string const path = "tutti-" + std::to_string(::geteuid()) + "-" + name;
+  std::memcpy(address.sun_path + 1, path.data(), path.size());
+  auto const bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
+  auto const visit = [&] {
+    descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    while (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) std::this_thread::sleep_for(1ms);
+    return out;
+  };
+  descriptor const silent = visit();
+  visit();  // comes and goes
+  descriptor const brief = visit();
+  CHECK(::send(brief.get(), "x", 1, MSG_NOSIGNAL) == 1);
+  guest = meet(name, 1, 2, 20s);
+  a.join();
+  CHECK(host.said.empty());
+  CHECK(guest.said.empty());
+  CHECK(guest.file == host.file);
+}

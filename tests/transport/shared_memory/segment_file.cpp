@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The file of a segment: its size, which stays, and what is mapped of it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <unistd.h>
+
+#include "tutti/transport/shared_memory/segment_file.hpp"
+
+using namespace tutti;
+
+namespace {
+
+// As if it came with this value in the environment.
+descriptor create_with_heap(char const* value) {
+  ::setenv("TUTTI_HEAP", value, 1);
+  struct reset {
+    ~reset() { ::unsetenv("TUTTI_HEAP"); }
+  } const afterwards;
+  return create_segment_file(2, 1, std::size_t{1} << 30);
+}
+
+}  // namespace
+
+TEST_CASE("two mappings of a file are one memory, with the heap that its creator chose") {
+  descriptor const file = create_with_heap("5000");
+  segment_mapping const a(file, 2, 1), b(file, 2, 1);
+  CHECK(a.memory().heap_bytes() == 2 * page);
+  CHECK(a.memory().base() != b.memory().base());
+  a.memory().rank(1).process = 17;
+  CHECK(b.memory().rank(1).process == 17);
+  CHECK(b.memory().header().identity != 0);
+  a.memory().heap(1)[2 * page - 1] = std::byte{3};
+  CHECK(b.memory().heap(1)[2 * page - 1] == std::byte{3});
+}
+
+TEST_CASE("the front has the pages of the ranks alone") {
+  descriptor const file = create_with_heap("1073741824");
+  auto const front = segment_mapping::front(file, 2, 1);
+  segment_mapping const all(file, 2, 1);
+  CHECK(front.memory().bytes() < all.memory().bytes() / 1000);
+  front.memory().rank(1).process = 17;
+  CHECK(all.memory().rank(1).process == 17);
+}
+
+TEST_CASE("a heap that makes no sense is refused") {
+  CHECK_THROWS_WITH_AS(create_with_heap("much"), doctest::Contains("TUTTI_HEAP=\"much\" is not a number of bytes"),
+                       error);
+}
+
+TEST_CASE("a file for fewer ranks is refused") {
+  descriptor const small = create_with_heap("4096");
+  auto const refused = doctest::Contains("was made for fewer ranks than 64");
+  CHECK_THROWS_WITH_AS(segment_mapping(small, 64, 1), refused, error);
+  CHECK_THROWS_WITH_AS(segment_mapping::front(small, 64, 1), refused, error);
+}
+
+TEST_CASE("the size of the memory cannot be changed") {
+  descriptor const file = create_segment_file(2, 1, 0);
+  CHECK(::ftruncate(file.get(), 0) != 0);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// shm: joining, and peers that end before all have joined. What collectives do over it is tested in tests/collective.
+// labels: processes optimised
+#include <doctest/doctest.h>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/system_calls.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Runs f in a process of its own.
+template <class F>
+pid_t in_a_process(F&& f) {
+  pid_t const process = ::fork();
+  if (process == 0) {
+    try {
+      f();
+      ::_exit(0);
+    } catch (...) {
+      ::_exit(1);
+    }
+  }
+  return process;
+}
+
+// The process of a rank that has joined the others, who have not all come.
+pid_t joined(descriptor const& file, int rank, int ranks) {
+  pid_t const out = in_a_process([&] { shm const me(file, rank, ranks, 1, deadline::after(60s)); });
+  auto const front = segment_mapping::front(file, ranks, 1);
+  while (front.memory().rank(rank).status.load() != presence::joined) std::this_thread::sleep_for(1ms);
+  return out;
+}
+void await_end(pid_t process) { ::waitpid(process, nullptr, 0); }
+
+// What joining as rank 0 throws, and after how many seconds.
+struct refusal {
+  error_code code{};
+  int peer = -2;
+  std::string said;
+  double seconds = 0;
+};
+
+refusal join(descriptor const& file, int ranks, deadline::clock::duration time) {
+  auto const began = deadline::clock::now();
+  refusal out;
+  try {
+    shm const me(file, 0, ranks, 1, deadline::after(time));
+  } catch (error const& e) {
+    out = {e.code(), e.peer(), e.what(), 0};
+  }
+  out.seconds = std::chrono::duration<double>(deadline::clock::now() - began).count();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that ends while others are still to come is named at once") {
+  descriptor const file = shm::create(3, 1);
+  bool reaped = false;
+  SUBCASE("and is still a zombie") {}
+  SUBCASE("and is gone without a trace") { reaped = true; }
+  pid_t const victim = joined(file, 1, 3);
+  ::kill(victim, SIGKILL);
+  if (reaped) await_end(victim);
+  refusal const r = join(file, 3, 20s);
+  CHECK(r.code == error_code::rank_lost);
+  CHECK(r.peer == 1);
+  CHECK(r.said.find("rank 1 (process " + std::to_string(victim) + ") ended before all ranks had joined") !=
+        r.said.npos);
+  if (!reaped) await_end(victim);
+}
+
+TEST_CASE("a rank that ended between its joining and ours is named, even without a trace") {
+  descriptor const file = shm::create(2, 1);
+  pid_t const victim = joined(file, 1, 2);
+  ::kill(victim, SIGKILL);
+  await_end(victim);
+  refusal const r = join(file, 2, 20s);
+  CHECK(r.code == error_code::rank_lost);
+  CHECK(r.peer == 1);
+}
+
+// The last rank lets the others nap, and those that die are as soon awake as the one that is to join.
+TEST_CASE("ranks that end as soon as all have joined do not undo that") {
+  constexpr int ranks = 8;
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    descriptor const file = shm::create(ranks, 1);
+    std::vector<pid_t> others;
+    for (int r = 1; r < ranks; ++r)
+      others.push_back(in_a_process([&] {
+        if (r == ranks - 1) {
+          ::signal(SIGSYS, [](int) { ::usleep(10000); });
+          testing::filter_system_calls({SYS_process_vm_readv}, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
+        }
+        shm const me(file, r, ranks, 1, deadline::after(20s));
+        ::raise(SIGKILL);
+      }));
+    CHECK_NOTHROW(shm(file, 0, ranks, 1, deadline::after(20s)));
+    for (pid_t const other : others) await_end(other);
+  }
+}
+
+TEST_CASE("a rank that is refused its address space is named at once") {
+  descriptor const file = shm::create(2, 4);
+  pid_t const refused = in_a_process([&] {
+    std::size_t pages = 0;  // what this process has now, which is much under a sanitizer
+    std::ifstream("/proc/self/statm") >> pages;
+    std::size_t const room = pages * page + (std::size_t{64} << 20);
+    rlimit const limit{room, room};
+    ::setrlimit(RLIMIT_AS, &limit);
+    shm const rank(file, 1, 2, 4, deadline::after(20s));
+  });
+  error_code code{};
+  try {
+    shm(file, 0, 2, 4, deadline::after(60s));
+  } catch (error const& e) {
+    code = e.code();
+    CHECK(e.peer() == 1);
+  }
+  CHECK(code == error_code::rank_lost);  // and not a timeout
+  ::waitpid(refused, nullptr, 0);
+}
+
+TEST_CASE("ranks that do not come are named at the deadline") {
+  descriptor const file = shm::create(3, 1);
+  refusal const r = join(file, 3, 200ms);
+  CHECK(r.code == error_code::timeout);
+  CHECK(r.said.find("waited for ranks to join that did not: 1, 2") != r.said.npos);
+}
+
+TEST_CASE("a file for fewer ranks is refused") {
+  ::setenv("TUTTI_HEAP", "4096", 1);
+  descriptor const small = shm::create(2, 1);
+  ::unsetenv("TUTTI_HEAP");
+  refusal const r = join(small, 64, 1s);
+  CHECK(r.code == error_code::mismatch);
+  CHECK(r.said.find("was made for fewer ranks than 64") != r.said.npos);
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A process that is watched, and how it ends.
+// labels: processes
+#include <doctest/doctest.h>
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tutti/core/error.hpp"
+#include "tutti/transport/system/process_watch.hpp"
+
+using namespace tutti;
+
+namespace {
+
+pid_t sleeping_process() {
+  pid_t const process = ::fork();
+  if (process == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::sleep(60);
+    ::_exit(0);
+  }
+  return process;
+}
+
+// Leaves a zombie.
+void end(pid_t process) {
+  ::kill(process, SIGKILL);
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT);
+}
+
+void reap(pid_t process) { ::waitpid(process, nullptr, 0); }
+
+}  // namespace
+
+TEST_CASE("all copies learn of the end of a process, before and after it is reaped") {
+  pid_t const process = sleeping_process();
+  process_watch watch;
+  CHECK_FALSE(watch.begun());
+  CHECK_FALSE(watch.ended());
+  watch.begin(process);
+  process_watch const copy = watch;
+  CHECK(copy.begun());
+  CHECK_FALSE(copy.ended());
+  end(process);
+  CHECK(watch.ended());
+  CHECK(copy.ended());
+  reap(process);
+  CHECK(copy.ended());
+}
+
+TEST_CASE("a process that has ended before has ended") {
+  pid_t const process = sleeping_process();
+  end(process);
+  process_watch zombie, gone;
+  zombie.begin(process);
+  CHECK(zombie.ended());
+  reap(process);
+  gone.begin(process);
+  CHECK(gone.ended());
+}
+
+TEST_CASE("where no more files may be open, that is said") {
+  pid_t const process = sleeping_process();
+  auto const begin_without_files = [&] {
+    struct no_files {
+      no_files() {
+        ::getrlimit(RLIMIT_NOFILE, &before);
+        rlimit const none{0, before.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &none);
+      }
+      ~no_files() { ::setrlimit(RLIMIT_NOFILE, &before); }
+      rlimit before{};
+    } const limited;
+    process_watch().begin(process);
+  };
+  CHECK_THROWS_WITH_AS(begin_without_files(), doctest::Contains("raise the limit of open files"), error);
+  end(process);
+  reap(process);
+}
