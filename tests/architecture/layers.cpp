@@ -18,7 +18,8 @@ std::string including(std::string const& what) { return head + "#include \"tutti
 
 // A small tree in order, to which each case adds one thing that is not.
 tree small_tree() {
-  return {{"README.md", "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\nlaunch: core transport\n```\n"},
+  return {{"README.md",
+           "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\ntransport/mpi: core transport\nlaunch: core transport\n```\n"},
           {"core/error.hpp", head + "#include <string>\n"},
           {"analyze/cost.hpp", including("core/error.hpp")},
           {"transport/shm.hpp", including("core/error.hpp")},
@@ -63,6 +64,15 @@ TEST_CASE("arrows that the page does not have are found") {
     files["extra/new.hpp"] = including("core/error.hpp");
     CHECK(complains(files, "the layer extra is not on the page"));
   }
+  SUBCASE("from a folder to one within it") {
+    files["transport/mpi/mpi.hpp"] = including("core/error.hpp");
+    files["transport/shm.hpp"] = including("transport/mpi/mpi.hpp");
+    CHECK(complains(files, "transport/shm.hpp: includes transport/mpi/mpi.hpp, an arrow"));
+  }
+  SUBCASE("from a folder within another that is not on the page") {
+    files["transport/tcp/tcp.hpp"] = including("core/error.hpp");
+    CHECK(complains(files, "the layer transport/tcp is not on the page"));
+  }
 }
 
 TEST_CASE("circles are found") {
@@ -95,6 +105,10 @@ TEST_CASE("headers that are not written as ours are found") {
   SUBCASE("an include by another name") {
     files["core/error.hpp"] = head + "#include \"error.hpp\"\n";
     CHECK(complains(files, "our own headers are"));
+  }
+  SUBCASE("an umbrella that does more than include") {
+    files["tutti.hpp"] = including("launch/init.hpp") + "inline int answer() { return 42; }\n";
+    CHECK(complains(files, "tutti.hpp: an umbrella may do nothing but include"));
   }
   SUBCASE("an include of nothing") {
     files["core/error.hpp"] = including("core/nothing.hpp");

@@ -32,10 +32,18 @@ inline tree read_tree(std::filesystem::path const& root) {
 
 inline bool is_header(std::string const& path) { return path.ends_with(".hpp") || path.ends_with(".cuh"); }
 
-// The folder of a header; empty for one at the top, such as tutti.hpp.
+// A layer is a folder, as transport/mpi is; empty for a header at the top, such as tutti.hpp.
 inline std::string layer_of(std::string const& path) {
-  auto const slash = path.find('/');
+  auto const slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+// An umbrella holds comments, includes and blank lines, and nothing else.
+inline bool only_includes(std::string const& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty() && !line.starts_with("//") && line != "#pragma once" && !line.starts_with("#include ")) return false;
+  return true;
 }
 
 struct page {
@@ -112,6 +120,7 @@ inline std::vector<std::string> problems_of(tree const& files) {
       problems.push_back(path + ": the layer " + from + " is not on the page");
       continue;
     }
+    if (from.empty() && !only_includes(text)) problems.push_back(path + ": an umbrella may do nothing but include");
     for (std::string const& target : edges[path]) {
       std::string const to = layer_of(target);
       // An umbrella may include any layer but the analysis, which nobody should compile who did not name it.
