@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "tutti/call/progress.hpp"
+#include "tutti/started/progress.hpp"
 
 namespace interpose {
 namespace {

@@ -84,7 +84,7 @@ void check_algorithm(Comm const& comm, options const& o, std::source_location wh
                   "use it over tutti::hierarchical");
   else if constexpr (!std::is_same_v<Algorithm, automatic>) expect_legal<Algorithm, C, Op>();
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
-    if (o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
+    if (comm.size() > 1 && o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))
       refuse(comm.rank(),
              join({"the call names ", Algorithm::name, " by its type and ", name(o.algorithm), " in its options"}),
              "name one of them", where);

@@ -2,7 +2,6 @@
 // The engine of a communicator: begins and ends calls, and keeps what is reused from call to call.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,7 +14,7 @@
 #include <vector>
 
 #include "tutti/call/grown_memory.hpp"
-#include "tutti/call/progress.hpp"
+#include "tutti/call/pending_calls.hpp"
 #include "tutti/core/made_once.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
@@ -23,9 +22,6 @@
 #include "tutti/tune/select.hpp"
 
 namespace tutti {
-
-// Counts and offsets of _v forms.
-using lists_of_sizes = std::array<std::vector<std::size_t>, 4>;
 
 // What the algorithm two_level works with; see call/levels.hpp.
 template <class Transport>
@@ -50,11 +46,11 @@ class engine : public faults<Transport> {
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
-  grown_memory<Transport> scratch;  // space::scratch
-  grown_memory<Transport> copy;     // of an input, where an algorithm does not work in place
-  grown_memory<Transport> fetched;  // from peers' private memory, to be combined
-  grown_memory<Transport> bucket;   // of small arrays that share a call
-  lists_of_sizes numbers;
+  grown_memory<Transport> scratch;             // space::scratch
+  grown_memory<Transport> copy;                // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;             // from peers' private memory, to be combined
+  grown_memory<Transport> bucket;              // of small arrays that share a call
+  std::vector<std::size_t> block_lists;        // lent to _v forms, for their counts and offsets
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
   explicit engine(std::unique_ptr<Transport> own)

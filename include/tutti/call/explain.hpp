@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tutti/call/execute.hpp"
+#include "tutti/call/perform.hpp"
 #include "tutti/call/topology.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
@@ -36,10 +36,9 @@ struct explanation {
 template <element T, class Op = sum, transport Transport>
 explanation explain(communicator<Transport>& comm, collective what, std::size_t count, options const& o = {},
                     std::source_location where = std::source_location::current()) {
-  explanation out;
-  if (detail::on_only_node<automatic>(comm, o, where,
-                                      [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
-    return out;
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = detail::node_for<automatic>(comm, o.algorithm, where))
+      return explain<T, Op>(*node, what, count, o, where);
   request const r{.what = what,
                   .algorithm = o.algorithm,
                   .how = o.protocol,

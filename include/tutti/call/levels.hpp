@@ -107,18 +107,22 @@ class levels {
     if (across_) across_->engine().tuned = table;
   }
 
-  template <class Algorithm, collective C, class Body>
-  void execute(detail::running_call<Transport>& call, request const& r, Body body,
-               surfaces<typename Body::element>& memory, std::size_t elements) {
-    using levels_named = std::conditional_t<detail::in_two_levels<Algorithm>, Algorithm, two_level<>>;
-    if constexpr (Body::prepares) detail::copy_input<C>(whole_, body, memory, elements);
-    inside_.engine().follow(call.tag());
-    if (across_) across_->engine().follow(call.tag());
-    parts<levels_named, C, Body>{*this, call, body}.run(r.root, memory, elements);
-    detail::finish_output<C>(whole_, body, memory, elements);
-    // Of nothing, nobody hears.
-    if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
-    call.complete();
+  template <class Call>
+  void execute(detail::begun_call<Transport>& begun, Call& c, surfaces<typename Call::element>& memory) {
+    constexpr collective C = Call::what;
+    using named = typename Call::algorithm;
+    using levels_named = std::conditional_t<detail::in_two_levels<named>, named, two_level<>>;
+    c.memory.lay_out(memory, c.asked, whole_.rank(), whole_.ranks());
+    std::size_t elements = 0;
+    if constexpr (!by_block(C)) elements = c.memory.elements(c.asked);
+    if constexpr (Call::body_type::prepares) detail::copy_input<C>(whole_, c.body, memory, elements);
+    inside_.engine().follow(begun.tag());
+    if (across_) across_->engine().follow(begun.tag());
+    parts<levels_named, C, typename Call::body_type>{*this, begun, c.body}.run(c.asked.root, memory, elements);
+    detail::finish_output<C>(whole_, c.body, memory, elements);
+    // An empty message is not acknowledged, so nothing tells that the others have come.
+    if (!rooted(C) && c.asked.count > 0) whole_.transport().all_have_come();
+    begun.finish();
   }
 
  private:

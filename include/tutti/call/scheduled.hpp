@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that go through a schedule, or through packets.
+// What carries out a call that has begun: packets, or the slices of a schedule.
 #pragma once
 
 #include <bit>
@@ -7,34 +7,15 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tutti/call/running_call.hpp"
+#include "tutti/call/begun_call.hpp"
 
 namespace tutti::detail {
-
-// Calls f(schedule) with the schedule that was named at compile time, or the one that was chosen.
-template <class Algorithm, collective C, class F>
-void with_schedule(algorithm_id chosen, F&& f) {
-  if constexpr (std::is_same_v<Algorithm, automatic>) f(find_schedule(chosen, C));
-  else f(schedule<Algorithm, C>{});
-}
-
-template <class Algorithm, collective C>
-inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
-                                             dynamic_schedule::of<schedule<Algorithm, C>>()};
-
-// An algorithm that a user wrote runs its own schedule, whatever its name, and ranks must agree on it.
-template <class Algorithm, collective C>
-constexpr unlisted_algorithm const* unlisted_or_none() {
-  if constexpr (!std::is_same_v<Algorithm, automatic> && !listed<Algorithm, algorithms> && serves<Algorithm, C>)
-    return &unlisted<Algorithm, C>;
-  else return nullptr;
-}
 
 // From this size on, the caller finds little of an output in a cache, and it is written past the caches: 8 MiB by two_shot
 // on 2 ranks in 0.8 of the time, 128 MiB in 0.75 (AMD EPYC, Zen 4).
 inline constexpr std::size_t streamed_output = std::size_t{8} << 20;
 
-// Slices that are fetched are larger than slots, for half a microsecond a call of the system; all that are combined at once
+// Slices that are fetched are larger than slots, for half a microsecond a system call; all that are combined at once
 // stay in a second-level cache.
 constexpr std::size_t fetched_slice(int ranks) {
   std::size_t const share = (std::size_t{256} << 10) / static_cast<std::size_t>(ranks - 1);
@@ -50,64 +31,106 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   return Transport::slice_bytes;
 }
 
-// Runs a call of at most most_in_packets bytes by packets.
-template <collective C, class Transport, class Call, class Body>
-void execute_packets(engine<Transport>& g, Call& call, request const& r, Body body, typename Body::element const* in,
-                     typename Body::element* out) {
-  if constexpr (shows_packets<Transport> || sends_at_once<Transport>) {
-    call.run([&] {
-      return packet_execution<C, Transport, Body>(g.transport(), {g.ranks(), r.root}, in, out,
-                                                  r.bytes() / sizeof(typename Body::element), body, call.tag(),
-                                                  g.inbox());
-    });
+// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `elements`: of the
+// message; where chunks are blocks, the surfaces have their layouts already.
+template <collective C, class Transport, class Body, class Schedule>
+access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, Schedule const& schedule,
+               surfaces<typename Body::element>& memory, std::size_t elements) {
+  using T = typename Body::element;
+  if constexpr (!by_block(C)) {
+    constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
+    int const lanes = schedule.lanes(s), chunks = schedule.chunks(s);
+    for (layout* const where : {&memory.input.where, &memory.output.where, &memory.scratch.where})
+      where->become_whole(elements, lanes, chunks, grain);
   }
+  if (schedule.scratch) {
+    constexpr std::size_t slot = Transport::slice_bytes / sizeof(T);
+    bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
+    memory.scratch.slice = one_slice ? slot : 0;
+    std::size_t const room =
+        one_slice ? slot * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
+    memory.scratch.data = reinterpret_cast<T*>(on.scratch.at_least(room * sizeof(T)));
+  }
+  bool const pulls = how == protocol::pull;
+  if (memory.in_place && !(pulls ? schedule.direct_in_place : schedule.in_place)) {
+    std::size_t const bytes = memory.input.where.end() * sizeof(T);
+    std::byte* const copy = on.copy.at_least(bytes);
+    if (bytes > 0) std::memcpy(copy, memory.input.data, bytes);
+    memory.input.data = reinterpret_cast<T const*>(copy);
+    memory.in_place = false;
+  }
+  bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
+  access travel{.refers = safe && how != protocol::staged,
+                .pulls = pulls,
+                .slice = slice_for<Transport>(r.bytes(), sizeof(T)),
+                .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
+  if (pulls) {
+    travel.slice = fetched_slice(s.ranks);
+    if (Body::reduces) travel.fetched = on.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
+  }
+  return travel;
 }
 
-// Runs the schedule of a call, or of a part of it, over these surfaces. Surfaces of collectives whose chunks are parts of
-// one message need no layout; `elements` is its length then.
-template <class Algorithm, collective C, class Transport, class Call, class Body>
-void execute_schedule(engine<Transport>& g, Call& call, request const& r, Body body,
-                      surfaces<typename Body::element>& memory, std::size_t elements) {
-  using T = typename Body::element;
-  using running = execution<Transport, dynamic_schedule, Body>;
-  shape const s{g.ranks(), r.root, !r.commutative};
-  with_schedule<Algorithm, C>(call.plan().algorithm, [&](auto schedule) {
-    if constexpr (!by_block(C)) {
-      constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
-      int const lanes = schedule.lanes(s), chunks = schedule.chunks(s);
-      for (layout* const where : {&memory.input.where, &memory.output.where, &memory.scratch.where})
-        where->become_whole(elements, lanes, chunks, grain);
-    }
-    if (schedule.scratch) {
-      bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
-      memory.scratch.slice = one_slice ? running::slot_elements : 0;
-      std::size_t const room =
-          one_slice ? running::slot_elements * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
-      memory.scratch.data = reinterpret_cast<T*>(g.scratch.at_least(room * sizeof(T)));
-    }
-    protocol const how = call.plan().how;
-    bool const pulls = how == protocol::pull;
-    if (memory.in_place && !(pulls ? schedule.direct_in_place : schedule.in_place)) {
-      std::size_t const bytes = memory.input.where.end() * sizeof(T);
-      std::byte* const copy = g.copy.at_least(bytes);
-      if (bytes > 0) std::memcpy(copy, memory.input.data, bytes);
-      memory.input.data = reinterpret_cast<T const*>(copy);
-      memory.in_place = false;
-    }
-    bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
-    access travel{.refers = safe && how != protocol::staged,
-                  .pulls = pulls,
-                  .slice = slice_for<Transport>(r.bytes(), sizeof(T)),
-                  .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
-    if (pulls) {
-      travel.slice = fetched_slice(s.ranks);
-      if (Body::reduces) travel.fetched = g.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
-    }
-    call.run(memory, [&](auto& placed) {
-      return execution<Transport, decltype(schedule), Body>(g.transport(), &g.references, schedule, s, placed, body,
-                                                            call.tag(), travel, r.ragged && r.counts == 0);
-    });
-  });
+// The execution of a schedule over these surfaces, which must stay where they are.
+template <collective C, class Transport, class Body, class Schedule>
+auto execution_of(engine<Transport>& on, begun_call<Transport> const& begun, request const& r, Schedule schedule,
+                  Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
+  shape const s{on.ranks(), r.root, !r.commutative};
+  access const travel = arrange<C, Transport, Body>(on, r, begun.plan().how, s, schedule, memory, elements);
+  return execution<Transport, Schedule, Body>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(),
+                                              travel, r.ragged && r.counts == 0);
+}
+
+// The schedule that was named at compile time, or the one that was chosen.
+template <class Algorithm, collective C>
+auto schedule_for(algorithm_id chosen) {
+  if constexpr (std::is_same_v<Algorithm, automatic>) return find_schedule(chosen, C);
+  else return schedule<Algorithm, C>{};
+}
+
+// Whether a call may be carried out by packets, and by a schedule.
+template <class Transport, class Call>
+inline constexpr bool may_be_packets =
+    !decltype(Call::memory)::ragged && (shows_packets<Transport> || sends_at_once<Transport>);
+template <class Call>
+inline constexpr bool may_be_scheduled =
+    !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
+
+struct no_execution {
+  progress poll() noexcept { return progress::done; }
+  surprise const& found() const noexcept { return nothing; }
+  surprise nothing{};
+};
+template <class Transport, class Call, bool Possible = may_be_packets<Transport, Call>>
+struct packets_type {
+  using type = no_execution;
+};
+template <class Transport, class Call>
+struct packets_type<Transport, Call, true> {
+  using type = packet_execution<Call::what, Transport, typename Call::body_type>;
+};
+template <class Transport, class Call>
+using packets_for = typename packets_type<Transport, Call>::type;
+template <class Transport, class Call>
+using slices_for =
+    execution<Transport, decltype(schedule_for<typename Call::algorithm, Call::what>({})), typename Call::body_type>;
+
+template <class Transport, class Call>
+auto packets_of(engine<Transport>& on, begun_call<Transport> const& begun, Call& c) {
+  return packet_execution<Call::what, Transport, typename Call::body_type>(
+      on.transport(), {on.ranks(), c.asked.root}, c.memory.in, c.memory.out, c.memory.elements(c.asked), c.body,
+      begun.tag(), on.inbox());
+}
+// `memory` is filled in, and must stay where it is.
+template <class Transport, class Call>
+auto slices_of(engine<Transport>& on, begun_call<Transport> const& begun, Call& c,
+               surfaces<typename Call::element>& memory) {
+  c.memory.lay_out(memory, c.asked, on.rank(), on.ranks());
+  std::size_t elements = 0;
+  if constexpr (!by_block(Call::what)) elements = c.memory.elements(c.asked);
+  return execution_of<Call::what>(on, begun, c.asked,
+                                  schedule_for<typename Call::algorithm, Call::what>(begun.plan().algorithm), c.body,
+                                  memory, elements);
 }
 
 }  // namespace tutti::detail

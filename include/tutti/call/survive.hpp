@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/execute.hpp"
+#include "tutti/call/perform.hpp"
 
 namespace tutti {
 namespace detail {

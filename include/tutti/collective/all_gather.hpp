@@ -2,7 +2,7 @@
 // all_gather and all_gather_v: every rank gets all ranks' blocks, in rank order.
 #pragma once
 
-#include "tutti/started/movement.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 // Every rank passes `in` of n elements, n equal on all ranks, and `out` of n * size; block q of out is rank q's `in`.
@@ -24,9 +24,8 @@ returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const
                       count * static_cast<std::size_t>(comm.size()), where);
   detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
                        from == own ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
-  return detail::move_blocks<Algorithm, collective::all_gather, T>(
-      comm, detail::movement_request<collective::all_gather, Algorithm, T>(o, count), from, to, from == own, o, where);
+  return detail::move<collective::all_gather, Algorithm, T>(
+      comm, count, 0, detail::block_memory<std::byte>{from, to, from == own}, o, where);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
@@ -40,8 +39,9 @@ returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<s
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
   int const rank = comm.rank();
-  layout const blocks =
-      detail::ragged_layout(comm, 0, "all_gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
+  auto lists = detail::lists_for(comm);
+  layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts, offsets,
+                                              std::ranges::size(out), sizeof(T), where);
   detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
                       where);
   std::byte const* const from = detail::bytes_of(in);
@@ -49,11 +49,8 @@ returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<s
   extent const mine = blocks.at(0, rank);
   bool const in_place = from == to + mine.begin;
   detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to + mine.begin, mine.count); });
-  return detail::move_ragged<Algorithm, collective::all_gather, T>(
-      comm, detail::ragged(detail::movement_request<collective::all_gather, Algorithm, T>(o, 0), counts),
-      {.input = {from, blocks.only(rank)}, .output = {to, blocks}, .scratch = {nullptr, blocks}, .in_place = in_place},
-      o, where);
+  return detail::move_ragged<collective::all_gather, Algorithm, T>(
+      comm, 0, counts, {from, to, in_place, blocks.only(rank), blocks, blocks, std::move(lists)}, o, where);
 }
 
 }  // namespace tutti

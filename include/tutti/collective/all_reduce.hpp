@@ -2,7 +2,7 @@
 // all_reduce: every rank gets the combination of all ranks' arrays.
 #pragma once
 
-#include "tutti/started/reduction.hpp"
+#include "tutti/call/reduction.hpp"
 
 namespace tutti {
 
@@ -28,7 +28,6 @@ returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op 
   T* const to = std::ranges::data(out);
   detail::expect_size(comm, "the output of all_reduce", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   return detail::reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 

@@ -2,7 +2,7 @@
 // all_to_all and all_to_all_v: every rank sends a block to every rank.
 #pragma once
 
-#include "tutti/started/movement.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 
@@ -26,10 +26,8 @@ returned_by<Comm> all_to_all(Comm&& comm, In const& in, Out&& out, options const
         "use a multiple of the number of ranks, or all_to_all_v", where);
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, count * sizeof(T)); });
-  return detail::move_blocks<Algorithm, collective::all_to_all, T>(
-      comm, detail::movement_request<collective::all_to_all, Algorithm, T>(o, count / ranks), from, to, from == to, o,
-      where);
+  return detail::move<collective::all_to_all, Algorithm, T>(
+      comm, count / ranks, 0, detail::block_memory<std::byte>{from, to, from == to}, o, where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
 returned_by<Comm> all_to_all(Comm&& comm, InOut&& data, options const& o = {},
@@ -49,23 +47,21 @@ returned_by<Comm> all_to_all_v(Comm&& comm, In const& in, std::span<std::size_t 
                                std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_to_all_v have different element types");
-  layout const sent = detail::ragged_layout(comm, 0, "all_to_all_v's send", send_counts, send_offsets,
+  auto lists = detail::lists_for(comm);
+  std::size_t* const room = lists.make_room(4, comm.size());
+  layout const sent = detail::ragged_layout(comm, room, "all_to_all_v's send", send_counts, send_offsets,
                                             std::ranges::size(in), sizeof(T), where);
-  layout const received = detail::ragged_layout(comm, 1, "all_to_all_v's receive", receive_counts, receive_offsets,
-                                                std::ranges::size(out), sizeof(T), where);
+  layout const received =
+      detail::ragged_layout(comm, room + 2 * static_cast<std::size_t>(comm.size()), "all_to_all_v's receive",
+                            receive_counts, receive_offsets, std::ranges::size(out), sizeof(T), where);
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   detail::expect_apart(comm.rank(), from, sent.end(), to, received.end(), nullptr, where);
   auto const own = static_cast<std::size_t>(comm.rank());
   detail::expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own],
                       where);
-  if (comm.size() == 1)
-    return detail::call_alone(comm, [=] {
-      detail::move_alone(from + sent.at(0, 0).begin, to + received.at(0, 0).begin, sent.at(0, 0).count);
-    });
-  return detail::move_ragged<Algorithm, collective::all_to_all, T>(
-      comm, detail::ragged(detail::movement_request<collective::all_to_all, Algorithm, T>(o, 0)),
-      {.input = {from, sent}, .output = {to, received}, .scratch = {nullptr, received}}, o, where);
+  return detail::move_ragged<collective::all_to_all, Algorithm, T>(
+      comm, 0, {}, {from, to, false, sent, received, received, std::move(lists)}, o, where);
 }
 
 }  // namespace tutti

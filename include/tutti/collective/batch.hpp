@@ -7,6 +7,7 @@
 #include <memory>
 #include <source_location>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,10 +54,10 @@ class batch_work : public work {
 //   tutti::all_gather(all, loss, losses);
 //   tutti::work done = all.start();
 template <transport Transport>
-class batch : public detail::stand_in<Transport> {
+class batch : public detail::deferring<Transport> {
  public:
   explicit batch(communicator<Transport>& comm, coalescing const& bucket = {})
-      : detail::stand_in<Transport>(comm), bucket_(bucket) {}
+      : detail::deferring<Transport>(comm), bucket_(bucket) {}
 
   template <buffer In>
   batch& send(In const& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
@@ -119,16 +120,24 @@ class batch : public detail::stand_in<Transport> {
 
   // For the collectives.
   using returned = void;
-  static constexpr bool coalesces = true;
-  void take(persistent call, std::source_location) { calls_.push_back(std::make_unique<single>(std::move(call))); }
+  void accept(persistent call, std::source_location) { calls_.push_back(std::make_unique<single>(std::move(call))); }
+  template <class Call>
+  void defer(Call&& call) {
+    std::source_location const where = call.where;
+    accept(detail::prepare(this->blocking(), std::move(call)), where);
+  }
+  // Puts all_reduces of one operation together; two operations with a state are not known to be the same.
   template <class Algorithm, class T, class Op>
-  void coalesce(T const* in, T* out, std::size_t count, Op const& op, options const& o, std::source_location where) {
+    requires std::is_empty_v<Op>
+  void defer(detail::reduction<collective::all_reduce, Algorithm, T, Op>&& call) {
     using reductions = several<Algorithm, T, Op>;
-    for (auto const& call : calls_)
-      if (call->kind == &kind_of<reductions>)
-        if (auto& same = static_cast<reductions&>(*call); same.o == o) return same.all.add({in, out, count});
-    auto added = std::make_unique<reductions>(this->blocking(), op, o, bucket_, where);
-    added->all.add({in, out, count});
+    options const o{call.asked.algorithm, call.asked.how, call.timeout};
+    detail::piece<T> const array{call.memory.in, call.memory.out, static_cast<std::size_t>(call.asked.count)};
+    for (auto const& one : calls_)
+      if (one->kind == &kind_of<reductions>)
+        if (auto& same = static_cast<reductions&>(*one); same.o == o) return same.all.add(array);
+    auto added = std::make_unique<reductions>(this->blocking(), call.body.op, o, bucket_, call.where);
+    added->all.add(array);
     calls_.push_back(std::move(added));
   }
 

@@ -2,7 +2,7 @@
 // broadcast: every rank gets the root's array.
 #pragma once
 
-#include "tutti/started/movement.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 
@@ -16,21 +16,9 @@ returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options con
   using T = value_of<InOut>;
   std::size_t const count = std::ranges::size(data);
   detail::expect_root(comm, root, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [] {});
-  detail::check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
   std::byte* const memory = detail::writable_bytes_of(data);
-  auto const used = detail::memory_of(collective::broadcast, "", [=, sends = comm.rank() == root](auto& use) {
-    if (sends) use.reads(memory, count * sizeof(T));
-    else use.writes(memory, count * sizeof(T));
-  });
-  return detail::call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
-    request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
-    auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
-    if (call.plan().how == protocol::packet)
-      return detail::execute_packets<collective::broadcast>(ranks.engine(), call, r, moving{}, memory, memory);
-    surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-    detail::execute<Algorithm, collective::broadcast>(ranks.engine(), call, r, moving{}, both, r.bytes());
-  });
+  return detail::move<collective::broadcast, Algorithm, T>(comm, count, root,
+                                                           detail::message_memory<std::byte>{memory, memory}, o, where);
 }
 
 }  // namespace tutti

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/started/asynchronous.hpp"
 
 namespace tutti {
 
@@ -126,13 +127,13 @@ class coalesced_reductions {
       if (pieces.size() > 1) {
         b->all = reinterpret_cast<T*>(b->memory.at_least(elements * sizeof(T)));
         in = out = std::span(b->all, elements);
-        if (comm_.engine().environment.checks_buffers)
-          b->use = memory_of(collective::all_reduce, "", [&](auto& use) {
-            for (auto const& p : pieces) {
-              use.reads(p.in, p.count * sizeof(T));
-              use.writes(p.out, p.count * sizeof(T));
-            }
-          })(comm_.rank(), where_);
+        if (comm_.engine().environment.checks_buffers) {
+          b->use = std::make_unique<buffers_in_use>("all_reduce", comm_.rank(), where_);
+          for (auto const& p : pieces) {
+            b->use->reads(p.in, p.count * sizeof(T));
+            b->use->writes(p.out, p.count * sizeof(T));
+          }
+        }
       }
       b->call = all_reduce<Algorithm>(prepared(comm_), in, out, op_, options_, where_);
       buckets_.push_back(std::move(b));

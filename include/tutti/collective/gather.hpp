@@ -2,7 +2,7 @@
 // gather and gather_v: the root gets all ranks' blocks, in rank order.
 #pragma once
 
-#include "tutti/started/movement.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 
@@ -26,9 +26,8 @@ returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, opt
     detail::expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
-  return detail::move_blocks<Algorithm, collective::gather, T>(
-      comm, detail::movement_request<collective::gather, Algorithm, T>(o, count, root), from, to, in_place, o, where);
+  return detail::move<collective::gather, Algorithm, T>(comm, count, root,
+                                                        detail::block_memory<std::byte>{from, to, in_place}, o, where);
 }
 
 // Blocks of their own sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
@@ -44,22 +43,19 @@ returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::
   detail::expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(in) * sizeof(T);
   layout const alone = layout::blocks(bytes, comm.size());
-  surfaces<std::byte> memory{
-      .input = {detail::bytes_of(in), alone.only(comm.rank())}, .output = {}, .scratch = {nullptr, alone}};
+  detail::ragged_memory<std::byte> memory{detail::bytes_of(in),   nullptr, false, alone.only(comm.rank()), {}, alone,
+                                          detail::lists_for(comm)};
   if (comm.rank() == root) {
-    layout const blocks =
-        detail::ragged_layout(comm, 0, "gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
+    layout const blocks = detail::ragged_layout(comm, memory.lists.make_room(2, comm.size()), "gather_v's", counts,
+                                                offsets, std::ranges::size(out), sizeof(T), where);
     detail::expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
                         counts[static_cast<std::size_t>(root)], where);
     std::byte* const to = detail::writable_bytes_of(out);
-    std::byte* const own = to + blocks.at(0, root).begin;
-    memory.in_place = memory.input.data == own;
-    memory.output = {to, blocks};
-    detail::expect_apart(root, memory.input.data, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(memory.input.data, own, bytes); });
+    memory.in_place = memory.in == to + blocks.at(0, root).begin;
+    memory.out = to, memory.got = blocks;
+    detail::expect_apart(root, memory.in, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
   }
-  return detail::move_ragged<Algorithm, collective::gather, T>(
-      comm, detail::ragged(detail::movement_request<collective::gather, Algorithm, T>(o, 0, root)), memory, o, where);
+  return detail::move_ragged<collective::gather, Algorithm, T>(comm, root, {}, std::move(memory), o, where);
 }
 
 }  // namespace tutti

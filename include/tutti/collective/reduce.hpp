@@ -2,7 +2,7 @@
 // reduce: one rank gets the combination of all ranks' arrays.
 #pragma once
 
-#include "tutti/started/reduction.hpp"
+#include "tutti/call/reduction.hpp"
 
 namespace tutti {
 
@@ -27,7 +27,6 @@ returned_by<Comm> reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}
     detail::expect_size(comm, "the output of reduce", std::ranges::size(out), count, where);
     detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   return detail::reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
 }
 

@@ -2,8 +2,7 @@
 // reduce_scatter and reduce_scatter_v: every rank gets its block of the combination of all ranks' arrays.
 #pragma once
 
-#include "tutti/started/movement.hpp"
-#include "tutti/started/reduction.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 
@@ -26,29 +25,13 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
   detail::expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
   detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, count, op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  return detail::call_on<Algorithm>(
-      comm, o, where,
-      detail::memory_of(collective::reduce_scatter, "",
-                        [=](auto& use) {
-                          use.reads(from, count * ranks * sizeof(T));
-                          use.writes(to, count * sizeof(T));
-                        }),
-      [=](auto& all, Op const& kept) {
-        request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
-        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
-        reducing<T, Op> const body{kept};
-        if (call.plan().how == protocol::packet)
-          return detail::execute_packets<collective::reduce_scatter>(all.engine(), call, r, body, from, to);
-        layout const blocks = layout::blocks(count, all.size());
-        surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(all.rank())},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, body, memory);
-      },
-      op);
+  detail::reduction<collective::reduce_scatter, Algorithm, T, Op, detail::block_memory<T>> call{
+      {detail::request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where,
+       &detail::names_of<T, Op>},
+      {from, to, in_place},
+      {op}};
+  return detail::perform(comm, call);
 }
 
 // Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
@@ -63,8 +46,9 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
-  layout const blocks =
-      detail::ragged_layout(comm, 0, "reduce_scatter_v's", counts, {}, std::ranges::size(in), 1, where);
+  auto lists = detail::lists_for(comm);
+  layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's", counts, {},
+                                              std::ranges::size(in), 1, where);
   detail::expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
   detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
                       counts[static_cast<std::size_t>(rank)], where);
@@ -73,26 +57,13 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
   bool const in_place = to == from + blocks.at(0, rank).begin;
   detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
                        in_place ? to : nullptr, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, blocks.end(), op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  request const r =
-      detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
-  return detail::call_on<Algorithm>(
-      comm, o, where,
-      detail::memory_of(collective::reduce_scatter, "_v",
-                        [=](auto& use) {
-                          use.reads(from, blocks.end() * sizeof(T));
-                          use.writes(to, blocks.at(0, rank).count * sizeof(T));
-                        }),
-      [=](auto& all, Op const& kept) {
-        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
-        surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(rank)},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, reducing<T, Op>{kept}, memory);
-      },
-      op);
+  detail::reduction<collective::reduce_scatter, Algorithm, T, Op, detail::ragged_memory<T>> call{
+      {detail::ragged(detail::request_of<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts), o.timeout, where,
+       &detail::names_of<T, Op>},
+      {from, to, in_place, blocks, blocks.only(rank), blocks, std::move(lists)},
+      {op}};
+  return detail::perform(comm, call);
 }
 
 }  // namespace tutti

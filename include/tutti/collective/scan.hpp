@@ -2,7 +2,7 @@
 // scan and exclusive_scan: rank r gets the combination of the arrays of the ranks up to r, with or without its own.
 #pragma once
 
-#include "tutti/started/reduction.hpp"
+#include "tutti/call/reduction.hpp"
 
 namespace tutti {
 namespace detail {
@@ -20,10 +20,7 @@ returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, optio
   T* const to = std::ranges::data(out);
   expect_size(comm, "the output of a scan", std::ranges::size(out), count, where);
   expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  if (comm.size() > 1) return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
-  return call_alone(comm, [=] {
-    if (C == collective::scan) reduce_alone(from, to, count, op);
-  });
+  return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 
 }  // namespace detail

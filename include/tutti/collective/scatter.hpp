@@ -2,7 +2,7 @@
 // scatter and scatter_v: every rank gets its block of the root's array.
 #pragma once
 
-#include "tutti/started/movement.hpp"
+#include "tutti/call/movement.hpp"
 
 namespace tutti {
 
@@ -26,9 +26,8 @@ returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, op
     detail::expect_size(comm, "the root's input of scatter", std::ranges::size(in), count * ranks, where);
     detail::expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
   }
-  if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, bytes); });
-  return detail::move_blocks<Algorithm, collective::scatter, T>(
-      comm, detail::movement_request<collective::scatter, Algorithm, T>(o, count, root), from, to, in_place, o, where);
+  return detail::move<collective::scatter, Algorithm, T>(comm, count, root,
+                                                         detail::block_memory<std::byte>{from, to, in_place}, o, where);
 }
 
 // Blocks of their own sizes: `in`, `counts` (elements of each rank's block) and `offsets` (of each block in `in`, or none)
@@ -45,21 +44,19 @@ returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t con
   std::size_t const bytes = std::ranges::size(out) * sizeof(T);
   layout const alone = layout::blocks(bytes, comm.size());
   std::byte* const to = detail::writable_bytes_of(out);
-  surfaces<std::byte> memory{.input = {}, .output = {to, alone.only(comm.rank())}, .scratch = {nullptr, alone}};
+  detail::ragged_memory<std::byte> memory{
+      nullptr, to, false, {}, alone.only(comm.rank()), alone, detail::lists_for(comm)};
   if (comm.rank() == root) {
-    layout const blocks =
-        detail::ragged_layout(comm, 0, "scatter_v's", counts, offsets, std::ranges::size(in), sizeof(T), where);
+    layout const blocks = detail::ragged_layout(comm, memory.lists.make_room(2, comm.size()), "scatter_v's", counts,
+                                                offsets, std::ranges::size(in), sizeof(T), where);
     detail::expect_size(comm, "the root's output of scatter_v", std::ranges::size(out),
                         counts[static_cast<std::size_t>(root)], where);
     std::byte const* const from = detail::bytes_of(in);
-    std::byte const* const own = from + blocks.at(0, root).begin;
-    memory.in_place = own == to;
-    memory.input = {from, blocks};
+    memory.in_place = from + blocks.at(0, root).begin == to;
+    memory.in = from, memory.given = blocks;
     detail::expect_apart(root, from, blocks.end(), to, bytes, memory.in_place ? to : nullptr, where);
-    if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(own, to, bytes); });
   }
-  return detail::move_ragged<Algorithm, collective::scatter, T>(
-      comm, detail::ragged(detail::movement_request<collective::scatter, Algorithm, T>(o, 0, root)), memory, o, where);
+  return detail::move_ragged<collective::scatter, Algorithm, T>(comm, root, {}, std::move(memory), o, where);
 }
 
 }  // namespace tutti

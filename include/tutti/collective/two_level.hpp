@@ -32,7 +32,7 @@ struct levels<Transport>::parts {
   using T = typename Body::element;
 
   levels& of;
-  detail::running_call<Transport>& call;
+  detail::begun_call<Transport>& call;
   Body body;
   deadline end = deadline::after(call.timeout());
   options how{};

@@ -21,7 +21,7 @@
 #include "tutti/message/faults.hpp"
 #include "tutti/message/messenger.hpp"
 #include "tutti/message/started_transfer.hpp"
-#include "tutti/started/call_queue.hpp"
+#include "tutti/started/queue.hpp"
 
 namespace tutti::detail {
 

@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/call/movement.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
-#include "tutti/started/movement.hpp"
 
 namespace tutti {
 
@@ -144,8 +144,8 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
   if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
     if (to == no_rank) return work();
     return work(detail::start_transfer(comm.blocking(), make, o, where).call);
-  } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
-    return comm.take(detail::prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
+  } else if constexpr (detail::defers_calls<std::remove_reference_t<Comm>>) {
+    return comm.accept(detail::prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
   } else {
     transfer t = make();
     if (to != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
@@ -168,8 +168,8 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
   if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
     if (from == no_rank) return receive_work();
     return receive_work(detail::start_transfer(comm.blocking(), make, o, where), sizeof(value_of<Out>));
-  } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
-    return comm.take(detail::prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
+  } else if constexpr (detail::defers_calls<std::remove_reference_t<Comm>>) {
+    return comm.accept(detail::prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
   } else {
     transfer t = make();
     if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);

@@ -9,7 +9,7 @@
 
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
-#include "tutti/started/pending_call.hpp"
+#include "tutti/started/call.hpp"
 
 namespace tutti::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// work: a call that was started and may not have ended yet.
+// work: a handle of a started call. persistent: one that can be started as often as one likes.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/progress.hpp"
+#include "tutti/call/pending_calls.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/started/pending_call.hpp"
+#include "tutti/started/call.hpp"
+#include "tutti/started/progress.hpp"
 
 namespace tutti {
 
@@ -141,10 +142,6 @@ inline work joined(std::span<work const> all) {
   return work(std::move(whole));
 }
 
-}  // namespace detail
-
-namespace detail {
-
 // f() starts calls and adds them to the list. Where it throws in the middle, the caller has no handle of those, so they end
 // first.
 template <class F>
@@ -163,6 +160,31 @@ void start_all(std::vector<work>& all, F&& f) {
 }
 
 }  // namespace detail
+
+// What a collective or message on tutti::prepared(comm) returns: the work of its last start. Copies are handles of one
+// operation. It keeps its arguments: the same memory is read and written at every start, which must be there from a start to
+// its end, as that of any work. Operations must not be started when their communicator has gone.
+class persistent : public work {
+ public:
+  using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
+
+  persistent() = default;  // of nothing, which has always ended
+  persistent(std::shared_ptr<detail::pending_call> call, starter how) : work(std::move(call)), start_(how) {}
+
+  // All ranks start collectives in the order of their other calls; it counts as such a call, as one that is started by
+  // tutti::async. Nothing is allocated from the second start on, but by the MPI if there is one; and a message that comes
+  // before its receive was started, is kept in memory of its own.
+  // Throws error: bad_argument where nobody has seen the end of the start before, by wait, test or done, or by then; a
+  // message's start also the fault that the communicator has.
+  void start(std::source_location where = std::source_location::current()) {
+    if (!call()) return;
+    expect_seen(where);
+    call()->start_checked([&] { start_(call()); });
+  }
+
+ private:
+  starter start_ = nullptr;
+};
 
 // A vector of work, or of what derives from it: of receive_work, of persistent.
 template <class R>

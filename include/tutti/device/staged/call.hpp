@@ -7,6 +7,8 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <source_location>
 #include <string_view>
 #include <thread>
@@ -32,6 +34,39 @@ constexpr slice_turn turn_of(std::size_t i, std::size_t slices, int rounds) {
   if (rounds == 1 || i == 0) return {i, 0};
   if (i % 2 == 0) return {i / 2 - 1, 1};
   return i / 2 + 1 < slices ? slice_turn{i / 2 + 1, 0} : slice_turn{slices - 1, 1};
+}
+
+// A call in which all ranks meet and nothing else travels.
+template <class Transport>
+class meeting_call final : public queued_call<Transport> {
+ public:
+  meeting_call(engine<Transport>& on, call_terms const& terms)
+      : queued_call<Transport>(collective_queue<Transport>::of(on), on), terms_(terms) {
+    terms_.asked.started = true;
+  }
+
+ private:
+  call_terms const& terms() const noexcept override { return terms_; }
+  void begin(begun_call<Transport> const& begun) override {
+    meeting_.emplace(this->engine_.transport(), begun.tag(), false);
+  }
+  progress poll() noexcept override { return meeting_->poll(); }
+  surprise const& found() const noexcept override { return meeting_->found(); }
+
+  call_terms terms_;
+  std::optional<roll_call<Transport>> meeting_;
+};
+template <class Transport>
+work start_meeting(engine<Transport>& on, call_terms const& terms) {
+  auto const call = std::make_shared<meeting_call<Transport>>(on, terms);
+  collective_queue<Transport>::start(call);
+  return work(call);
+}
+template <class Transport>
+work start_meeting(communicator<Transport>& comm, call_terms const& terms) {
+  if (auto* const node = node_for<automatic>(comm, terms.asked.algorithm, terms.where))
+    return start_meeting(node->engine(), terms);
+  return start_meeting(comm.engine(), terms);
 }
 
 // One call, ordered on the caller's stream. Where it does not come to its end, the other ranks hear of it, and nothing
@@ -72,12 +107,8 @@ class staged_call {
   void announce(request what, algorithm_id by, std::string_view type, std::string_view op) {
     what.algorithm = by;
     what.how = protocol::staged;
-    auto started = async(comm_);
-    agreement() = call_on<automatic>(
-        started, {.algorithm = by}, where_, no_memory, [=, o = for_host(), where = where_](auto& ranks) {
-          auto call = open(ranks, what, o, type, op, where);
-          call.run([&] { return roll_call(ranks.engine().transport(), call.tag(), false); });
-        });
+    names_ = {type, op};
+    agreement() = start_meeting(comm_, {what, timeout_, where_, &names_});
   }
 
   // Of each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its messages
@@ -169,6 +200,7 @@ class staged_call {
   stream_of<D> stream_;
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
+  call_names names_;
   std::array<work, 3> started_;
   bool settled_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a handle and the queue of a communicator share of a call that was started.
+// A started call, as its handle and the queue of its communicator share it; and what follows it.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/follower.hpp"
-#include "tutti/call/progress.hpp"
+#include "tutti/call/pending_calls.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/buffer_check.hpp"
+#include "tutti/started/follower.hpp"
+#include "tutti/started/progress.hpp"
 
 namespace tutti::detail {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a request to a plan, and a call that is open until it ends or throws.
+// From a request to a plan: which algorithm and protocol carry out a call, and why.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -12,11 +11,23 @@
 
 namespace tutti::detail {
 
-// Why what is meant can't be had; empty where it can.
+template <class Algorithm, collective C>
+inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
+                                             dynamic_schedule::of<schedule<Algorithm, C>>()};
+
+// An algorithm that a user wrote runs its own schedule, whatever its name, and ranks must agree on it.
+template <class Algorithm, collective C>
+constexpr unlisted_algorithm const* unlisted_or_none() {
+  if constexpr (!std::is_same_v<Algorithm, automatic> && !listed<Algorithm, algorithms> && serves<Algorithm, C>)
+    return &unlisted<Algorithm, C>;
+  else return nullptr;
+}
+
+// Why an algorithm cannot do a call; empty where it can.
 inline std::string_view objection_to(request const& r, algorithm_id chosen, problem const& p) {
   return r.unlisted != nullptr ? objection(r.unlisted->schedule, p) : objection(chosen, p);
 }
-// What is meant: the caller's own algorithm, or a registered one.
+// The schedule of the caller's own algorithm, or of a registered one.
 inline dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule(chosen, r.what);
 }
@@ -42,9 +53,9 @@ problem problem_of(engine<Transport>& g, request const& r) {
   return out;
 }
 
-// The longest message or block that packets carry; 0 where they can't.
+// The longest message or block that packets carry; 0 where they cannot carry the call.
 template <class Transport>
-std::size_t most_in_packets(request const& r, int ranks) {
+std::size_t longest_packet(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
   if constexpr (shows_packets<Transport>)
     return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
@@ -52,7 +63,7 @@ std::size_t most_in_packets(request const& r, int ranks) {
   else return 0;
 }
 
-// The plan of a request; throws bad_argument where the caller asks for what can't be had.
+// The plan of a request. Throws bad_argument where it asks for something impossible.
 template <class Transport>
 [[gnu::cold]] plan make_plan(engine<Transport>& g, request const& r, std::source_location where) {
   problem const p = problem_of(g, r);
@@ -73,11 +84,11 @@ template <class Transport>
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
     else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
   }
-  std::size_t const most = most_in_packets<Transport>(r, g.ranks());
-  bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= most && most > 0;
+  std::size_t const longest = longest_packet<Transport>(r, g.ranks());
+  bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= longest && longest > 0;
   if (r.how == protocol::packet && !packets)
     refuse(g.rank(), "protocol packet cannot carry this call",
-           join({"packets are for one_shot, not for _v forms, and here up to ", most, " bytes"}), where);
+           join({"packets are for one_shot, not for _v forms, and here up to ", longest, " bytes"}), where);
   dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
   // Of a schedule that was not verified, a wrong flag would be a slice that overruns its slot. What op.prepare makes of an
   // input is nowhere in memory.
@@ -103,87 +114,5 @@ template <class Transport>
   out.words = to_words(r, out);
   return out;
 }
-
-// A call that the other ranks know of, until it has ended well or somebody else sees to its end.
-template <class Transport>
-class opened_call {
- public:
-  opened_call(engine<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
-              std::source_location where)
-      : engine_(g),
-        timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout),
-        where_(where),
-        plan_(g.plans.find(r, [&] {
-          g.introduce(r.type, type);
-          if (r.op != 0) g.introduce(r.op, op);
-          if (r.unlisted != nullptr) g.introduce(r.unlisted->id, r.unlisted->name);
-          return make_plan(g, r, where);
-        })) {
-    if (o.timeout.count() < 0)
-      refuse(g.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where);
-    g.begin(plan_, where);
-  }
-  opened_call(opened_call const&) = delete;
-  opened_call& operator=(opened_call const&) = delete;
-  ~opened_call() {
-    if (!settled_) engine_.give_up();
-  }
-
-  tutti::plan const& plan() const { return plan_; }
-  std::uint32_t tag() const { return engine_.tag(); }
-  std::chrono::nanoseconds timeout() const { return timeout_; }
-  std::source_location where() const { return where_; }
-
- protected:
-  engine<Transport>& engine_;
-  std::chrono::nanoseconds timeout_;
-  std::source_location where_;
-  tutti::plan const& plan_;
-  bool settled_ = false;
-};
-
-// A call that goes through a schedule or packets, and ends before it returns to the program.
-template <class Transport>
-class running_call : public opened_call<Transport> {
- public:
-  static constexpr bool blocks = true;
-
-  using opened_call<Transport>::opened_call;
-
-  // Drives what make(), or make(memory), makes: anything with poll() and found(), whose end is that of the call.
-  template <class Make>
-  void run(Make&& make) {
-    auto work = make();
-    drive(work);
-    complete();
-  }
-  template <class Memory, class Make>
-  void run(Memory& memory, Make&& make) {
-    run([&] { return make(memory); });
-  }
-  void complete() {
-    engine_.finish(where_);
-    this->settled_ = true;
-  }
-
-  // The same for a part of the call.
-  template <class Work>
-  void drive(Work& work) {
-    auto& transport = engine_.transport();
-    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(this->timeout()),
-                                      [&](auto const& ready) {
-                                        transport.nap(ready);
-                                        engine_.examine(where_);
-                                        return true;
-                                      });
-    if (work.found()) engine_.report(work.found(), where_);
-    if (!done) engine_.report_timeout(this->timeout(), where_);
-  }
-  [[noreturn]] void report(surprise const& s) { engine_.report(s, where_); }
-
- private:
-  using opened_call<Transport>::engine_;
-  using opened_call<Transport>::where_;
-};
 
 }  // namespace tutti::detail

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A call from its begin, when the other ranks can see it, to its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <source_location>
+
+#include "tutti/call/call.hpp"
+
+namespace tutti::detail {
+
+// Unless finish() is reached, the destructor tells the other ranks that this one gave up.
+template <class Transport>
+class begun_call {
+ public:
+  // Throws bad_argument where the request is impossible, and the fault that the communicator has.
+  begun_call(engine<Transport>& on, call_terms const& call)
+      : engine_(on),
+        timeout_(call.timeout.count() > 0 ? call.timeout : on.environment.timeout),
+        where_(call.where),
+        plan_(on.plans.find(call.asked, [&] { return introduce(on, call); })) {
+    if (call.timeout.count() < 0)
+      refuse(on.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where_);
+    on.begin(plan_, where_);
+  }
+  begun_call(begun_call const&) = delete;
+  begun_call& operator=(begun_call const&) = delete;
+  ~begun_call() {
+    if (!settled_) engine_.give_up();
+  }
+
+  tutti::plan const& plan() const { return plan_; }
+  std::uint32_t tag() const { return engine_.tag(); }
+  std::chrono::nanoseconds timeout() const { return timeout_; }
+  std::source_location where() const { return where_; }
+
+  // Polls `work` until it has ended. Throws what it has found, and a fault or timeout meanwhile.
+  template <class Work>
+  void drive(Work& work) {
+    auto& transport = engine_.transport();
+    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
+                                      [&](auto const& ready) {
+                                        transport.nap(ready);
+                                        engine_.examine(where_);
+                                        return true;
+                                      });
+    if (work.found()) engine_.report(work.found(), where_);
+    if (!done) engine_.report_timeout(timeout_, where_);
+  }
+  [[noreturn]] void report(surprise const& s) { engine_.report(s, where_); }
+  void finish() {
+    engine_.finish(where_);
+    settled_ = true;
+  }
+  // Somebody else sees to its end.
+  void hand_over() noexcept { settled_ = true; }
+
+ private:
+  // The plan of a request that is new: its names appear on the notice board.
+  [[gnu::cold, gnu::noinline]] static tutti::plan introduce(engine<Transport>& on, call_terms const& call) {
+    request const& r = call.asked;
+    on.introduce(r.type, call.names->type);
+    if (r.op != 0) on.introduce(r.op, call.names->operation);
+    if (r.unlisted != nullptr) on.introduce(r.unlisted->id, r.unlisted->name);
+    return make_plan(on, r, call.where);
+  }
+
+  engine<Transport>& engine_;
+  std::chrono::nanoseconds timeout_;
+  std::source_location where_;
+  tutti::plan const& plan_;
+  bool settled_ = false;
+};
+
+}  // namespace tutti::detail

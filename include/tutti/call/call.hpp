@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A collective as one rank has called it: request, memory, operation, counts, options and place in the program. A blocking
+// call is driven to completion (call/perform.hpp), one on async(comm) is queued and one on prepared(comm) is kept
+// (started/queue.hpp).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/planning.hpp"
+#include "tutti/execute/body.hpp"
+#include "tutti/execute/surfaces.hpp"
+
+namespace tutti::detail {
+
+// The type and operation of a call, as errors and records show them.
+struct call_names {
+  std::string_view type, operation;
+};
+template <class T, class Op = void>
+inline constexpr call_names names_of{type_name<T>(), [] {
+                                       if constexpr (std::is_void_v<Op>) return std::string_view{};
+                                       else return name_of<Op>();
+                                     }()};
+
+// What does not depend on the memory and the operation.
+struct call_terms {
+  request asked;                     // what all ranks must pass alike, and the caller's choice
+  std::chrono::nanoseconds timeout;  // 0: the communicator's
+  std::source_location where;
+  call_names const* names;
+};
+
+// `count`: elements T of the message, or of a block. Op is void where nothing is combined.
+template <collective C, class Algorithm, class T, class Op = void>
+request request_of(options const& o, std::uint64_t count, int root = 0) {
+  request out{.what = C,
+              .algorithm = id_of<Algorithm>(o),
+              .how = o.protocol,
+              .root = root,
+              .type = type_id<T>(),
+              .element_bytes = sizeof(T),
+              .count = count,
+              .unlisted = unlisted_or_none<Algorithm, C>()};
+  if constexpr (!std::is_void_v<Op>) {
+    out.commutative = is_commutative<Op>;
+    out.prepares = reducing<T, Op>::prepares;
+    out.wide = !std::is_same_v<accumulator_for<Op, T>, T>;
+    out.op = type_id<Op>();
+  }
+  return out;
+}
+
+// -- The memory of a call, in three shapes. lay_out() describes it to a schedule.
+
+// One message, whose chunks are any parts of it. `out` is null where this rank gets nothing.
+template <class T>
+struct message_memory {
+  static constexpr bool ragged = false;
+  T const* in;
+  T* out;
+
+  static std::size_t elements(request const& r) { return r.bytes() / sizeof(T); }
+  void lay_out(surfaces<T>& s, request const&, int, int) const {
+    s.input.data = in;
+    s.output.data = out;
+    s.in_place = in == out;
+  }
+  template <class Use>
+  void list_buffers(Use& use, request const& r, int rank, int) const {
+    if (r.what != collective::broadcast || rank == r.root) use.reads(in, r.bytes());
+    if (r.what != collective::broadcast || rank != r.root) use.writes(out, r.bytes());
+  }
+};
+
+// A block for each rank, all of one size. `in` and `out` are this rank's own block, or the blocks of all.
+template <class T>
+struct block_memory {
+  static constexpr bool ragged = false;
+  T const* in;
+  T* out;
+  bool in_place;
+
+  static std::size_t elements(request const& r) { return r.bytes() / sizeof(T); }
+  void lay_out(surfaces<T>& s, request const& r, int rank, int ranks) const {
+    layout const blocks = layout::blocks(elements(r), ranks), own = blocks.only(rank);
+    s.input = {in, deals(r.what) ? blocks : own};
+    s.output = {out, collects(r.what) ? blocks : own};
+    s.scratch = {nullptr, blocks};
+    s.in_place = in_place;
+  }
+  template <class Use>
+  void list_buffers(Use& use, request const& r, int, int ranks) const {
+    std::size_t const all = r.bytes() * static_cast<std::size_t>(ranks);
+    use.reads(in, deals(r.what) ? all : r.bytes());
+    use.writes(out, collects(r.what) ? all : r.bytes());
+  }
+};
+
+// The counts and offsets of a _v form, which a call has copied. The vector of a blocking call comes from the engine and
+// returns to it, so that such a call allocates nothing.
+class block_lists {
+ public:
+  explicit block_lists(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
+    if (spare != nullptr) all_.swap(*spare);
+    all_.clear();
+  }
+  block_lists(block_lists&& other) noexcept
+      : all_(std::move(other.all_)), spare_(std::exchange(other.spare_, nullptr)) {}
+  block_lists& operator=(block_lists&&) = delete;
+  ~block_lists() {
+    if (spare_ != nullptr) all_.swap(*spare_);
+  }
+
+  // Room for `lists` lists of a number for each rank, which stay where they are.
+  std::size_t* make_room(int lists, int ranks) {
+    all_.resize(static_cast<std::size_t>(lists) * static_cast<std::size_t>(ranks));
+    return all_.data();
+  }
+
+ private:
+  std::vector<std::size_t> all_;
+  std::vector<std::size_t>* spare_;
+};
+
+// Blocks of different sizes.
+template <class T>
+struct ragged_memory {
+  static constexpr bool ragged = true;
+  T const* in;
+  T* out;
+  bool in_place;
+  layout given, got, sizes;  // of the input, the output, and of blocks that are only passed on
+  block_lists lists;         // to which they refer
+
+  void lay_out(surfaces<T>& s, request const&, int, int) const {
+    s.input = {in, given};
+    s.output = {out, got};
+    s.scratch = {nullptr, sizes};
+    s.in_place = in_place;
+  }
+  template <class Use>
+  void list_buffers(Use& use, request const&, int, int) const {
+    if (in != nullptr) given.for_each_extent([&](extent e) { use.reads(in + e.begin, e.count * sizeof(T)); });
+    if (out != nullptr) got.for_each_extent([&](extent e) { use.writes(out + e.begin, e.count * sizeof(T)); });
+  }
+};
+
+// -- The call.
+
+template <collective C, class Algorithm, class Body, class Memory>
+struct call : call_terms {
+  static constexpr collective what = C;
+  using algorithm = Algorithm;
+  using body_type = Body;
+  using element = typename Body::element;
+
+  Memory memory;
+  Body body;
+
+  // The call on a communicator of one rank.
+  void run_alone() {
+    if constexpr (C != collective::barrier && C != collective::exclusive_scan) {
+      element const* in = memory.in;
+      element* out = memory.out;
+      std::size_t count = 0;
+      if constexpr (Memory::ragged) {
+        extent const block = memory.given.at(0, 0);
+        in += block.begin, out += memory.got.at(0, 0).begin, count = block.count;
+      } else {
+        count = memory.elements(asked);
+      }
+      body(&in, 1, &out, 1, count, {.prepare = 0, .finish = 1});
+    }
+  }
+};
+
+template <collective C, class Algorithm, class T, class Op, class Memory = message_memory<T>>
+using reduction = call<C, Algorithm, reducing<T, Op>, Memory>;
+template <collective C, class Algorithm, class Memory>
+using movement = call<C, Algorithm, moving, Memory>;  // of bytes, so it is compiled once for all element types
+
+}  // namespace tutti::detail

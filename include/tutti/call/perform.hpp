@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Performs a call on whatever stands for its ranks: a communicator drives it to completion; async(comm), prepared(comm) and
+// a batch keep it.
+#pragma once
+
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/call/levels.hpp"
+#include "tutti/call/native.hpp"
+
+namespace tutti {
+namespace detail {
+
+template <class Comm>
+inline constexpr bool is_communicator = false;
+template <class Transport>
+inline constexpr bool is_communicator<communicator<Transport>> = true;
+
+// Keeps calls in place of a communicator: defer(call) returns `returned`.
+template <class Comm>
+concept defers_calls = requires(Comm& comm) {
+  typename Comm::returned;
+  comm.blocking();
+};
+
+template <class Comm>
+struct returns {
+  using type = void;
+};
+template <defers_calls Comm>
+struct returns<Comm> {
+  using type = typename Comm::returned;
+};
+
+}  // namespace detail
+
+// What collectives take: a communicator, or async of one, or prepared, or a batch.
+template <class Comm>
+concept communicating =
+    detail::is_communicator<std::remove_reference_t<Comm>> || detail::defers_calls<std::remove_reference_t<Comm>>;
+
+// What they return: nothing, work, persistent, nothing.
+template <communicating Comm>
+using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
+
+namespace detail {
+
+// The engine that carries out a call, or null: where all ranks are on one node, their own communicator does what the
+// library or the levels are not asked for.
+template <class Algorithm, class Transport>
+auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_location where) {
+  if constexpr (has_levels<Transport>) {
+    decltype(&comm.engine().levels->inside()) node = nullptr;
+    if constexpr (!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)
+      if (asked == algorithm_id::automatic || is_scheduled(asked)) node = comm.engine().levels->only_node();
+    if (node != nullptr) {
+      if constexpr (bound_to_thread<Transport>) comm.engine().transport().expect_thread();
+      comm.engine().expect_no_fault(where);
+    }
+    return node;
+  } else {
+    return static_cast<communicator<Transport>*>(nullptr);
+  }
+}
+
+// Calls that were started before end first.
+template <class Transport>
+void finish_started(engine<Transport>& on) {
+  if (pending_calls* const calls = on.started.get()) calls->finish();
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = on.levels->only_node()) finish_started(node->engine());
+}
+
+// Drives a call to completion.
+template <class Transport, class Call>
+void complete(engine<Transport>& on, Call& c) {
+  constexpr collective C = Call::what;
+  finish_started(on);
+  begun_call<Transport> begun(on, c);
+  if constexpr (may_be_packets<Transport, Call>)
+    if (begun.plan().how == protocol::packet) {
+      auto packets = packets_of(on, begun, c);
+      begun.drive(packets);
+      return begun.finish();
+    }
+  surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
+  if constexpr (has_library<Transport>)
+    if (begun.plan().algorithm == algorithm_id::native) return execute_native<C>(on, begun, c, memory);
+  if constexpr (has_levels<Transport>)
+    if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
+  if constexpr (may_be_scheduled<Call>) {
+    auto slices = slices_of(on, begun, c, memory);
+    begun.drive(slices);
+    begun.finish();
+  }
+}
+
+template <class Comm, class Call>
+returned_by<Comm> perform(Comm& comm, Call& c) {
+  if constexpr (!is_communicator<Comm>) {
+    return comm.defer(std::move(c));
+  } else if (comm.size() == 1) {
+    comm.engine().expect_no_fault({});
+    c.run_alone();
+  } else if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where)) {
+    complete(node->engine(), c);
+  } else {
+    complete(comm.engine(), c);
+  }
+}
+
+}  // namespace detail
+}  // namespace tutti
