@@ -19,7 +19,8 @@ std::string including(std::string const& what) { return head + "#include \"tutti
 // A small tree in order, to which each case adds one thing that is not.
 tree small_tree() {
   return {{"README.md",
-           "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\ntransport/mpi: core transport\nlaunch: core transport\n```\n"},
+           "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\ntransport/mpi: core transport\nlaunch: core "
+           "transport\n```\n"},
           {"core/error.hpp", head + "#include <string>\n"},
           {"analyze/cost.hpp", including("core/error.hpp")},
           {"transport/shm.hpp", including("core/error.hpp")},

@@ -42,7 +42,8 @@ inline std::string layer_of(std::string const& path) {
 inline bool only_includes(std::string const& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
-    if (!line.empty() && !line.starts_with("//") && line != "#pragma once" && !line.starts_with("#include ")) return false;
+    if (!line.empty() && !line.starts_with("//") && line != "#pragma once" && !line.starts_with("#include "))
+      return false;
   return true;
 }
 
