@@ -226,7 +226,7 @@ void check_leaving_member(Comm& comm) {
 template <class Comm>
 void check_meshes(Comm& comm) {
   int const rank = comm.rank();
-  auto const in = [&](mesh<std::remove_cvref_t<decltype(comm.group().transport())>>& m,
+  auto const in = [&](mesh<std::remove_cvref_t<decltype(comm.engine().transport())>>& m,
                       std::initializer_list<std::string_view> axes) {
     return [&m, axes, rank](std::vector<int> const& members) { expect_members(m.along(axes), rank, members); };
   };

@@ -88,7 +88,7 @@ class referee {
  public:
   // `block`: about how many nanoseconds a block of one contestant lasts.
   referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, double block)
-      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.group().transport().crowded()) {}
+      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.engine().transport().crowded()) {}
 
   std::vector<result> hold(contest const& t) {
     std::vector<contestant> all = contestants(t);
@@ -132,8 +132,8 @@ class referee {
       if (pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
     }
     if constexpr (tutti::has_levels<Transport>) {
-      p.nodes = comm_.group().transport().nodes().consecutive() ? tutti::node_order::consecutive
-                                                                : tutti::node_order::scattered;
+      p.nodes = comm_.engine().transport().nodes().consecutive() ? tutti::node_order::consecutive
+                                                                 : tutti::node_order::scattered;
       if (tutti::objection(tutti::algorithm_id::two_level, p).empty())
         out.push_back({tutti::algorithm_id::two_level, tutti::protocol::automatic});
     }
@@ -141,7 +141,7 @@ class referee {
   }
 
   bool pulls() const {
-    if constexpr (shares) return comm_.group().transport().pulls();
+    if constexpr (shares) return comm_.engine().transport().pulls();
     else return false;
   }
 

@@ -103,7 +103,7 @@ template <class Transport>
            join({"ask for 3 slices or more, of ", comm.size(), " bytes or more"}), where);
   staging_state const mine{how.slice, how.slices, [&] {
                              if constexpr (may_accept_device_memory<Transport>)
-                               return comm.size() > 1 && comm.group().transport().accepts_device_memory();
+                               return comm.size() > 1 && comm.engine().transport().accepts_device_memory();
                              else return false;
                            }()};
   bool taken = true;

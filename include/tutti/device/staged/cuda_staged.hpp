@@ -149,7 +149,7 @@ class cuda_staged {
   // -- The choice.
   // Two ranks have as much to send either way.
   bool prefers_two_shot(std::size_t bytes) const {
-    return size() > 2 && bytes * ranks() > comm_->group().tuned.table().devices.one_shot_by_host;
+    return size() > 2 && bytes * ranks() > comm_->engine().tuned.table().devices.one_shot_by_host;
   }
 
   template <class Algorithm, collective C, class Call>
