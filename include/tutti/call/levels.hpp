@@ -48,7 +48,7 @@ struct serving<Algorithm, Transport, C, Commutative, Ragged> {
   using type =
       std::conditional_t<(Commutative || !how.needs_commutative) && (!Ragged || how.ragged), Algorithm, automatic>;
 };
-template <has_library Transport, collective C, bool Commutative, bool Ragged>
+template <has_native_collectives Transport, collective C, bool Commutative, bool Ragged>
 struct serving<native, Transport, C, Commutative, Ragged> {
   using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
@@ -71,7 +71,7 @@ class levels {
         node_(nodes_.node_of(whole.rank())),
         local_(nodes_.local_rank(whole.rank())),
         inside_(whole.transport().take_inside()) {
-    inside_.engine().fault_outside = [this] { return whole_.heed(); };
+    inside_.engine().fault_outside = [this] { return whole_.poll_fault(); };
     inside_.engine().any_thread = whole.any_thread;  // for that asks the whole's transport
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
@@ -121,7 +121,7 @@ class levels {
     parts<levels_named, C, typename Call::body_type>{*this, begun, c.body}.run(c.asked.root, memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
     // An empty message is not acknowledged, so nothing tells that the others have come.
-    if (!rooted(C) && c.asked.count > 0) whole_.transport().all_have_come();
+    if (!rooted(C) && c.asked.count > 0) whole_.transport().note_all_arrived();
     begun.finish();
   }
 

@@ -59,7 +59,7 @@ void meet(engine<Transport>& on, begun_call<Transport>& begun) {
     begun.drive(second);
   }
   on.last_meeting = now;
-  on.transport().all_have_come();
+  on.transport().note_all_arrived();
 }
 
 // What comes before and after a reduction by others, which know nothing of the operation's prologue and epilogue.
@@ -93,13 +93,13 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   std::size_t elements = 0;
   if constexpr (!by_block(C)) elements = c.memory.elements(r);
   // All that may throw comes before the others are in the library.
-  if (r.ragged) Transport::library::template expect_countable<C>(on.transport(), r, memory);
-  if (Call::body_type::prepares || (memory.in_place && !Transport::library::works_in_place(C)))
+  if (r.ragged) Transport::native_collectives::template expect_countable<C>(on.transport(), r, memory);
+  if (Call::body_type::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(on, c.body, memory, elements);
   if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
     if (r.ragged) compare_blocks<C>(on, begun, r, memory);
   meet(on, begun);
-  Transport::library::template call<C>(on.transport(), r, memory, elements, c.body);
+  Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
   finish_output<C>(on, c.body, memory, elements);
   begun.finish();
 }

@@ -86,7 +86,7 @@ void complete(engine<Transport>& on, Call& c) {
       return begun.finish();
     }
   surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
-  if constexpr (has_library<Transport>)
+  if constexpr (has_native_collectives<Transport>)
     if (begun.plan().algorithm == algorithm_id::native) return execute_native<C>(on, begun, c, memory);
   if constexpr (has_levels<Transport>)
     if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);

@@ -25,7 +25,7 @@ constexpr std::size_t fetched_slice(int ranks) {
 // While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
 template <class Transport>
 constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
-  if constexpr (sends_at_once<Transport>)
+  if constexpr (has_eager_limit<Transport>)
     if (message > 0 && message <= Transport::slice_bytes && element <= Transport::eager_bytes)
       return Transport::eager_bytes;
   return Transport::slice_bytes;
@@ -91,7 +91,7 @@ auto schedule_for(algorithm_id chosen) {
 // Whether a call may be carried out by packets, and by a schedule.
 template <class Transport, class Call>
 inline constexpr bool may_be_packets =
-    !decltype(Call::memory)::ragged && (shows_packets<Transport> || sends_at_once<Transport>);
+    !decltype(Call::memory)::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
 template <class Call>
 inline constexpr bool may_be_scheduled =
     !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
