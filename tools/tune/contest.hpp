@@ -123,7 +123,8 @@ class referee {
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
     tutti::problem p{t.what, t.bytes, t.ranks};
-    if (tutti::has_library<Transport>) out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
+    if (tutti::has_native_collectives<Transport>)
+      out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
     for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::objection(id, p).empty()) continue;

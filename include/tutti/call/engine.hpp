@@ -64,7 +64,7 @@ class engine : public faults<Transport> {
         fetched(transport()),
         bucket(transport()),
         inbox_(transport()) {
-    if constexpr (bound_to_thread<Transport>) any_thread = transport().threads_at_once();
+    if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
     // Where all ranks are on one node, its group makes their calls, and has the first record.
     bool node_is_first = false;
     if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
@@ -83,7 +83,7 @@ class engine : public faults<Transport> {
     if (ranks() == 1) return;
     if constexpr (has_levels<Transport>) levels->end_started();
     if constexpr (has_levels<Transport>) {
-      if (auto const f = this->heed()) levels->take_over(*f);
+      if (auto const f = this->poll_fault()) levels->take_over(*f);
     }
     transport().leave();
   }
@@ -96,7 +96,7 @@ class engine : public faults<Transport> {
     sequence_.store(sequence, std::memory_order_relaxed);
     auto const place = places_.word_of(where, [&] { return shared_place(where); });
     notices_->begin(sequence, p.words, place,
-                    this->memory_stays ? std::memory_order_release : std::memory_order_seq_cst);
+                    this->memory_outlives_owner ? std::memory_order_release : std::memory_order_seq_cst);
     recorder_->begin(sequence, *notices_);
     if (notices_->faulty()) this->report_fault(where, this->in_call);
   }
@@ -115,7 +115,7 @@ class engine : public faults<Transport> {
     } catch (...) {
       notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
     }
-    transport().ring_all();
+    transport().wake_all();
   }
 
   // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and

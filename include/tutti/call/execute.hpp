@@ -27,7 +27,7 @@ bool on_only_node(communicator<Transport>& comm, options const& o, std::source_l
 template <class Algorithm, collective C, class Transport, class Call, class Body>
 void execute(engine<Transport>& g, Call& call, request const& r, Body body, surfaces<typename Body::element>& memory,
              std::size_t elements = 0) {
-  if constexpr (has_library<Transport> && Call::blocks)
+  if constexpr (has_native_collectives<Transport> && Call::blocks)
     if (call.plan().algorithm == algorithm_id::native) return execute_native<C>(g, call, r, body, memory, elements);
   if constexpr (has_levels<Transport> && Call::blocks)
     if (call.plan().algorithm == algorithm_id::two_level)

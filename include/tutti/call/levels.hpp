@@ -48,7 +48,7 @@ struct serving<Algorithm, Transport, C, Commutative, Ragged> {
   using type =
       std::conditional_t<(Commutative || !how.needs_commutative) && (!Ragged || how.ragged), Algorithm, automatic>;
 };
-template <has_library Transport, collective C, bool Commutative, bool Ragged>
+template <has_native_collectives Transport, collective C, bool Commutative, bool Ragged>
 struct serving<native, Transport, C, Commutative, Ragged> {
   using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
@@ -71,7 +71,7 @@ class levels {
         node_(nodes_.node_of(whole.rank())),
         local_(nodes_.local_rank(whole.rank())),
         inside_(whole.transport().take_inside()) {
-    inside_.engine().fault_outside = [this] { return whole_.heed(); };
+    inside_.engine().fault_outside = [this] { return whole_.poll_fault(); };
     inside_.engine().any_thread = whole.any_thread;  // for that asks the whole's transport
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
@@ -117,7 +117,7 @@ class levels {
     parts<levels_named, C, Body>{*this, call, body}.run(r.root, memory, elements);
     detail::finish_output<C>(whole_, body, memory, elements);
     // Of nothing, nobody hears.
-    if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
+    if (!rooted(C) && r.count > 0) whole_.transport().note_all_arrived();
     call.complete();
   }
 

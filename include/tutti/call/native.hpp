@@ -73,7 +73,7 @@ void meet(engine<Transport>& g, running_call<Transport>& call) {
     call.drive(second);
   }
   g.last_meeting = now;
-  g.transport().all_have_come();
+  g.transport().note_all_arrived();
 }
 
 // What comes before and after a reduction by others, which know nothing of the operation's prologue and epilogue.
@@ -103,13 +103,13 @@ template <collective C, class Transport, class Body>
 void execute_native(engine<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                     surfaces<typename Body::element>& memory, std::size_t elements) {
   // All that may throw comes before the others are in the library.
-  if (r.ragged) Transport::library::template expect_countable<C>(g.transport(), r, memory);
-  if (Body::prepares || (memory.in_place && !Transport::library::works_in_place(C)))
+  if (r.ragged) Transport::native_collectives::template expect_countable<C>(g.transport(), r, memory);
+  if (Body::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(g, body, memory, elements);
   if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
     if (r.ragged) compare_blocks<C>(g, call, r, memory);
   meet(g, call);
-  Transport::library::template call<C>(g.transport(), r, memory, elements, body);
+  Transport::native_collectives::template call<C>(g.transport(), r, memory, elements, body);
   finish_output<C>(g, body, memory, elements);
   call.complete();
 }

@@ -30,7 +30,7 @@ problem problem_of(engine<Transport>& g, request const& r) {
   problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
-  out.native = has_library<Transport> && !r.started;
+  out.native = has_native_collectives<Transport> && !r.started;
   out.wide = r.wide;
   if constexpr (has_levels<Transport>) {
     if (r.started) return out;
@@ -46,9 +46,9 @@ problem problem_of(engine<Transport>& g, request const& r) {
 template <class Transport>
 std::size_t most_in_packets(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
-  if constexpr (shows_packets<Transport>)
+  if constexpr (shares_packets<Transport>)
     return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
-  else if constexpr (sends_at_once<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
+  else if constexpr (has_eager_limit<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
   else return 0;
 }
 

@@ -44,7 +44,7 @@ constexpr std::size_t fetched_slice(int ranks) {
 // While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
 template <class Transport>
 constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
-  if constexpr (sends_at_once<Transport>)
+  if constexpr (has_eager_limit<Transport>)
     if (message > 0 && message <= Transport::slice_bytes && element <= Transport::eager_bytes)
       return Transport::eager_bytes;
   return Transport::slice_bytes;
@@ -54,7 +54,7 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
 template <collective C, class Transport, class Call, class Body>
 void execute_packets(engine<Transport>& g, Call& call, request const& r, Body body, typename Body::element const* in,
                      typename Body::element* out) {
-  if constexpr (shows_packets<Transport> || sends_at_once<Transport>) {
+  if constexpr (shares_packets<Transport> || has_eager_limit<Transport>) {
     call.run([&] {
       return packet_execution<C, Transport, Body>(g.transport(), {g.ranks(), r.root}, in, out,
                                                   r.bytes() / sizeof(typename Body::element), body, call.tag(),

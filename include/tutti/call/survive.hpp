@@ -26,7 +26,7 @@ class agreeing {
   agreeing(engine<Transport>& g, motion on, std::uint32_t flags)
       : engine_(g), votes_(g.transport().votes()), number_(++g.agreements), on_(on), gone_(ranks()) {
     votes_.cast(number_, {on, flags});
-    g.transport().ring_all();
+    g.transport().wake_all();
   }
 
   // Throws error: timeout, mismatch.
@@ -37,16 +37,16 @@ class agreeing {
     if (!wait_for([&] { return poll(); })) {
       auto const late = awaited();
       if (late.empty()) count();
-      else propose(resolution::late, late);
+      else propose(resolution::timed_out, late);
       wait_for(decided);  // by messages it takes a while, and for ever where a rank stands still in the middle
     }
-    resolution const out = votes_.decision(number_).value_or(resolution{resolution::late, 0, {}, {}, others()});
-    transport.ring_all();
+    resolution const out = votes_.decision(number_).value_or(resolution{resolution::timed_out, 0, {}, {}, others()});
+    transport.wake_all();
     engine_.agreements = std::max(number_, votes_.last_decided());
     if (out.outcome == resolution::agreed) return out;
     int const peer = out.named.size() == 1 && out.named[0] != engine_.rank() ? out.named[0] : -1;
     std::string const who = list_of(out.named);
-    if (out.outcome == resolution::late)
+    if (out.outcome == resolution::timed_out)
       throw error({.code = error_code::timeout,
                    .rank = engine_.rank(),
                    .peer = peer,
@@ -111,7 +111,7 @@ class agreeing {
       else if (vote->flags == 0) seen.named.push_back(r);
     }
     if (others.empty()) propose(resolution::agreed, seen.named, seen.flags);
-    else propose(resolution::confused, others);
+    else propose(resolution::mismatched, others);
   }
   void propose(resolution::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
     resolution out{outcome, flags, {}, {}, std::move(named)};

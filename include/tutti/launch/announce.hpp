@@ -76,13 +76,13 @@ class announcement {
         transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
       }
     }
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) out = progress::stuck;
     return out;
   }
   progress receive() {
     while (!complete_) {
-      arrival const a = transport_.look(from_, 0, tag);
+      arrival const a = transport_.peek(from_, 0, tag);
       if (!a) return progress::stuck;
       text_.append(reinterpret_cast<char const*>(a.data), a.bytes);
       complete_ = !a.more;

@@ -78,7 +78,7 @@ class ping_pong {
         t.publish(peer_, 0, n, sent < bytes, tag);
       }
       if (sent < bytes) return sent > before ? progress::moved : progress::stuck;
-      if constexpr (sends_later<Transport>)
+      if constexpr (needs_sender_progress<Transport>)
         if (!t.all_sent()) return progress::stuck;
       return progress::done;
     });
@@ -90,7 +90,7 @@ class ping_pong {
     wait([&] {
       std::size_t const before = received;
       while (more) {
-        arrival const a = t.look(peer_, 0, tag);
+        arrival const a = t.peek(peer_, 0, tag);
         if (!a) return received > before ? progress::moved : progress::stuck;
         std::memcpy(long_.data() + received, a.data, a.bytes);
         received += a.bytes;

@@ -73,7 +73,7 @@ class exchange final : public call_queue<Transport> {
         move_messages(where);  // and whoever helped others since the last look may have moved them on
         if (!have_ended(all)) faults_.raise_timeout(*first_of(all), timeout_of(timeout), where);
       });
-    await_nothing();
+    clear_awaited();
     leave(where);
     expect_no_fault(where);
   }
@@ -145,7 +145,7 @@ class exchange final : public call_queue<Transport> {
       else tell_and_nap(ready, shown);
       return true;
     });
-    await_nothing();
+    clear_awaited();
     leave(std::source_location::current());
     return done;
   }
@@ -207,7 +207,7 @@ class exchange final : public call_queue<Transport> {
       if (transfer const* const t = shown()) {
         auto const record = history_.find(t->number);
         std::uint64_t const place = record ? engine_.shared_place(message_history::place(*record)) : 0;
-        engine_.notices().await(at_place(to_words(*t), place));
+        engine_.notices().set_awaited(at_place(to_words(*t), place));
         told_ = true;
       }
     }
@@ -219,9 +219,9 @@ class exchange final : public call_queue<Transport> {
     engine_.transport().nap(ready);
   }
   // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
-  void await_nothing() noexcept {
+  void clear_awaited() noexcept {
     if (told_ && told_.exchange(false))
-      engine_.notices().await_nothing();  // an exchange waits until what was sent has gone
+      engine_.notices().clear_awaited();  // an exchange waits until what was sent has gone
   }
 
   // This thread waits no more. Another may, and says so again at its next look.
@@ -281,7 +281,7 @@ class exchange final : public call_queue<Transport> {
     return reached;
   }
   void examine_started() {
-    if constexpr (asks_peers<Transport>) engine_.transport().heed();
+    if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     for (std::size_t i = 0; i < started_.size(); ++i) {
       started_transfer& s = *started_[i];
       expect_partner(s.message, s.place);
@@ -290,7 +290,7 @@ class exchange final : public call_queue<Transport> {
   }
   void end_those_that_ended() noexcept {
     end_those([](auto const& s) { return s.message.ended; }, nullptr);
-    await_nothing();
+    clear_awaited();
   }
   template <class Which>
   void end_those(Which&& which, std::exception_ptr const& thrown) noexcept {

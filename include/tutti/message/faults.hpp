@@ -90,7 +90,7 @@ class message_faults {
 
   // What the peer does, and whom it waits for itself, as far as that goes.
   [[gnu::cold]] std::string waiting_chain(int peer) {
-    if constexpr (asks_peers<Transport>) engine_.transport().heed();
+    if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::string out;
     std::vector<int> seen{engine_.rank()};
     for (; peer != any_source && !std::ranges::count(seen, peer); seen.push_back(peer)) {

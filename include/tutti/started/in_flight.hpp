@@ -69,7 +69,7 @@ class queued_call : public pending_call {
   // Ends it where waiting longer makes no sense.
   [[gnu::cold]] void examine() noexcept {
     attempt([&] {
-      if constexpr (asks_peers<Transport>) engine_.transport().heed();
+      if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
       engine_.examine(where_);
       if (time_.passed()) engine_.report_timeout(timeout_, where_);
     });
@@ -183,7 +183,7 @@ class in_flight final : public call_queue<Transport> {
   bool wait(pending_call const* one, deadline until) override {
     return this->wait_for(one, until, [&](auto const& ready) {
       // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
-      if constexpr (asks_peers<Transport>) std::this_thread::sleep_for(idler::rest);
+      if constexpr (queries_peers<Transport>) std::this_thread::sleep_for(idler::rest);
       else engine_.transport().nap(ready);
       return true;
     });
