@@ -105,16 +105,16 @@ struct block_memory {
 
 // The counts and offsets of a _v form, which a call has copied. The vector of a blocking call comes from the engine and
 // returns to it, so that such a call allocates nothing.
-class block_lists {
+class block_sizes {
  public:
-  explicit block_lists(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
+  explicit block_sizes(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
     if (spare != nullptr) all_.swap(*spare);
     all_.clear();
   }
-  block_lists(block_lists&& other) noexcept
+  block_sizes(block_sizes&& other) noexcept
       : all_(std::move(other.all_)), spare_(std::exchange(other.spare_, nullptr)) {}
-  block_lists& operator=(block_lists&&) = delete;
-  ~block_lists() {
+  block_sizes& operator=(block_sizes&&) = delete;
+  ~block_sizes() {
     if (spare_ != nullptr) all_.swap(*spare_);
   }
 
@@ -137,7 +137,7 @@ struct ragged_memory {
   T* out;
   bool in_place;
   layout given, got, sizes;  // of the input, the output, and of blocks that are only passed on
-  block_lists lists;         // to which they refer
+  block_sizes lists;         // to which they refer
 
   void lay_out(surfaces<T>& s, request const&, int, int) const {
     s.input = {in, given};

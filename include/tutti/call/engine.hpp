@@ -50,7 +50,7 @@ class engine : public faults<Transport> {
   grown_memory<Transport> copy;                // of an input, where an algorithm does not work in place
   grown_memory<Transport> fetched;             // from peers' private memory, to be combined
   grown_memory<Transport> bucket;              // of small arrays that share a call
-  std::vector<std::size_t> block_lists;        // lent to _v forms, for their counts and offsets
+  std::vector<std::size_t> block_sizes;        // lent to _v forms, for their counts and offsets
   deadline::clock::time_point last_meeting{};  // when this rank came to it
 
   explicit engine(std::unique_ptr<Transport> own)

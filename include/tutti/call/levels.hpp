@@ -118,7 +118,7 @@ class levels {
     if constexpr (Call::body_type::prepares) detail::copy_input<C>(whole_, c.body, memory, elements);
     inside_.engine().follow(begun.tag());
     if (across_) across_->engine().follow(begun.tag());
-    parts<levels_named, C, typename Call::body_type>{*this, begun, c.body}.run(c.asked.root, memory, elements);
+    parts<levels_named, C, typename Call::body_type>(*this, begun, c.body).run(c.asked.root, memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
     // An empty message is not acknowledged, so nothing tells that the others have come.
     if (!rooted(C) && c.asked.count > 0) whole_.transport().note_all_arrived();
@@ -128,7 +128,7 @@ class levels {
  private:
   // A call in parts.
   template <class Levels, collective C, class Body>
-  struct parts;
+  class parts;
 
   engine<Transport>& whole_;
   node_map const& nodes_;

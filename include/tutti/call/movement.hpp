@@ -57,9 +57,9 @@ returned_by<Comm> move_ragged(Comm& comm, int root, std::span<std::size_t const>
 }
 
 template <class Comm>
-block_lists lists_for(Comm& comm) {
-  if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return block_lists(&comm.engine().block_lists);
-  else return block_lists();
+block_sizes lists_for(Comm& comm) {
+  if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return block_sizes(&comm.engine().block_sizes);
+  else return block_sizes();
 }
 
 // A count and an offset for each rank, in units of `unit` (bytes an element, or 1), written to `room`. Blocks follow each

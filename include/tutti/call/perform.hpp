@@ -88,7 +88,7 @@ void complete(engine<Transport>& on, Call& c) {
   surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
   if constexpr (has_native_collectives<Transport>)
     if (begun.plan().algorithm == algorithm_id::native) return execute_native<C>(on, begun, c, memory);
-  if constexpr (has_levels<Transport>)
+  if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
     if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
   if constexpr (may_be_scheduled<Call>) {
     auto slices = slices_of(on, begun, c, memory);

@@ -25,29 +25,24 @@
 
 namespace tutti {
 
-// The stand-in of a rooted call is the local rank that stands for its node, the same on all nodes.
+// The representative of a node is its rank with the local rank of the root, the same on all nodes; where nodes are uneven,
+// or there is no root, its first rank.
 template <class Transport>
 template <class Levels, collective C, class Body>
-struct levels<Transport>::parts {
+class levels<Transport>::parts {
+ public:
   using T = typename Body::element;
 
-  levels& of;
-  detail::begun_call<Transport>& call;
-  Body body;
-  deadline end = deadline::after(call.timeout());
-  options how{};
+  parts(levels& all, detail::begun_call<Transport>& begun, Body body)
+      : of_(all), call_(begun), body_(body), end_(deadline::after(begun.timeout())) {}
 
-  void run(int root, surfaces<T>& memory, std::size_t elements) {
-    T const* const in = memory.input.data;
-    T* const out = memory.output.data;
-    if constexpr (C == collective::barrier) barrier();
-    else if constexpr (C == collective::broadcast) broadcast(std::span(out, elements), root);
-    else if constexpr (C == collective::all_reduce) all_reduce(std::span(in, elements), std::span(out, elements));
-    else if constexpr (C == collective::reduce) reduce(std::span(in, elements), out, root);
-    else if constexpr (C == collective::reduce_scatter) reduce_scatter(memory);
-    else if constexpr (C == collective::all_gather) all_gather(memory);
-    else if constexpr (C == collective::gather) gather(memory, root);
-    else if constexpr (C == collective::scatter) scatter(memory, root);
+  void run(int call_root, surfaces<T>& memory, std::size_t elements) {
+    root_ = rooted(C) ? call_root : -1;
+    bool const split =
+        C == collective::all_reduce && of_.nodes_.even() && size() > 1 && elements * sizeof(T) >= least_split_bytes;
+    locate(memory, elements, split);
+    if (C == collective::all_reduce && split) run_list<true>();
+    else run_list<false>();
   }
 
  private:
@@ -55,223 +50,159 @@ struct levels<Transport>::parts {
     if constexpr (Body::reduces) return is_commutative<std::remove_cvref_t<decltype(std::declval<Body>().op)>>;
     else return true;
   }();
-  template <collective P, bool Ragged = false>
-  using within =
-      typename detail::serving<typename Levels::inside, typename Transport::inside, P, commutative, Ragged>::type;
-  template <collective P, bool Ragged = false>
-  using between =
-      typename detail::serving<typename Levels::across, typename Transport::across, P, commutative, Ragged>::type;
 
-  int nodes() const { return of.nodes_.count(); }
-  int size() const { return of.inside_.size(); }
-  int stand_in_for(int root) const { return of.nodes_.even() ? of.nodes_.local_rank(root) : 0; }
-  int home_of(int root) const { return of.nodes_.node_of(root); }
-  bool at_home_of(int root) const { return of.node_ == home_of(root); }
-  // Nodes are uneven, and the root is not its node's first rank: what it has goes through that one.
-  bool detours(int root) const { return of.nodes_.local_rank(root) != stand_in_for(root); }
-  T* scratch(std::size_t n) { return reinterpret_cast<T*>(of.whole_.scratch.at_least(n * sizeof(T))); }
+  int nodes() const { return of_.nodes_.count(); }
+  int size() const { return of_.inside_.size(); }
+  int representative() const { return root_ >= 0 && of_.nodes_.even() ? of_.nodes_.local_rank(root_) : 0; }
+  bool represents() const { return of_.local_ == representative(); }
+  int home() const { return root_ >= 0 ? of_.nodes_.node_of(root_) : 0; }
+  bool at_home() const { return of_.node_ == home(); }
+  bool is_root() const { return of_.whole_.rank() == root_; }
+  // What the root has goes through the representative of its node.
+  bool detours() const { return root_ >= 0 && at_home() && of_.nodes_.local_rank(root_) != representative(); }
 
-  template <class F>
-  void inside(F&& f) {
-    part(of.inside_, of.nodes_.members(of.node_), f);
-  }
-  template <class F>
-  void across(F&& f) {
-    if (of.across_) part(*of.across_, of.alike_, f);
-  }
-  template <class Comm, class F>
-  void part(Comm& comm, std::vector<int> const& members, F&& f) {
-    how.timeout = std::max<std::chrono::nanoseconds>(end.left(), std::chrono::milliseconds(1));
-    try {
-      f(comm);
-    } catch (error const& e) {
-      of.whole_.report_part(e, members, call.timeout(), call.where());
+  // -- The memory of parts. That of ranks which a part does not ask is empty.
+
+  void locate(surfaces<T>& memory, std::size_t elements, bool split) {
+    if constexpr (by_block(C)) {
+      layout const& block_of_rank = deals(C) ? memory.output.where : memory.input.where;
+      each_ = block_of_rank.at(0, of_.whole_.rank()).count;
+      elements = each_ * static_cast<std::size_t>(of_.whole_.ranks());
+    }
+    T* const in = const_cast<T*>(memory.input.data);  // which nothing writes to
+    T* const out = memory.output.data;
+    extent const own{each_ * static_cast<std::size_t>(of_.nodes_.members(of_.node_)[0]),
+                     each_ * static_cast<std::size_t>(size())};
+    auto const scratch = [&](std::size_t n) {
+      return std::span(reinterpret_cast<T*>(of_.whole_.scratch.at_least(n * sizeof(T))), n);
+    };
+    auto const at_root = [&](T* data) { return is_root() ? std::span(data, elements) : std::span<T>(); };
+    if constexpr (C == collective::all_reduce) {
+      input_ = {in, elements};
+      whole_ = {out, elements};
+      if (split) block_ = whole_.subspan(share(of_.local_).begin, share(of_.local_).count);
+    } else if constexpr (C == collective::broadcast) {
+      whole_ = {out, elements};
+    } else if constexpr (C == collective::reduce) {
+      input_ = {in, elements};
+      output_ = at_root(out);
+      if (represents()) whole_ = is_root() ? output_ : scratch(elements);
+    } else if constexpr (C == collective::reduce_scatter) {
+      input_ = {in, elements};
+      output_ = {out, each_};
+      if (represents()) whole_ = scratch(elements), block_ = whole_.subspan(own.begin, own.count);
+    } else if constexpr (C == collective::all_gather) {
+      input_ = {in, each_};
+      whole_ = {out, elements};
+      block_ = whole_.subspan(own.begin, own.count);
+    } else if constexpr (C == collective::gather || C == collective::scatter) {
+      constexpr bool gathers = C == collective::gather;
+      input_ = gathers ? std::span(in, each_) : at_root(in);
+      output_ = gathers ? at_root(out) : std::span(out, each_);
+      if (represents() && at_home()) {
+        whole_ = !is_root() ? scratch(elements) : gathers ? output_ : input_;
+        block_ = whole_.subspan(own.begin, own.count);
+      } else if (represents()) {
+        block_ = scratch(own.count);
+      }
     }
   }
-
-  // -- Parts of more than one collective.
-
-  // From the first rank of the root's node to the root, or back.
-  void bring(std::span<T const> from, std::span<T> to, int root) {
-    int const target = of.nodes_.local_rank(root);
-    std::vector<std::size_t> counts(static_cast<std::size_t>(size()));
-    counts[static_cast<std::size_t>(target)] = from.size();
-    inside([&](auto& comm) {
-      tutti::scatter_v(comm, from, counts, of.local_ == target ? to : std::span<T>(), {}, 0, how, call.where());
-    });
+  std::span<T> memory_of(part_memory which) const {
+    switch (which) {
+      case part_memory::input: return input_;
+      case part_memory::output: return output_;
+      case part_memory::whole: return whole_;
+      case part_memory::block: return block_;
+      case part_memory::none: break;
+    }
+    return {};
   }
-  void fetch(std::span<T const> from, std::span<T> to, int root) {
-    int const source = of.nodes_.local_rank(root);
-    std::vector<std::size_t> counts(static_cast<std::size_t>(size()));
-    counts[static_cast<std::size_t>(source)] = to.size();
-    inside([&](auto& comm) {
-      tutti::gather_v(comm, of.local_ == source ? from : std::span<T const>(), to, counts, {}, 0, how, call.where());
-    });
+  // Of a message that the ranks of a node share.
+  extent share(int local) const {
+    constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
+    return tutti::part(whole_.size(), size(), local, grain);
   }
-  // The elements of each node's ranks, of `each` elements a rank; ranks of a node follow each other.
-  std::vector<std::size_t> node_counts(std::size_t each) const {
+  // The sizes of the blocks of a part: of nodes, of the shares of a node's ranks, or of the root alone.
+  std::vector<std::size_t> counts_of(level_part const& part) const {
     std::vector<std::size_t> out;
-    for (int node = 0; node < nodes(); ++node) out.push_back(each * static_cast<std::size_t>(of.nodes_.size(node)));
+    for (int q = 0; q < (part.across ? nodes() : size()); ++q)
+      out.push_back(part.across   ? each_ * static_cast<std::size_t>(of_.nodes_.size(q))
+                    : part.detour ? (q == of_.nodes_.local_rank(root_) ? whole_.size() : 0)
+                                  : share(q).count);
     return out;
   }
-  extent own_node(std::size_t each) const {
-    return {each * static_cast<std::size_t>(of.nodes_.members(of.node_)[0]), each * static_cast<std::size_t>(size())};
+
+  // -- The parts, one after the other.
+
+  template <bool Split>
+  void run_list() {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (run_part<Split, I>(), ...);
+    }(std::make_index_sequence<parts_of(C, Split).count>());
   }
-  std::size_t all(std::size_t each) const { return each * static_cast<std::size_t>(of.whole_.ranks()); }
-
-  // -- The collectives.
-
-  void barrier() {
-    auto const meet = [&](auto& comm) { tutti::barrier(comm, how, call.where()); };
-    inside(meet);
-    if (of.local_ == 0) across(meet);
-    inside(meet);
-  }
-
-  void broadcast(std::span<T> data, int root) {
-    int const stand_in = stand_in_for(root);
-    auto const inside_from = [&](int source) {
-      inside(
-          [&](auto& comm) { tutti::broadcast<within<collective::broadcast>>(comm, data, source, how, call.where()); });
-    };
-    bool const first = detours(root) && at_home_of(root);
-    if (first) inside_from(of.nodes_.local_rank(root));
-    if (of.local_ == stand_in)
-      across([&](auto& comm) {
-        tutti::broadcast<between<collective::broadcast>>(comm, data, home_of(root), how, call.where());
-      });
-    if (!first) inside_from(stand_in);
-  }
-
-  void all_reduce(std::span<T const> in, std::span<T> out) {
-    auto const op = detail::bare_operation(body);
-    auto const reduce_across = [&](std::span<T> data) {
-      across(
-          [&](auto& comm) { tutti::all_reduce<between<collective::all_reduce>>(comm, data, op, how, call.where()); });
-    };
-    if (of.nodes_.even() && size() > 1 && in.size_bytes() >= least_split_bytes) {
-      constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
-      std::vector<std::size_t> counts;
-      for (int q = 0; q < size(); ++q) counts.push_back(tutti::part(in.size(), size(), q, grain).count);
-      extent const mine = tutti::part(in.size(), size(), of.local_, grain);
-      std::span<T> const own = out.subspan(mine.begin, mine.count);
-      inside([&](auto& comm) {
-        tutti::reduce_scatter_v<within<collective::reduce_scatter, true>>(comm, in, own, counts, op, how, call.where());
-      });
-      reduce_across(own);
-      inside([&](auto& comm) {
-        tutti::all_gather_v<within<collective::all_gather, true>>(comm, own, out, counts, {}, how, call.where());
-      });
-      return;
+  template <bool Split, std::size_t I>
+  void run_part() {
+    constexpr level_part p = parts_of(C, Split).all[I];
+    if (p.detour && !detours()) return;
+    if constexpr (p.across) {
+      if (of_.across_ && (p.by_all || represents()))
+        run_on<p.what, true, p.detour>(*of_.across_, of_.alike_, p, home());
+    } else {
+      // After the detour of a broadcast, the ranks of its node have the message.
+      if (C == collective::broadcast && !p.detour && detours()) return;
+      bool const from_root = p.detour && p.what == collective::broadcast;
+      run_on<p.what, false, p.detour>(of_.inside_, of_.nodes_.members(of_.node_), p,
+                                      from_root ? of_.nodes_.local_rank(root_) : representative());
     }
-    inside([&](auto& comm) { tutti::reduce<within<collective::reduce>>(comm, in, out, op, 0, how, call.where()); });
-    if (of.local_ == 0) reduce_across(out);
-    inside([&](auto& comm) { tutti::broadcast<within<collective::broadcast>>(comm, out, 0, how, call.where()); });
   }
 
-  void reduce(std::span<T const> in, T* out, int root) {
-    auto const op = detail::bare_operation(body);
-    int const stand_in = stand_in_for(root);
-    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
-    std::span<T> result(is_root ? out : nullptr, is_root ? in.size() : 0);
-    std::span<T> const partial = !stands ? std::span<T>() : is_root ? result : std::span(scratch(in.size()), in.size());
-    inside([&](auto& comm) {
-      tutti::reduce<within<collective::reduce>>(comm, in, partial, op, stand_in, how, call.where());
-    });
-    if (stands)
-      across([&](auto& comm) {
-        tutti::reduce<between<collective::reduce>>(comm, partial, op, home_of(root), how, call.where());
-      });
-    if (detours(root) && at_home_of(root)) bring(stands ? partial : std::span<T>(result.data(), 0), result, root);
-  }
+  // An algorithm that was named for the level, where it serves the part.
+  template <collective P, bool Across, bool Ragged>
+  using serving =
+      typename detail::serving<std::conditional_t<Across, typename Levels::across, typename Levels::inside>,
+                               std::conditional_t<Across, typename Transport::across, typename Transport::inside>, P,
+                               commutative, Ragged>::type;
 
-  void reduce_scatter(surfaces<T>& memory) {
-    auto const op = detail::bare_operation(body);
-    std::size_t const each = memory.output.where.at(0, of.whole_.rank()).count;
-    std::span<T const> const in(memory.input.data, all(each));
-    bool const stands = of.local_ == 0;
-    std::span<T> const partial = stands ? std::span(scratch(in.size()), in.size()) : std::span<T>();
-    inside([&](auto& comm) { tutti::reduce<within<collective::reduce>>(comm, in, partial, op, 0, how, call.where()); });
-    extent const own = stands ? own_node(each) : extent{};
-    std::span<T> const block = partial.subspan(own.begin, own.count);
-    if (stands)
-      across([&](auto& comm) {
-        tutti::reduce_scatter_v<between<collective::reduce_scatter, true>>(comm, partial, block, node_counts(each), op,
-                                                                           how, call.where());
-      });
-    inside([&](auto& comm) {
-      tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), 0, how,
-                                                  call.where());
-    });
-  }
-
-  void all_gather(surfaces<T>& memory) {
-    std::size_t const each = memory.input.where.at(0, of.whole_.rank()).count;
-    std::span<T> const out(memory.output.data, all(each));
-    extent const own = own_node(each);
-    std::span<T> const block = out.subspan(own.begin, own.count);
-    inside([&](auto& comm) {
-      tutti::gather<within<collective::gather>>(comm, std::span(memory.input.data, each), block, 0, how, call.where());
-    });
-    if (of.local_ == 0)
-      across([&](auto& comm) {
-        tutti::all_gather_v<between<collective::all_gather, true>>(comm, block, out, node_counts(each), {}, how,
-                                                                   call.where());
-      });
-    inside([&](auto& comm) { tutti::broadcast<within<collective::broadcast>>(comm, out, 0, how, call.where()); });
-  }
-
-  void gather(surfaces<T>& memory, int root) {
-    std::size_t const each = memory.input.where.at(0, of.whole_.rank()).count;
-    int const stand_in = stand_in_for(root);
-    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
-    extent const own = own_node(each);
-    // Blocks of all ranks at the root's node, and of its own elsewhere.
-    std::span<T> const out(is_root ? memory.output.data : nullptr, is_root ? all(each) : 0);
-    std::span<T> gathered, block;
-    if (stands && at_home_of(root)) {
-      gathered = is_root ? out : std::span(scratch(all(each)), all(each));
-      block = gathered.subspan(own.begin, own.count);
-    } else if (stands) {
-      block = {scratch(own.count), own.count};
+  template <collective P, bool Across, bool Detour, class Comm>
+  void run_on(Comm& comm, std::vector<int> const& members, level_part const& part, int part_root) {
+    how_.timeout = std::max<std::chrono::nanoseconds>(end_.left(), std::chrono::milliseconds(1));
+    std::span<T> const from = memory_of(part.from), to = memory_of(part.to);
+    constexpr bool ragged = by_block(P) && (Across || Detour || !by_block(C));
+    using algorithm = std::conditional_t<Detour && ragged, automatic, serving<P, Across, ragged>>;
+    auto const where = call_.where();
+    try {
+      if constexpr (P == collective::barrier) {
+        tutti::barrier(comm, how_, where);
+      } else if constexpr (P == collective::broadcast) {
+        tutti::broadcast<algorithm>(comm, to, part_root, how_, where);
+      } else if constexpr (reduces(P)) {
+        auto const op = detail::bare_operation(body_);
+        if constexpr (P == collective::all_reduce) tutti::all_reduce<algorithm>(comm, to, op, how_, where);
+        else if constexpr (P == collective::reduce)
+          tutti::reduce<algorithm>(comm, from, to, op, part_root, how_, where);
+        else tutti::reduce_scatter_v<algorithm>(comm, from, to, counts_of(part), op, how_, where);
+      } else if constexpr (P == collective::all_gather) {
+        tutti::all_gather_v<algorithm>(comm, from, to, counts_of(part), {}, how_, where);
+      } else if constexpr (P == collective::gather) {
+        if constexpr (ragged) tutti::gather_v<algorithm>(comm, from, to, counts_of(part), {}, part_root, how_, where);
+        else tutti::gather<algorithm>(comm, from, to, part_root, how_, where);
+      } else {
+        if constexpr (ragged) tutti::scatter_v<algorithm>(comm, from, counts_of(part), to, {}, part_root, how_, where);
+        else tutti::scatter<algorithm>(comm, from, to, part_root, how_, where);
+      }
+    } catch (error const& e) {
+      of_.whole_.report_part(e, members, call_.timeout(), where);
     }
-    inside([&](auto& comm) {
-      tutti::gather<within<collective::gather>>(comm, std::span(memory.input.data, each), block, stand_in, how,
-                                                call.where());
-    });
-    if (stands)
-      across([&](auto& comm) {
-        tutti::gather_v<between<collective::gather, true>>(comm, block, gathered, node_counts(each), {}, home_of(root),
-                                                           how, call.where());
-      });
-    if (detours(root) && at_home_of(root)) bring(gathered, out, root);
   }
 
-  void scatter(surfaces<T>& memory, int root) {
-    std::size_t const each = memory.output.where.at(0, of.whole_.rank()).count;
-    int const stand_in = stand_in_for(root);
-    bool const stands = of.local_ == stand_in, is_root = of.whole_.rank() == root;
-    extent const own = own_node(each);
-    std::span<T const> whole(is_root ? memory.input.data : nullptr, is_root ? all(each) : 0);
-    if (detours(root) && at_home_of(root)) {
-      std::span<T> const fetched = stands ? std::span(scratch(all(each)), all(each)) : std::span<T>();
-      fetch(whole, fetched, root);
-      whole = fetched;
-    }
-    std::span<T> block;
-    // In place at the root's node, where nothing is written.
-    if (stands && at_home_of(root)) block = {const_cast<T*>(whole.data()) + own.begin, own.count};
-    else if (stands) block = {scratch(own.count), own.count};
-    if (stands)
-      across([&](auto& comm) {
-        tutti::scatter_v<between<collective::scatter, true>>(comm, whole, node_counts(each), block, {}, home_of(root),
-                                                             how, call.where());
-      });
-    inside([&](auto& comm) {
-      tutti::scatter<within<collective::scatter>>(comm, block, std::span(memory.output.data, each), stand_in, how,
-                                                  call.where());
-    });
-  }
+  levels& of_;
+  detail::begun_call<Transport>& call_;
+  Body body_;
+  deadline end_;
+  options how_{};
+  int root_ = -1;
+  std::size_t each_ = 0;  // elements of a rank's block
+  std::span<T> input_, output_, whole_, block_;
 };
 
 }  // namespace tutti

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -30,11 +29,8 @@ inline call_words to_words(request const& r, plan const& p) {
           0};
 }
 
-// A place in this program, as this process knows it.
-inline std::uint64_t to_word(std::source_location where) { return std::bit_cast<std::uint64_t>(where); }
-inline std::source_location place_of(std::uint64_t word) { return std::bit_cast<std::source_location>(word); }
-
-// And as peers know it: the number of a file and a line. introduce(number, name) puts the end of its name on the board.
+// A place in the program as peers know it: the number of a file, and a line. introduce(number, name) puts the end of the
+// file's name on the board.
 template <class Introduce>
 [[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
   constexpr std::size_t longest = sizeof(name_record::text) - 1;
@@ -47,22 +43,22 @@ template <class Introduce>
   return std::uint64_t{name_id(file)} << 32 | where.line();
 }
 
-// Most calls of a program are made at a few places, which are on the board then.
+// A program makes most of its calls at a few places, whose names are on the board already. By one thread at a time.
 class shared_places {
  public:
-  // make() gives the word where it is not known.
+  // make() gives the word of a place that is not known.
   template <class Make>
-  std::uint64_t word_of(std::source_location where, Make&& make) {
-    std::uint64_t const own = to_word(where);
-    known& k = known_[own / alignof(std::uint64_t) % known_.size()];
-    if (k.own != own) [[unlikely]]
-      k = {own, make()};
+  std::uint64_t word_of(std::source_location const& where, Make&& make) {
+    known& k = known_[where.line() % known_.size()];
+    if (k.file != where.file_name() || k.line != where.line()) [[unlikely]]
+      k = {where.file_name(), where.line(), make()};
     return k.shared;
   }
 
  private:
   struct known {
-    std::uint64_t own, shared;
+    char const* file = nullptr;
+    std::uint64_t line = 0, shared = 0;
   };
   std::array<known, 64> known_{};
 };

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <source_location>
 
 #include "tutti/execute/transfer.hpp"
 #include "tutti/fault/call_record.hpp"
@@ -18,11 +17,11 @@ namespace tutti {
 // Written by one thread at a time. Any may read meanwhile, also one that finds a fault while another moves messages.
 class message_history {
  public:
-  // Transfers are numbered in the order in which they were started.
-  void begin(transfer& t, std::source_location where) noexcept {
+  // Transfers are numbered in the order in which they were started. `place`: in the program, as peers know it.
+  void begin(transfer& t, std::uint64_t place) noexcept {
     t.number = count_.load(std::memory_order_relaxed) + 1;
     call_record& record = at(t.number);
-    write_call(record, t.number, at_place(to_words(t), to_word(where)));
+    write_call(record, t.number, at_place(to_words(t), place));
     count_.store(t.number, std::memory_order_release);
   }
   void end(transfer const& t) noexcept {
@@ -33,9 +32,8 @@ class message_history {
 
   std::uint64_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   std::uint64_t first() const noexcept { return count() < records ? 1 : count() - records + 1; }
-  // If it is still there; what it says of its end and its place is for the functions below.
+  // If it is still there; what it says of its end is for the functions below.
   std::optional<call_words> find(std::uint64_t number) const noexcept { return read_call(at(number), number); }
-  static std::source_location place(call_words const& words) noexcept { return place_of(words[place_word]); }
   static bool ended(call_words const& words) noexcept { return words[how_it_ended] != 0; }
   // Of a receive that has ended: who sent it.
   static int source(call_words const& words) noexcept { return static_cast<std::int32_t>(words[how_it_ended] >> 32); }

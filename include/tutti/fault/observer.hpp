@@ -59,8 +59,6 @@ inline void write_log(recorded_place at, std::string const& line) {
   else std::fprintf(stderr, "tutti[%d, group %d] %s\n", at.rank, at.number, line.c_str());
 }
 
-inline std::string text_of(std::source_location where) { return join({where.file_name(), ":", where.line()}); }
-
 // A file that several may append to at once.
 class output_file {
  public:

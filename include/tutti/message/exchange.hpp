@@ -206,7 +206,7 @@ class exchange final : public call_queue<Transport> {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = shown()) {
         auto const record = history_.find(t->number);
-        std::uint64_t const place = record ? engine_.shared_place(message_history::place(*record)) : 0;
+        std::uint64_t const place = record ? (*record)[place_word] : 0;
         engine_.notices().set_awaited(at_place(to_words(*t), place));
         told_ = true;
       }
@@ -254,7 +254,7 @@ class exchange final : public call_queue<Transport> {
         if (t.what == what && !t.ended) start(t, where);
   }
   void start(transfer& t, std::source_location where) {
-    history_.begin(t, where);
+    history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
     if (std::exchange(introduced_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
@@ -351,6 +351,7 @@ class exchange final : public call_queue<Transport> {
   messenger<Transport> messenger_;
   message_faults<Transport> faults_;
   message_history history_;
+  shared_places places_;
   std::atomic<bool> told_ = false;            // the board has what this rank waits for
   static constexpr unsigned many_polls = 32;  // that yield, where cores are few
   std::atomic<unsigned> polls_ = 0;           // since anything moved; several threads may test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parts of a collective in two levels, as collective/two_level.hpp does them where nodes are even: for the cost model.
+// A collective in two levels as a list of collectives, inside nodes and across them: collective/two_level.hpp carries the
+// list out, and the cost model prices it.
 #pragma once
 
 #include <array>
@@ -10,18 +11,22 @@
 
 namespace tutti {
 
-// From this size on, ranks of a node reduce a part of an all_reduce each, where nodes are even.
+// From this size on, every rank of a node reduces a share of an all_reduce, where nodes are even.
 inline constexpr std::size_t least_split_bytes = 32 * 1024;
 
-// Where ranks of a node take part in their places across at once, all that they send has to go through one link: it is as
-// one message.
+// Memory that parts pass on. `whole` is the whole message, or the blocks of all ranks, and `block` the blocks of a node's
+// ranks, as the representative of the node holds them; the block of a split all_reduce is the share of a rank.
+enum class part_memory : unsigned char { none, input, output, whole, block };
+
+// One collective: inside each node, or across nodes by the representatives.
 struct level_part {
   bool across = false;
   collective what{};
-  std::size_t bytes = 0;  // problem::bytes
+  part_memory from{}, to{};
+  bool by_all = false;  // across, every rank with its peers of the same local rank
+  bool detour = false;  // on the root's node alone, where nodes are uneven and the root is not its representative
 };
 
-// Those that there are come first.
 struct level_parts {
   std::array<level_part, 3> all{};
   std::size_t count = 0;
@@ -30,27 +35,59 @@ struct level_parts {
   constexpr level_part const* end() const { return all.data() + count; }
 };
 
-constexpr level_parts parts_of(problem const& p) {
+// None for collectives that have no form in two levels. `split`: of an all_reduce, in shares.
+constexpr level_parts parts_of(collective what, bool split) {
   using enum collective;
-  std::size_t const n = p.bytes, ranks = static_cast<std::size_t>(p.ranks);
-  std::size_t const each = ranks / static_cast<std::size_t>(p.node_count);  // ranks of a node
+  using enum part_memory;
   constexpr bool inside = false, across = true;
-  switch (p.what) {
-    case barrier: return {{{{inside, barrier, n}, {across, barrier, n}, {inside, barrier, n}}}, 3};
-    case broadcast: return {{{{across, broadcast, n}, {inside, broadcast, n}}}, 2};
-    case reduce: return {{{{inside, reduce, n}, {across, reduce, n}}}, 2};
+  switch (what) {
+    case barrier: return {{{{inside, barrier}, {across, barrier}, {inside, barrier}}}, 3};
+    case broadcast:
+      return {{{{inside, broadcast, whole, whole, false, true},
+                {across, broadcast, whole, whole},
+                {inside, broadcast, whole, whole}}},
+              3};
+    case reduce:
+      return {{{{inside, reduce, input, whole},
+                {across, reduce, whole, whole},
+                {inside, scatter, whole, output, false, true}}},
+              3};
     case all_reduce:
-      if (p.even_nodes && n >= least_split_bytes)
-        return {{{{inside, reduce_scatter, n / each}, {across, all_reduce, n}, {inside, all_gather, n / each}}}, 3};
-      return {{{{inside, reduce, n}, {across, all_reduce, n}, {inside, broadcast, n}}}, 3};
+      if (split)
+        return {{{{inside, reduce_scatter, input, block},
+                  {across, all_reduce, block, block, true},
+                  {inside, all_gather, block, whole}}},
+                3};
+      return {{{{inside, reduce, input, whole}, {across, all_reduce, whole, whole}, {inside, broadcast, whole, whole}}},
+              3};
     case reduce_scatter:
-      return {{{{inside, reduce, n * ranks}, {across, reduce_scatter, n * each}, {inside, scatter, n}}}, 3};
+      return {
+          {{{inside, reduce, input, whole}, {across, reduce_scatter, whole, block}, {inside, scatter, block, output}}},
+          3};
     case all_gather:
-      return {{{{inside, gather, n}, {across, all_gather, n * each}, {inside, broadcast, n * ranks}}}, 3};
-    case gather: return {{{{inside, gather, n}, {across, gather, n * each}}}, 2};
-    case scatter: return {{{{across, scatter, n * each}, {inside, scatter, n}}}, 2};
+      return {{{{inside, gather, input, block}, {across, all_gather, block, whole}, {inside, broadcast, whole, whole}}},
+              3};
+    case gather:
+      return {{{{inside, gather, input, block},
+                {across, gather, block, whole},
+                {inside, scatter, whole, output, false, true}}},
+              3};
+    case scatter:
+      return {{{{inside, gather, input, whole, false, true},
+                {across, scatter, whole, block},
+                {inside, scatter, block, output}}},
+              3};
     default: return {};
   }
+}
+
+// problem::bytes of a part. Where all ranks of a node take part across at once, all that they send has to go through one
+// link, as one message would.
+constexpr std::size_t bytes_of(level_part const& part, problem const& whole) {
+  std::size_t const ranks = static_cast<std::size_t>(whole.ranks), nodes = static_cast<std::size_t>(whole.node_count);
+  std::size_t const message = by_block(whole.what) ? whole.bytes * ranks : whole.bytes;
+  if (!by_block(part.what)) return message;
+  return message / (part.across ? nodes : by_block(whole.what) ? ranks : ranks / nodes);
 }
 
 }  // namespace tutti

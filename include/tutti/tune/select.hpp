@@ -149,9 +149,10 @@ class tuning {
   }
   std::uint64_t time_in_two_levels(problem const& p) {
     std::uint64_t out = 0;
-    for (level_part const& of : parts_of(p)) {
+    for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= least_split_bytes)) {
+      if (of.detour) continue;  // the model takes nodes to be even
       problem const alone{.what = of.what,
-                          .bytes = of.bytes,
+                          .bytes = bytes_of(of, p),
                           .ranks = of.across ? p.node_count : p.ranks / p.node_count,
                           .commutative = p.commutative,
                           .crowded = p.crowded};
