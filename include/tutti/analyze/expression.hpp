@@ -13,12 +13,12 @@
 
 namespace tutti::analyze {
 
-// A contribution: what a rank had in slice `slice` of chunk `chunk` of lane `lane` of its input.
+// One element of a rank's input.
 struct contribution {
   int rank = 0;
   int lane = 0;
   int chunk = 0;
-  int slice = 0;
+  int element = 0;  // of the chunk
 
   friend constexpr bool operator==(contribution const&, contribution const&) = default;
 };
