@@ -54,11 +54,9 @@ class picture {
   template <step_function S>
   picture(S const& schedule, shape s) : shape_(s), lanes_(schedule.lanes(s)) {
     int const total = schedule.chunks(s);
-    observer const watch{.on_step =
-                             [&](step_event const& e) {
-                               steps_.push_back({e, word(schedule.at(s, e.who, e.index), e.who.rank, s, total)});
-                             },
-                         .on_message = [&](message_event const& e) { messages_.push_back(e); }};
+    observer const watch{
+        .on_step = [&](step_event const& e) { steps_.push_back({e, word(e.what, e.who.rank, s, total)}); },
+        .on_message = [&](message_event const& e) { messages_.push_back(e); }};
     end_ = simulate(schedule, s, {.bytes = 0}, {.alpha = 1, .beta = 0, .gamma = 0}, &watch).seconds;
   }
 
