@@ -1,85 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The buffers and channels of a symbolic execution: an element of a buffer is a number of an expression.
+// The buffers of a symbolic execution.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
-#include "tutti/algorithm/cursor.hpp"
+#include "tutti/analyze/circumstances.hpp"
 #include "tutti/analyze/contract.hpp"
 #include "tutti/analyze/expression.hpp"
+#include "tutti/analyze/step_check.hpp"
 
 namespace tutti::analyze {
 
-// Under which circumstances a schedule is proved.
-struct circumstances {
-  bool in_place = false;   // what a rank has in its input and in its output is the same memory
-  bool direct = false;     // a message is a reference to memory, which the receiver reads when it consumes the message
-  int slices = 1;          // of a chunk
-  int credits = 1;         // slices that a channel holds before its sender must wait
-  int slice = 1;           // elements of a slice; the last slice of a chunk has one
-  bool uneven = false;     // chunks differ in length, and some are empty
-  bool announces = false;  // a message without elements is sent too
-
-  constexpr int chunk() const { return (slices - 1) * slice + 1; }
-};
-
-// The lengths of one rank's messages. Uneven chunks have any length up to that of an even one.
-class symbolic_sizes {
- public:
-  symbolic_sizes(collective what, int rank, int chunks, circumstances const& how)
-      : what_(what), rank_(rank), chunks_(chunks), how_(how) {}
-
-  std::size_t at(space where, int lane, int chunk) const {
-    if (!how_.uneven) return static_cast<std::size_t>(how_.chunk());
-    if (!renumbers(what_)) return length(lane, chunk);
-    return where == space::input ? length(rank_, chunk) : length(chunk, rank_);
-  }
-  std::size_t count(int lane, region const& r, int k) const {
-    if (r.split) return at(r.where, lane, r.what.at(k, chunks_));
-    std::size_t sum = 0;
-    for (int i = 0; i < r.what.count; ++i) sum += at(r.where, lane, r.what.at(i, chunks_));
-    return sum;
-  }
-  std::size_t largest(int lane, region const& r) const {
-    std::size_t most = 0;
-    for (int k = 0; k < (r.split ? r.what.count : 1); ++k) most = std::max(most, count(lane, r, k));
-    return most;
-  }
-  std::size_t largest_chunk(int lane) const { return largest(lane, {space::scratch, {0, chunks_}, true}); }
-
- private:
-  // In place, the block that a rank sends to a peer and the block that it receives from it have the same length.
-  std::size_t length(int a, int b) const {
-    return static_cast<std::size_t>(((how_.in_place ? a : 2 * a) + b + 1) % (how_.chunk() + 1));
-  }
-
-  collective what_;
-  int rank_, chunks_;
-  circumstances how_;
-};
-
-static_assert(tutti::detail::message_sizes<symbolic_sizes>);
-
 inline constexpr int nowhere = -1;
 
-// The input, output and scratch memory of all ranks. A cell is one element.
+// An element of a slice: its chunk, and where it lies.
+struct place {
+  int chunk;
+  int element;  // of the chunk
+  int cell;
+};
+using places = std::vector<place>;
+
+inline bool same_cells(places const& a, places const& b) {
+  return std::ranges::equal(a, b, {}, &place::cell, &place::cell);
+}
+
+// The input, output and scratch memory of all ranks. A cell holds the value of one element. Throws a flaw where a rank
+// touches memory that it does not have or that holds nothing.
 class symbolic_memory {
  public:
   using value = expressions::value;
 
-  // `scratch_per_slice`: slices go through scratch one after the other, so each lane has room for one slice.
-  symbolic_memory(collective what, shape s, int lanes, int chunks, bool scratch_per_slice, circumstances const& how)
+  // `has_scratch`: the schedule has scratch memory. `one_slice`: its slices pass through scratch one after the other, so each
+  // lane has room for one slice.
+  symbolic_memory(collective what, shape s, int lanes, int chunks, bool has_scratch, bool one_slice,
+                  circumstances const& how)
       : what_(what),
         shape_(s),
         lanes_(lanes),
         chunks_(chunks),
         length_(how.chunk()),
-        slice_(scratch_per_slice ? how.slice : 0),
+        slice_(one_slice ? how.slice : 0),
+        has_scratch_(has_scratch),
         in_place_(how.in_place),
         values_(static_cast<std::size_t>(s.ranks * 3 * lanes * chunks * length_), expressions::nothing),
-        readers_(values_.size(), 0) {}
+        readers_(values_.size(), 0) {
+    for (int r = 0; r < s.ranks; ++r) sizes_.emplace_back(what, r, chunks, how);
+  }
+
+  symbolic_sizes const& sizes(int rank) const { return sizes_[static_cast<std::size_t>(rank)]; }
+  std::size_t cells() const { return values_.size(); }
+  value& operator[](int cell) { return values_[static_cast<std::size_t>(cell)]; }
+  value operator[](int cell) const { return values_[static_cast<std::size_t>(cell)]; }
+  // How many messages refer to this cell.
+  int& readers(int cell) { return readers_[static_cast<std::size_t>(cell)]; }
 
   int cell(int rank, space where, int lane, int chunk, int element) const {
     if (where == space::scratch && slice_ > 0) chunk = 0, element %= slice_;
@@ -87,91 +64,68 @@ class symbolic_memory {
     int const s = static_cast<int>(where) - 1;
     return (((rank * 3 + s) * lanes_ + lane) * chunks_ + chunk) * length_ + element;
   }
-  std::size_t cells() const { return values_.size(); }
-  value& operator[](int cell) { return values_[static_cast<std::size_t>(cell)]; }
-  value operator[](int cell) const { return values_[static_cast<std::size_t>(cell)]; }
-  // How many messages refer to this cell.
-  int& readers(int cell) { return readers_[static_cast<std::size_t>(cell)]; }
+
+  // Calls f(contribution, cell) for what a rank has in its input or output.
+  template <class F>
+  void for_each_element(int rank, space where, F f) const {
+    holding const held = where == space::input ? input_of(what_, shape_, rank) : output_of(what_, shape_, rank);
+    for (int chunk = 0; chunk < chunks_; ++chunk)
+      if (has(held, rank, chunk))
+        for (int lane = 0; lane < lanes_; ++lane)
+          for (int e = 0; e < static_cast<int>(sizes(rank).at(where, lane, chunk)); ++e)
+            f(contribution{rank, lane, chunk, e}, cell(rank, where, lane, chunk, e));
+  }
+
+  // The places of a range of the message to or from peer k. `verb` is for the flaw where there are none.
+  void find(places& out, position me, region const& r, int k, extent range, char const* verb = "writes ") const {
+    out.clear();
+    std::size_t begin = 0;
+    int const first = r.split ? k : 0, last = r.split ? k + 1 : r.what.count;
+    for (int i = first; i < last && begin < range.end(); ++i) {
+      int const chunk = r.what.at(i, chunks_);
+      std::size_t const length = sizes(me.rank).at(r.where, me.lane, chunk);
+      std::size_t e = range.begin > begin ? range.begin - begin : 0;
+      if (e < length && !is_there(me.rank, r.where, chunk))
+        throw flaw{verb + name(r.where, chunk) + " that it does not have"};
+      for (; e < length && begin + e < range.end(); ++e) {
+        int const element = static_cast<int>(e);
+        out.push_back(
+            {chunk, element, r.where == space::none ? nowhere : cell(me.rank, r.where, me.lane, chunk, element)});
+      }
+      begin += length;
+    }
+  }
+  // The same, which have been written to.
+  void find_readable(places& out, position me, region const& r, int k, extent range) const {
+    find(out, me, r, k, range, "reads ");
+    for (place const& p : out)
+      if (values_[static_cast<std::size_t>(p.cell)] == expressions::nothing)
+        throw flaw{"reads " + name(r.where, p.chunk) + ", which nobody wrote"};
+  }
+  // The first chunk of what was found, or where that is nothing, of the region.
+  int first_chunk(region const& r, int k, places const& found) const {
+    return found.empty() ? r.what.at(r.split ? k : 0, chunks_) : found.front().chunk;
+  }
+
+  static std::string name(space where, int chunk) {
+    static constexpr char const* names[] = {"no", "input", "output", "scratch"};
+    return std::string(names[static_cast<int>(where)]) + " chunk " + std::to_string(chunk);
+  }
 
  private:
+  bool is_there(int rank, space where, int chunk) const {
+    if (where == space::input) return has(input_of(what_, shape_, rank), rank, chunk);
+    if (where == space::output) return has(output_of(what_, shape_, rank), rank, chunk);
+    return where == space::none || has_scratch_;
+  }
+
   collective what_;
   shape shape_;
   int lanes_, chunks_, length_, slice_;
-  bool in_place_;
+  bool has_scratch_, in_place_;
+  std::vector<symbolic_sizes> sizes_;  // of each rank
   std::vector<value> values_;
   std::vector<int> readers_;
-};
-
-// An element on its way.
-struct symbol {
-  expressions::value what = expressions::nothing;
-  int cell = nowhere;  // where the message is a reference: the cell that it refers to
-  int chunk = 0;
-  int element = 0;  // of the chunk
-};
-
-// A channel for each pair of ranks and track, which holds a few slices in order.
-class symbolic_channels {
- public:
-  struct message {
-    symbol* symbols;
-    int count;
-    bool more;
-  };
-
-  symbolic_channels(int ranks, int tracks, circumstances const& how)
-      : ranks_(ranks),
-        tracks_(tracks),
-        credits_(how.credits),
-        slice_(how.slice),
-        queues_(static_cast<std::size_t>(ranks * ranks * tracks)),
-        headers_(queues_.size() * static_cast<std::size_t>(credits_)),
-        symbols_(headers_.size() * static_cast<std::size_t>(slice_)) {}
-
-  bool empty(int from, int to, int track) const { return queue(from, to, track).count == 0; }
-  bool full(int from, int to, int track) const { return queue(from, to, track).count == credits_; }
-  int length(int from, int to, int track) const { return queue(from, to, track).count; }
-  message at(int from, int to, int track, int i) {
-    std::size_t const place = slot(from, to, track, i);
-    return {&symbols_[place * static_cast<std::size_t>(slice_)], headers_[place].count, headers_[place].more};
-  }
-  message front(int from, int to, int track) { return at(from, to, track, 0); }
-  // Room for `count` symbols, which the caller fills in.
-  symbol* push(int from, int to, int track, std::size_t count, bool more) {
-    std::size_t const place = slot(from, to, track, queue(from, to, track).count++);
-    headers_[place] = {static_cast<int>(count), more};
-    return &symbols_[place * static_cast<std::size_t>(slice_)];
-  }
-  void pop(int from, int to, int track) {
-    fifo& q = queue(from, to, track);
-    q.first = (q.first + 1) % credits_;
-    --q.count;
-  }
-
- private:
-  struct fifo {
-    int first = 0;
-    int count = 0;
-  };
-  struct header {
-    int count = 0;
-    bool more = false;
-  };
-
-  std::size_t channel(int from, int to, int track) const {
-    return static_cast<std::size_t>((from * ranks_ + to) * tracks_ + track);
-  }
-  fifo& queue(int from, int to, int track) { return queues_[channel(from, to, track)]; }
-  fifo const& queue(int from, int to, int track) const { return queues_[channel(from, to, track)]; }
-  std::size_t slot(int from, int to, int track, int i) const {
-    std::size_t const c = channel(from, to, track);
-    return c * static_cast<std::size_t>(credits_) + static_cast<std::size_t>((queues_[c].first + i) % credits_);
-  }
-
-  int ranks_, tracks_, credits_, slice_;
-  std::vector<fifo> queues_;
-  std::vector<header> headers_;
-  std::vector<symbol> symbols_;
 };
 
 }  // namespace tutti::analyze
