@@ -9,9 +9,9 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/body.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/execute/references.hpp"
 #include "tutti/execute/surfaces.hpp"
-#include "tutti/execute/surprise.hpp"
 #include "tutti/execute/traffic.hpp"
 #include "tutti/transport/concept.hpp"
 
@@ -53,7 +53,7 @@ class execution {
     return moved ? progress::moved : progress::stuck;
   }
 
-  TUTTI_HOST_DEVICE surprise const& found() const noexcept { return traffic_.found(); }
+  TUTTI_HOST_DEVICE protocol_violation const& found() const noexcept { return traffic_.found(); }
 
  private:
   using cursor = detail::cursor;

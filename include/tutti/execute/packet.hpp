@@ -10,17 +10,17 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
 
 // The most bytes that a rank can show in one call, blocks for other ranks included.
-inline constexpr std::size_t most_packet_bytes = packet_lines * packet_bytes;
+inline constexpr std::size_t max_packet_bytes = packet_lines * packet_bytes;
 
 // Room for one rank's message, in an inbox that has as much for each rank.
-inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1) / cache_line * cache_line;
+inline constexpr std::size_t packet_stride = (max_packet_bytes + cache_line - 1) / cache_line * cache_line;
 
 // Implements the schedules of one_shot: every rank has one step, in which it sends the same lines to all who hear it.
 //
@@ -60,7 +60,7 @@ class packet_execution {
     if (!shown_ && !show()) return progress::stuck;
     for (; next_ < step_.from.count; ++next_, read_ = 0) {
       int const peer = step_.from.at(next_, ranks_);
-      if (peer != transport_.rank() && !read(peer)) return surprise_ ? progress::done : progress::stuck;
+      if (peer != transport_.rank() && !read(peer)) return violation_ ? progress::done : progress::stuck;
     }
     if (!finished_) finish();
     if constexpr (needs_sender_progress<Transport>)
@@ -68,7 +68,7 @@ class packet_execution {
     return progress::done;
   }
 
-  surprise const& found() const noexcept { return surprise_; }
+  protocol_violation const& found() const noexcept { return violation_; }
 
  private:
   static constexpr bool shares = shares_packets<Transport>;
@@ -125,7 +125,7 @@ class packet_execution {
       std::uint64_t const word = line->tag.load(std::memory_order_acquire);
       if (word != word_) {
         if (static_cast<std::uint32_t>(word) == static_cast<std::uint32_t>(word_))
-          surprise_ = {.peer = peer, .other_call = true};
+          violation_ = {.peer = peer, .other_call = true};
         return false;
       }
       __builtin_prefetch(line + lines_ahead);
@@ -151,7 +151,7 @@ class packet_execution {
     arrival const a = transport_.peek(peer, 0, tag_);
     if (a.state == arrival::nothing) return false;
     if (!a || a.bytes != chunk_bytes() || a.more) {
-      surprise_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
+      violation_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
       return false;
     }
     if constexpr (!Body::reduces) {
@@ -245,7 +245,7 @@ class packet_execution {
   bool finished_ = false;
   int next_ = 0;
   std::size_t read_ = 0;
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
 }  // namespace tutti

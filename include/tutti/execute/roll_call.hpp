@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti {
@@ -28,7 +28,7 @@ class roll_call {
       arrival const a = transport_.peek(from, 0, tag_);
       if (a.state == arrival::nothing) return progress::stuck;
       if (!a || a.bytes != 1) {
-        surprise_ = {.peer = from, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = 1};
+        violation_ = {.peer = from, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = 1};
         return progress::done;
       }
       said_ |= *a.data != std::byte{0};
@@ -40,8 +40,8 @@ class roll_call {
     return progress::done;
   }
 
-  surprise const& found() const noexcept { return surprise_; }
-  bool anyone_wants_more() const noexcept { return said_; }
+  protocol_violation const& found() const noexcept { return violation_; }
+  bool more_wanted() const noexcept { return said_; }
 
  private:
   bool tell(int peer) noexcept {
@@ -57,7 +57,7 @@ class roll_call {
   bool said_;
   int distance_ = 1;
   bool told_ = false;  // in this step
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
 }  // namespace tutti

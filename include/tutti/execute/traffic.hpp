@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "tutti/core/config.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/execute/references.hpp"
-#include "tutti/execute/surprise.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/segment.hpp"
@@ -25,7 +25,7 @@ struct access {
   bool streams = false;          // the output is too large to be read from a cache afterwards
 };
 
-// The channels of a call, which carry elements. Nothing here throws: a surprise is left for the caller to report.
+// The channels of a call, which carry elements. Nothing here throws: a violation is left for the caller to report.
 template <carries_slices Transport, class T>
 class traffic {
  public:
@@ -53,7 +53,7 @@ class traffic {
     if constexpr (maps) references_->clear();
   }
 
-  TUTTI_HOST_DEVICE surprise const& found() const noexcept { return surprise_; }
+  TUTTI_HOST_DEVICE protocol_violation const& found() const noexcept { return violation_; }
   // Whether views may be foreign.
   TUTTI_HOST_DEVICE bool pulls() const noexcept { return maps && how_.pulls; }
 
@@ -132,7 +132,7 @@ class traffic {
     if (message.state == arrival::nothing) return false;
     std::size_t const bytes = n * sizeof(T);
     if (!message || message.bytes != bytes || message.more != more) {
-      surprise_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
+      violation_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
       return false;
     }
     out = {reinterpret_cast<T const*>(message.data), message.foreign};
@@ -147,7 +147,7 @@ class traffic {
     if constexpr (maps) {
       int const refused = transport_.fetch(peer, reinterpret_cast<std::byte*>(to),
                                            reinterpret_cast<std::byte const*>(from), n * sizeof(T));
-      if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
+      if (refused != 0 && refused != ESRCH) violation_ = {.peer = peer, .refused = refused};
       return refused == 0;
     } else {
       return false;
@@ -172,7 +172,7 @@ class traffic {
   reference_list* references_;
   access how_;
   std::uint32_t tag_;
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
 }  // namespace tutti

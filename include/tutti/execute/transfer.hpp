@@ -33,7 +33,7 @@ struct transfer {
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
   std::size_t bytes = 0;            // of a receive, the room that there is
-  bool attended = false;            // this rank waits for it
+  bool awaited = false;             // this rank waits for it
   std::uint64_t number = 0;         // of the transfers that this rank has started
 
   // What a receive has got.
