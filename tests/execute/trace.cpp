@@ -495,3 +495,19 @@ TEST_CASE("a cursor that does not announce empty messages is found") {
   for (trace& one : without.traces) std::erase_if(one.sent, [](message const& m) { return m.values.empty(); });
   CHECK(difference(account(t)(), without) != "");
 }
+
+TEST_CASE("an empty message is announced through ranks that forward it") {
+  trial const t{algorithm_id::ring,
+                collective::broadcast,
+                find_schedule(algorithm_id::ring, collective::broadcast),
+                {4},
+                travels::staged,
+                false,
+                0,
+                true,
+                64};
+  threads run(4);
+  outcome const expected = account(t)();
+  CHECK(difference(expected, run(t)) == "");
+  for (int rank = 0; rank < 3; ++rank) CHECK(expected.traces[static_cast<std::size_t>(rank)].sent.size() == 1);
+}
