@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The longest chain of a schedule's messages, quickly and in whole numbers: for choosing while a program runs.
+// Finds the longest chain of a schedule's messages, fast enough for choosing an algorithm at run time.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 
 namespace tutti::analyze {
 
-// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks. What goes from node
-// to node is far, and counted apart; of messages, near and far ones together.
+// The work on a chain: messages that wait for each other, messages through one port, and chunks sent and combined. Hops and
+// chunks between nodes are far and counted separately; `messages` counts near and far ones together.
 struct effort {
   std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
 };
-// In a row, where nothing else takes time, and what the busiest rank does at least.
+// `longest`: each kind of work in a row, where nothing else takes time. `busiest`: what the busiest rank does at least.
 struct efforts {
   effort longest, busiest;
 };
 
-// Ranks on nodes that have as many each, side by side or dealt out in turn. All that a node sends far goes through one port,
-// and all that it receives through another: `longest` is no less than what these carry.
+// Nodes with the same number of ranks, which are consecutive or dealt out in turn. A node sends everything that is far through
+// one port and receives it through another, and `longest` is at least what these carry.
 struct even_nodes {
   int count = 1;
   bool consecutive = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule on clocks alone: tens of thousands of ranks, no memory and no values, the same step functions that run.
+// Runs a schedule on clocks alone, without memory or values, for tens of thousands of ranks.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@
 
 namespace tutti::analyze {
 
-// What a machine takes, in seconds. A message of n bytes arrives alpha + n * beta after it is sent (Hockney, 1994); n bytes
+// The times of a machine, in seconds. A message of n bytes arrives alpha + n * beta after it is sent (Hockney, 1994); n bytes
 // are combined in n * gamma. A rank sends one message at a time and receives one at a time, both together.
 struct model {
   double alpha = 1e-6;
   double beta = 1e-10;      // a byte
   double gamma = 5e-11;     // a byte combined with another
-  double gap = 0;           // what a message keeps a port busy beside its bytes (LogGP's g)
+  double gap = 0;           // how long a message keeps a port busy beside its bytes (LogGP's g)
   int ranks_per_node = 0;   // 0: all ranks are equally far apart
   double alpha_inside = 0;  // alpha between ranks of one node
 };
@@ -38,11 +38,11 @@ struct workload {
 
 struct outcome {
   double seconds = 0;   // until the last rank has finished
-  double messages = 0;  // of all ranks, a slice each
-  int simulated = 0;    // how many ranks stood for all
+  double messages = 0;  // of all ranks; each slice is one
+  int simulated = 0;    // how many ranks stand for all
 };
 
-// What happened, for a picture: a rank's step, and a message on its way. Times in seconds.
+// Events for a picture: a step of a rank, and a message on its way. Times are in seconds.
 struct step_event {
   position who{};
   int index = 0;
@@ -59,7 +59,7 @@ struct observer {
   std::function<void(message_event const&)> on_message;
 };
 
-// The largest simulation that is run: about a minute.
+// A larger simulation is refused. This one takes about a minute.
 inline constexpr double max_messages = 2e8;
 
 // Where all ranks do the same to their neighbours, their clocks are the same, and one rank's clock is everyone's: what it
@@ -327,8 +327,8 @@ class simulation {
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
 };
 
-// The time that `schedule` takes. Throws tutti::error where that would be more messages than max_messages. `watch` sees all
-// ranks' steps and messages, and so makes the simulation do without symmetry.
+// The time that `schedule` takes. Throws tutti::error where it has more than max_messages messages. `watch` is called for the
+// steps and messages of all ranks, so all ranks are then simulated, even where one could stand for many.
 template <step_function S>
 outcome simulate(S const& schedule, shape s, workload work, model const& m = {}, observer const* watch = nullptr) {
   return simulation<S>(schedule, s, work, m, watch)();

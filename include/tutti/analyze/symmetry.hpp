@@ -6,8 +6,8 @@
 
 namespace tutti::analyze {
 
-// Whether rank r + period does what rank r does, with peers shifted by as much. Checked for all steps of the first and the
-// last period and a few between, which no schedule that depends on a rank's place in the whole survives.
+// Whether rank r + period does what rank r does, with its peers shifted by the same distance. Compares all steps of the first
+// and the last period and of a few between, which is enough to find any schedule that depends on a rank's position.
 template <step_function S>
 bool repeats(S const& schedule, shape s, int period) {
   auto const same = [&](peers a, int rank, peers b, int other) {

@@ -79,7 +79,7 @@ class execution {
     return moved;
   }
 
-  // -- Sending what lies in memory.
+  // -- Sending from memory.
 
   TUTTI_HOST_DEVICE bool send(cursor& c, int track) noexcept {
     region const& give = c.now.give;
@@ -132,7 +132,7 @@ class execution {
     bool const keeps = t.keep.where != space::none;
     if (keeps && !writable(c.me.lane, t.keep, t.keep.what, range)) return false;
 
-    // Where the result is kept in memory that peers can read, they read it there.
+    // Peers read the result where it is kept, if they can.
     bool refer_kept = false;
     if (t.forwards() && keeps)
       memory_.for_each_piece(c.me.lane, t.keep, t.keep.what, range,
@@ -169,7 +169,7 @@ class execution {
       body_(lists.sources, t.from.count, lists.destinations, count, n, how);
       if (offset == 0) kept_at = kept;
     };
-    // Pieces are cut where the kept region is cut and, within, where the own one is.
+    // Pieces end where the kept region is discontiguous and, within, where the own one is.
     auto const with_own = [&](element* kept, std::size_t offset, std::size_t n) {
       if (self < 0) return piece(kept, nullptr, offset, n);
       memory_.for_each_piece(c.me.lane, t.own, t.own.what, {range.begin + offset, n},
@@ -207,7 +207,7 @@ class execution {
         memory_.for_each_piece(c.me.lane, t.own, t.own.what, range,
                                [&](element const* data, std::size_t, std::size_t) { from.data = data; });
       else if (!traffic_.arrived(peer, track, range.count, part.more, from)) return false;
-      // In place, the own chunk is where it belongs, and peers may be reading it.
+      // In place, the own chunk is where it belongs already, and peers may be reading it.
       if (range.count > 0 && (from.foreign || from.data != kept)) {
         if (!writable(c.me.lane, t.keep, chunk, range)) return false;
         if (from.foreign) {
@@ -222,7 +222,7 @@ class execution {
     return true;
   }
 
-  // -- What a cursor may write, and how.
+  // -- Writing.
 
   TUTTI_HOST_DEVICE bool writable(int lane, region const& r, chunks const& what, extent range) noexcept {
     if (!traffic_.refers_to_any()) return true;
@@ -233,7 +233,7 @@ class execution {
     return free;
   }
 
-  // To where it is kept.
+  // Fetches a slice to where it is kept.
   TUTTI_HOST_DEVICE bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range,
                                      view const& from) noexcept {
     bool all = true;
@@ -244,7 +244,8 @@ class execution {
     return all;
   }
 
-  // Whether what this step keeps is read neither by this call again nor, since it is so large, from a cache by the caller.
+  // Whether to store past the caches: this call does not read again what the step keeps, and it is too large for the caller to
+  // find it in a cache.
   TUTTI_HOST_DEVICE bool streams(cursor const& c) const noexcept {
     return streams_ && c.now.keep.where == space::output && c.me.phase + 1 == walk_.schedule().phases(walk_.of()) &&
            c.steps == 1 && !c.now.forwards();

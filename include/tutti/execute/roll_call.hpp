@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each rank learns that all others have come, and whether any of them wants more.
+// Each rank learns that all others have arrived, and whether any of them wants more.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-// A dissemination barrier (Hensgen, Finkel, Manber, 1988) by messages of a byte: in step k a rank tells the one 2^k above
-// it what it has heard so far. There is no schedule to follow, for it comes before a call that takes microseconds.
+// A dissemination barrier (Hensgen, Finkel, Manber, 1988) with messages of one byte: in step k a rank tells the rank 2^k above
+// it what it has heard so far. It follows no schedule, because it precedes calls that take microseconds.
 template <transport Transport>
 class roll_call {
  public:
