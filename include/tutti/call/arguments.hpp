@@ -75,7 +75,7 @@ template <class Algorithm, collective C, class Op, class Comm>
 void check_algorithm(Comm const& comm, options const& o, std::source_location where) {
   using Transport = typename Comm::transport_type;
   if constexpr (std::is_same_v<Algorithm, native>)
-    static_assert(has_library<Transport>,
+    static_assert(has_native_collectives<Transport>,
                   "native hands a call to the collectives of the transport's own library, and this transport has none; "
                   "use it over tutti::mpi");
   else if constexpr (in_two_levels<Algorithm>)

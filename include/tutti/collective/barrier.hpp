@@ -32,9 +32,9 @@ returned_by<Comm> barrier(Comm&& comm, options const& o = {},
         auto call = detail::open(ranks, r, o, "token", {}, where);
         reducing<unsigned char, bit_or> const body{t.op};
         if (call.plan().how == protocol::packet)
-          return detail::execute_packets<collective::barrier>(ranks.group(), call, r, body, &t.own, &t.heard);
+          return detail::execute_packets<collective::barrier>(ranks.engine(), call, r, body, &t.own, &t.heard);
         surfaces<unsigned char> memory{.input = {&t.own}, .output = {&t.heard}, .scratch = {}};
-        detail::execute<Algorithm, collective::barrier>(ranks.group(), call, r, body, memory, 1);
+        detail::execute<Algorithm, collective::barrier>(ranks.engine(), call, r, body, memory, 1);
       },
       tokens{});
 }

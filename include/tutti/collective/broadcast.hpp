@@ -27,9 +27,9 @@ returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options con
     request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
     auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet)
-      return detail::execute_packets<collective::broadcast>(ranks.group(), call, r, moving{}, memory, memory);
+      return detail::execute_packets<collective::broadcast>(ranks.engine(), call, r, moving{}, memory, memory);
     surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-    detail::execute<Algorithm, collective::broadcast>(ranks.group(), call, r, moving{}, both, r.bytes());
+    detail::execute<Algorithm, collective::broadcast>(ranks.engine(), call, r, moving{}, both, r.bytes());
   });
 }
 

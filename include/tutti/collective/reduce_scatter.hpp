@@ -40,13 +40,13 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
         auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
         reducing<T, Op> const body{kept};
         if (call.plan().how == protocol::packet)
-          return detail::execute_packets<collective::reduce_scatter>(all.group(), call, r, body, from, to);
+          return detail::execute_packets<collective::reduce_scatter>(all.engine(), call, r, body, from, to);
         layout const blocks = layout::blocks(count, all.size());
         surfaces<T> memory{.input = {from, blocks},
                            .output = {to, blocks.only(all.rank())},
                            .scratch = {nullptr, blocks},
                            .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, body, memory);
+        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, body, memory);
       },
       op);
 }
@@ -90,7 +90,7 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
                            .output = {to, blocks.only(rank)},
                            .scratch = {nullptr, blocks},
                            .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, reducing<T, Op>{kept}, memory);
+        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, reducing<T, Op>{kept}, memory);
       },
       op);
 }
