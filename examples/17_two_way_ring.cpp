@@ -33,7 +33,8 @@ struct tutti::schedule<two_way_ring, tutti::collective::all_gather> : tutti::sch
     using enum tutti::space;
     int const way = me.lane == 0 ? 1 : -1;
     tutti::chunks const block{me.rank - way * i};
-    tutti::step out{.from = tutti::one(i == 0 ? me.rank : me.rank - way), .own = {input, block}, .keep = {output, block}};
+    tutti::step out{
+        .from = tutti::one(i == 0 ? me.rank : me.rank - way), .own = {input, block}, .keep = {output, block}};
     if (i < s.ranks - 1) out.to = tutti::one(me.rank + way);
     return out;
   }
@@ -48,7 +49,7 @@ void prove() {
     for (bool const in_place : {false, true})
       for (bool const direct : {false, true}) {
         auto const found = tutti::analyze::verify(two_way_all_gather{}, tutti::collective::all_gather, {.ranks = ranks},
-                                                  {.in_place = in_place, .direct = direct, .slices = 3});
+                                                  {.in_place = in_place, .direct = direct, .slices = 8, .credits = 2});
         if (!found) throw std::logic_error(found.why);
       }
 }

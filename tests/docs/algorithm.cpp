@@ -32,11 +32,8 @@ struct tutti::schedule<hub, tutti::collective::all_reduce> : tutti::schedule_def
   constexpr tutti::step at(tutti::shape s, tutti::position me, int i) const {
     using enum tutti::space;
     if (me.rank == 0)
-      return {.from = tutti::everyone(s),
-              .own = {input},
-              .keep = {output},
-              .to = tutti::others(s, 0),
-              .complete = true};
+      return {
+          .from = tutti::everyone(s), .own = {input}, .keep = {output}, .to = tutti::others(s, 0), .complete = true};
     if (i == 0) return {.to = tutti::one(0), .give = {input}};
     return {.from = tutti::one(0), .keep = {output}};
   }
@@ -59,7 +56,7 @@ void prove() {
         for (bool const direct : {false, true}) {
           tutti::analyze::verdict const found = tutti::analyze::verify(
               hub_all_reduce{}, tutti::collective::all_reduce, {.ranks = ranks, .ordered = ordered},
-              {.in_place = in_place, .direct = direct, .slices = 3});
+              {.in_place = in_place, .direct = direct, .slices = 8, .credits = 2});
           if (!found) throw std::logic_error(found.why);
         }
 }
@@ -70,7 +67,7 @@ TEST_CASE("an algorithm of one's own is proved, drawn, priced and run") {
   prove();
 
   auto const found = tutti::analyze::verify(hub_without_streaming{}, tutti::collective::all_reduce, {.ranks = 4},
-                                            {.slices = 3});
+                                            {.slices = 8, .credits = 2});
   CHECK(found.why ==
         "deadlock: rank 0, lane 0, phase 0, step 0: waits for room to send chunk 0 to rank 1; "
         "rank 1, lane 0, phase 0, step 0: waits for room to send chunk 0 to rank 0");

@@ -20,15 +20,15 @@ TEST_CASE("the program of the README") {
   std::vector<float> const in(100, 1.0f);
   std::vector<float> out(100);
 
-  auto comm = tutti::init();                        // under tutti-run, mpirun, srun or torchrun; or alone
+  auto comm = tutti::init();  // under tutti-run, mpirun, srun or torchrun; or alone
   std::vector<float> gradient = backward();
 
-  tutti::all_reduce(comm, gradient);                // in place, sum, algorithm chosen by tutti
-  tutti::all_reduce(comm, in, out, tutti::max{});   // any operation on any trivially copyable type
-  tutti::all_reduce<tutti::ring>(comm, gradient);   // algorithm fixed at compile time
+  tutti::all_reduce(comm, gradient);               // in place, sum, algorithm chosen by tutti
+  tutti::all_reduce(comm, in, out, tutti::max{});  // any operation on any trivially copyable type
+  tutti::all_reduce<tutti::ring>(comm, gradient);  // algorithm fixed at compile time
   tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::two_shot, .timeout = 5s});
 
-  tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);    // started; compute, then wait
+  tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; compute, then wait
   sum.wait();
   CHECK(out == in);
 }
