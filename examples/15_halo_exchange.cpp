@@ -2,7 +2,7 @@
 // A drop of ink spreads in a pipe. Every rank has a stretch of the pipe, and before each step it gets the point beyond either
 // end from its neighbours (docs/messages.md). The ranks check the result against a run without ranks.
 // ranks: 4
-// args: 1000
+// args: 200
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,7 +72,7 @@ void program(Communicator& comm, int steps) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  int const steps = argc > 1 ? std::atoi(argv[1]) : 1000;
+  int const steps = argc > 1 ? std::atoi(argv[1]) : 200;
   on_ranks(4, [&](auto& comm) { program(comm, steps); });
 } catch (std::exception const& e) {
   std::fprintf(stderr, "%s\n", e.what());

@@ -68,7 +68,7 @@ void program(tutti::communicator<tutti::shm>& comm) {
   tutti::persistent second_mean = tutti::all_reduce(tutti::prepared(comm), gradient.second, tutti::mean{});
   tutti::persistent first_mean = tutti::all_reduce(tutti::prepared(comm), gradient.first, tutti::mean{});
 
-  for (int step = 0; step < 2000; ++step) {
+  for (int step = 0; step < 1000; ++step) {
     std::vector<point> const batch = draw(random);
     std::vector<std::array<float, hidden>> units;
     std::vector<float> errors;

@@ -24,9 +24,11 @@ struct hidden {};
 }  // namespace detail
 
 // Adds <two> numbers.
-// Throws error: none.
+// Each rank passes  a number, and
+//                   another
+// Throws            error: none
 //
-//   add(1, 2);
+//   add(1, 2);   // three
 template <class T>
 T add(T a, T b) {
   // within a body
@@ -54,11 +56,14 @@ struct hidden {};
 }  // namespace detail
 
 /// Adds \\<two\\> numbers.
-/// @par Errors
-/// none.
+/// @par Each rank passes
+/// a number, and
+/// another
+/// @par Throws
+/// error: none
 ///
 /// @code{.cpp}
-/// add(1, 2);
+/// add(1, 2);   // three
 /// @endcode
 template <class T>
 T add(T a, T b) {

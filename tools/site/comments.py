@@ -61,26 +61,31 @@ def escaped(text):
     return re.sub(r"([\\@<>#&])", r"\\\1", text)
 
 
-def sections(text, indent):
-    """The paragraphs of a contract that begin a section of the reference."""
-    text = re.sub(r"^Throws? (?:error: )?", f"@par Errors\n{indent}/// ", text)
-    return re.sub(r"^(Order of combination|Cost|In place): *", f"@par \\1\n{indent}/// ", text)
+ROW = re.compile(r"^(\S(?:.*?\S)?) {2,}(\S.*)$")
 
 
 def as_doxygen(texts, indent, opening=()):
-    out = [f"{indent}/// {line}" for line in opening]
-    code = False
+    """The lines of a block. `Throws   error: ...`, with more lines below its text, or `Throws error: ...` is a section."""
+    out = list(opening)
+    code, column = False, 0
     for text in texts:
-        is_code = text.startswith("  ") if not code else text.startswith("  ") or not text
-        if is_code and not code:
-            out.append(f"{indent}/// @code{{.cpp}}")
-        if code and not is_code:
-            out.append(f"{indent}/// @endcode")
+        below = column > 0 and text.startswith(" " * column)
+        is_code = not below and (text.startswith("  ") or (code and not text))
+        if is_code != code:
+            out.append("@code{.cpp}" if is_code else "@endcode")
         code = is_code
-        out.append(f"{indent}///" + (f" {text[2:] if code else sections(escaped(text), indent)}" if text else ""))
+        row = None if below or code else ROW.match(text) or re.match(r"^(Throws?|Order of combination:|Cost:) (.*)$", text)
+        if row:
+            column = row.start(2) if row.re is ROW else 0
+            out += [f"@par {escaped(row.group(1)).rstrip(':')}", escaped(row.group(2))]
+        elif code:
+            out.append(text[2:])
+        else:
+            column = column if below else 0
+            out.append(escaped(text.strip()))
     if code:
-        out.append(f"{indent}/// @endcode")
-    return out
+        out.append("@endcode")
+    return [f"{indent}/// {line}".rstrip() for line in out]
 
 
 @functools.cache
