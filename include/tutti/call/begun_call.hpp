@@ -48,7 +48,7 @@ class begun_call {
     if (work.found()) engine_.report(work.found(), where_);
     if (!done) engine_.report_timeout(timeout_, where_);
   }
-  [[noreturn]] void report(surprise const& s) { engine_.report(s, where_); }
+  [[noreturn]] void report(protocol_violation const& s) { engine_.report(s, where_); }
   void finish() {
     engine_.finish(where_);
     settled_ = true;

@@ -54,7 +54,7 @@ void meet(engine<Transport>& on, begun_call<Transport>& begun) {
   bool const again = on.fault_outside || now - on.last_meeting > soon || begun.timeout() < late;
   roll_call<Transport> first(on.transport(), begun.tag(), again);
   begun.drive(first);
-  if (first.anyone_wants_more()) {
+  if (first.more_wanted()) {
     roll_call<Transport> second(on.transport(), begun.tag(), false);
     begun.drive(second);
   }

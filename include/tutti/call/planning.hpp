@@ -58,7 +58,7 @@ template <class Transport>
 std::size_t longest_packet(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
   if constexpr (shares_packets<Transport>)
-    return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
+    return max_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
   else if constexpr (has_eager_limit<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
   else return 0;
 }

@@ -98,8 +98,8 @@ inline constexpr bool may_be_scheduled =
 
 struct no_execution {
   progress poll() noexcept { return progress::done; }
-  surprise const& found() const noexcept { return nothing; }
-  surprise nothing{};
+  protocol_violation const& found() const noexcept { return nothing; }
+  protocol_violation nothing{};
 };
 template <class Transport, class Call, bool Possible = may_be_packets<Transport, Call>>
 struct packets_type {

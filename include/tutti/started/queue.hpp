@@ -149,7 +149,7 @@ class queued_call : public pending_call {
   virtual call_terms const& terms() const noexcept = 0;
   virtual void begin(begun_call<Transport> const& begun) = 0;
   virtual progress poll() noexcept = 0;
-  virtual surprise const& found() const noexcept = 0;
+  virtual protocol_violation const& found() const noexcept = 0;
 
   void begin_here() {
     begun_call<Transport> begun(engine_, terms());
@@ -290,7 +290,7 @@ class held_call final : public queued_call<Transport> {
     ::new (&slices_) slices_for<Transport, Call>(slices_of(this->engine_, begun, kept_.call, memory_));
   }
   progress poll() noexcept override { return by_packets_ ? packets_.poll() : slices_.poll(); }
-  surprise const& found() const noexcept override { return by_packets_ ? packets_.found() : slices_.found(); }
+  protocol_violation const& found() const noexcept override { return by_packets_ ? packets_.found() : slices_.found(); }
 
   kept_call<Call> kept_;
   surfaces<typename Call::element> memory_{.input = {}, .output = {}, .scratch = {}};

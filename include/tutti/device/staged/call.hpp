@@ -51,7 +51,7 @@ class meeting_call final : public queued_call<Transport> {
     meeting_.emplace(this->engine_.transport(), begun.tag(), false);
   }
   progress poll() noexcept override { return meeting_->poll(); }
-  surprise const& found() const noexcept override { return meeting_->found(); }
+  protocol_violation const& found() const noexcept override { return meeting_->found(); }
 
   call_terms terms_;
   std::optional<roll_call<Transport>> meeting_;
