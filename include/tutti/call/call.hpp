@@ -61,7 +61,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
 
 // One message, whose chunks are any parts of it. `out` is null where this rank gets nothing.
 template <class T>
-struct message_memory {
+struct array_memory {
   static constexpr bool ragged = false;
   T const* in;
   T* out;
@@ -181,7 +181,7 @@ struct call : call_terms {
   }
 };
 
-template <collective C, class Algorithm, class T, class Op, class Memory = message_memory<T>>
+template <collective C, class Algorithm, class T, class Op, class Memory = array_memory<T>>
 using reduction = call<C, Algorithm, reducing<T, Op>, Memory>;
 template <collective C, class Algorithm, class Memory>
 using movement = call<C, Algorithm, moving, Memory>;  // of bytes, so it is compiled once for all element types

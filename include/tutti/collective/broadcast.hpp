@@ -18,7 +18,7 @@ returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options con
   detail::expect_root(comm, root, where);
   std::byte* const memory = detail::writable_bytes_of(data);
   return detail::move<collective::broadcast, Algorithm, T>(comm, count, root,
-                                                           detail::message_memory<std::byte>{memory, memory}, o, where);
+                                                           detail::array_memory<std::byte>{memory, memory}, o, where);
 }
 
 }  // namespace tutti
