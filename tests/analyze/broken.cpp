@@ -157,6 +157,34 @@ TEST_CASE("different parentheses at two ranks") {
         "rank 2, lane 0: output chunk 0 is combined as ((2 0) 1), but at rank 0 as ((0 1) 2): their bits may differ");
 }
 
+TEST_CASE("one message of two chunks where two messages are expected") {
+  // The chunks are the right ones, but the receiver finds a slice after which more is to follow.
+  struct together : schedule_defaults {
+    int chunks(shape) const { return 2; }
+    int steps(shape s, position me) const { return me.rank == s.root ? 1 : 2; }
+    step at(shape s, position me, int i) const {
+      if (me.rank == s.root) return {.to = one(1 - s.root), .give = {space::input, {0, 2}}};
+      return {.from = one(s.root), .keep = {space::output, {i}}};
+    }
+  };
+  CHECK(complaint<together>(collective::broadcast, {.ranks = 2}) ==
+        "rank 1, lane 0, phase 0, step 0: expects a slice of 1 element from rank 0, which sent 1 and more");
+}
+
+TEST_CASE("blocks of another length than the receiver expects") {
+  using broken = altered<schedule<pairwise, collective::all_gather>, decltype([](shape, position me, int i, step& t) {
+                           if (me.rank == 1 && i == 1) t.give.what = {1, 2};
+                         })>;
+  circumstances const uneven{.slices = 3, .credits = 2, .slice = 2, .uneven = true};
+  CHECK(complaint<schedule<pairwise, collective::all_gather>>(collective::all_gather, {.ranks = 3}, uneven) == "");
+  CHECK(complaint<broken>(collective::all_gather, {.ranks = 3}, uneven) != "");
+  using transposed = altered<pairwise_all_to_all, decltype([](shape, position me, int i, step& t) {
+                               if (i > 0) t.give.what.first = me.rank;
+                             })>;
+  CHECK(complaint<transposed>(collective::all_to_all, {.ranks = 3}, uneven).find("expects a slice of") !=
+        std::string::npos);
+}
+
 TEST_CASE("a circle of ranks that all receive first") {
   struct receive_first : schedule_defaults {
     int chunks(shape s) const { return s.ranks; }

@@ -67,7 +67,7 @@ TEST_CASE("memory that is referred to is read in place, and settled when it was 
   CHECK(p.a.settled());
 }
 
-TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
+TEST_CASE("a slice of another length, or with more to follow, is a violation") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, true);
   channels::view view{};
@@ -85,7 +85,7 @@ TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
   CHECK_FALSE(p.b.found().other_call);
 }
 
-TEST_CASE("a slice of another call is a surprise") {
+TEST_CASE("a slice of another call is a violation") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, false);
   channels later(p.to, &p.references_b, {.slice = loopback::slice_bytes}, 8);
@@ -94,7 +94,7 @@ TEST_CASE("a slice of another call is a surprise") {
   CHECK(later.found().other_call);
 }
 
-TEST_CASE("memory that cannot be fetched is a surprise") {
+TEST_CASE("memory that cannot be fetched is a violation") {
   pair p({.refers = true, .pulls = true, .slice = loopback::slice_bytes});
   int const theirs = 0;
   int ours = 0;
