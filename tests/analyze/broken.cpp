@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schedules that are broken on purpose: the verifier must refuse each, and say what is wrong where.
+// Schedules that are broken on purpose: the verifier must reject each, and say what is wrong and where.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ struct altered : Base {
   }
 };
 
-// A schedule of which one step, or the steps of one rank, are missing at the end.
+// A schedule without the last step of one rank.
 template <class Base, int Rank>
 struct shortened : Base {
   int steps(shape s, position me) const { return Base::steps(s, me) - (me.rank == Rank ? 1 : 0); }
@@ -47,7 +47,7 @@ using one_shot_reduce = schedule<one_shot, collective::reduce>;
 using one_shot_broadcast = schedule<one_shot, collective::broadcast>;
 using pairwise_all_to_all = schedule<pairwise, collective::all_to_all>;
 
-// Two ranks with a whole step written out, for what no shipped schedule comes near to.
+// A schedule for two ranks whose only step is written out, for mistakes that no shipped schedule comes close to.
 template <class Step>
 struct by_hand : schedule_defaults {
   int chunks(shape) const { return 3; }
@@ -258,7 +258,7 @@ TEST_CASE("in place, a block that is overwritten before it leaves") {
 }
 
 TEST_CASE("a chunk that the same step has still to send") {
-  // The halves of a step run side by side, so whether the old or the new content leaves would be a matter of timing.
+  // The halves of a step run side by side, so timing would decide whether the old or the new content is sent.
   using broken = by_hand<decltype([](int rank) -> step {
     return {
         .from = one(1 - rank), .keep = {space::output, {1, 2}}, .to = one(1 - rank), .give = {space::input, {0, 2}}};

@@ -17,12 +17,12 @@ using namespace tutti::analyze;
 
 namespace {
 
-// Up to `small` everything is tried. A sanitizer looks at the verifier, which does with 17 ranks what it does with 64.
+// Up to `small` ranks everything is tried. Under a sanitizer 17 ranks are enough, because it checks the verifier.
 constexpr int max_ranks_proved = testing::sanitized ? 17 : 64;
 constexpr int small = testing::sanitized ? 9 : 17;
 
-// Two credits are the least that a ring can live with: where every rank forwards, each needs a free place before it can
-// make one. More credits take no execution away. More slices than credits is what long messages meet.
+// A ring needs at least two credits: where every rank forwards, each needs a free slot before it can free one. What completes
+// with two credits completes with more. Long messages have more slices than credits.
 constexpr int credits = 2;
 constexpr circumstances cuts[] = {
     {.slices = 1},
@@ -41,7 +41,7 @@ std::vector<int> roots(collective c, int ranks) {
   return all;
 }
 
-// Calls f(shape) for what is asked of a schedule with this many ranks.
+// Calls f(shape) for each shape that a schedule must serve with this many ranks.
 template <class F>
 void for_each_shape(dynamic_schedule const& s, collective c, int ranks, F f) {
   for (int const root : roots(c, ranks))
@@ -155,7 +155,7 @@ TEST_CASE("contract: memory and promises") {
         promise const p = promise_of(c, s, rank, chunk);
         CHECK(p.first >= 0);
         CHECK(p.first + p.count <= s.ranks);
-        // Whoever's contribution is promised must have it.
+        // A rank whose contribution is promised must have it.
         if (has(output_of(c, s, rank), rank, chunk))
           for (int from = p.first; from < p.first + p.count; ++from) CHECK(has(input_of(c, s, from), from, p.chunk));
       }

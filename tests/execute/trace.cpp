@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a run over threads sends, message by message, is what the cursor says: to whom, which elements, cut into which
-// slices, in which order.
+// A run over threads sends exactly the messages that the cursor predicts: the same receivers, elements, slices and order.
 // labels: threads
 // timeout: 240
 #include <doctest/doctest.h>
@@ -60,7 +59,7 @@ struct trial {
   }
 };
 
-// The memory of one rank. Every element of every rank has a value of its own, of which sums keep the traces.
+// The memory of one rank. Every element of every rank has a distinct value, so a sum shows what went into it.
 class buffers {
  public:
   buffers(trial const& t, int rank) : in_place_(t.in_place) {
@@ -94,7 +93,7 @@ class buffers {
   }
   buffers(buffers&&) = default;
 
-  // Where a pointer points to, the same in every run: an array and an offset.
+  // The array and the offset of a pointer, which are the same in every run.
   std::pair<int, std::ptrdiff_t> place_of(void const* data) const {
     for (int a = 0; a < 3; ++a) {
       auto const* const p = static_cast<element const*>(data);
@@ -131,7 +130,7 @@ std::vector<buffers> buffers_of(trial const& t) {
   return out;
 }
 
-// What one track of one rank does.
+// The messages of one track of one rank.
 struct message {
   int to;
   bool more;
@@ -149,7 +148,7 @@ struct outcome {
   std::vector<std::vector<element>> results;
 };
 
-// Walks through the schedule by the cursor alone, with values that are copied at once and channels without end.
+// Walks through the schedule with the cursor alone. Values are copied at once, and channels never fill up.
 class account {
  public:
   explicit account(trial const& t) : trial_(t), buffers_(buffers_of(t)) {
@@ -357,7 +356,7 @@ class threads {
   std::uint32_t tag_ = 0;
 };
 
-// Where a run differs from the account; empty where it does not.
+// The first difference between a run and the account; empty where there is none.
 std::string difference(outcome const& expected, outcome const& found) {
   auto const text = [](message const& m) {
     return join({m.values.size(), " elements to rank ", m.to, m.more ? ", with more to follow" : "",
@@ -377,11 +376,11 @@ std::string difference(outcome const& expected, outcome const& found) {
   return expected.results == found.results ? "" : "results differ";
 }
 
-// Slices of 64 elements: 150 make three, and boundaries of slices fall into chunks. Fetched slices are larger, for what is
-// shorter than 4 KiB is not fetched.
+// 150 elements make three slices of 64, and slices end inside chunks. Fetched slices are longer, because a message below 4 KiB
+// is not fetched.
 constexpr std::size_t slice_for(travels how) { return how == travels::pull ? 600 : 64; }
 
-// Calls f(trial) for all that is tried of a schedule.
+// Calls f(trial) for every trial of a schedule.
 template <class F>
 void for_each_trial(algorithm_id id, collective c, dynamic_schedule const& s, int ranks, F f) {
   for (int const root : {0, ranks - 1}) {
