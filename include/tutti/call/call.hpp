@@ -105,16 +105,16 @@ struct block_memory {
 
 // The counts and offsets of a _v form, which a call has copied. The vector of a blocking call comes from the engine and
 // returns to it, so that such a call allocates nothing.
-class block_sizes {
+class counts_and_offsets {
  public:
-  explicit block_sizes(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
+  explicit counts_and_offsets(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
     if (spare != nullptr) all_.swap(*spare);
     all_.clear();
   }
-  block_sizes(block_sizes&& other) noexcept
+  counts_and_offsets(counts_and_offsets&& other) noexcept
       : all_(std::move(other.all_)), spare_(std::exchange(other.spare_, nullptr)) {}
-  block_sizes& operator=(block_sizes&&) = delete;
-  ~block_sizes() {
+  counts_and_offsets& operator=(counts_and_offsets&&) = delete;
+  ~counts_and_offsets() {
     if (spare_ != nullptr) all_.swap(*spare_);
   }
 
@@ -137,7 +137,7 @@ struct ragged_memory {
   T* out;
   bool in_place;
   layout given, got, sizes;  // of the input, the output, and of blocks that are only passed on
-  block_sizes lists;         // to which they refer
+  counts_and_offsets lists;  // to which they refer
 
   void lay_out(surfaces<T>& s, request const&, int, int) const {
     s.input = {in, given};

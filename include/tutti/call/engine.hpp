@@ -46,12 +46,12 @@ class engine : public faults<Transport> {
   // Kept from call to call, so that a call allocates nothing once they have grown.
   plan_cache plans;
   reference_list references;
-  grown_memory<Transport> scratch;             // space::scratch
-  grown_memory<Transport> copy;                // of an input, where an algorithm does not work in place
-  grown_memory<Transport> fetched;             // from peers' private memory, to be combined
-  grown_memory<Transport> bucket;              // of small arrays that share a call
-  std::vector<std::size_t> block_sizes;        // lent to _v forms, for their counts and offsets
-  deadline::clock::time_point last_meeting{};  // when this rank came to it
+  grown_memory<Transport> scratch;              // space::scratch
+  grown_memory<Transport> copy;                 // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;              // from peers' private memory, to be combined
+  grown_memory<Transport> bucket;               // of small arrays that share a call
+  std::vector<std::size_t> counts_and_offsets;  // lent to _v forms, for their counts and offsets
+  deadline::clock::time_point last_meeting{};   // when this rank came to it
 
   explicit engine(std::unique_ptr<Transport> own)
       : faults<Transport>(std::move(own)),

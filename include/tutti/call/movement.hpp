@@ -57,9 +57,10 @@ returned_by<Comm> move_ragged(Comm& comm, int root, std::span<std::size_t const>
 }
 
 template <class Comm>
-block_sizes lists_for(Comm& comm) {
-  if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return block_sizes(&comm.engine().block_sizes);
-  else return block_sizes();
+counts_and_offsets lists_for(Comm& comm) {
+  if constexpr (is_communicator<std::remove_cvref_t<Comm>>)
+    return counts_and_offsets(&comm.engine().counts_and_offsets);
+  else return counts_and_offsets();
 }
 
 // A count and an offset for each rank, in units of `unit` (bytes an element, or 1), written to `room`. Blocks follow each
