@@ -18,6 +18,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 std::vector<std::size_t> counts{1, 1000};

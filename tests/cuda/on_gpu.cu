@@ -27,6 +27,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 deadline soon() { return deadline::after(std::chrono::seconds{60}); }

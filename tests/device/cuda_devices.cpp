@@ -18,6 +18,7 @@
 #include "tutti/device/local/ragged.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 

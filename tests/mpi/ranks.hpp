@@ -56,7 +56,7 @@ inline auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hiera
 inline auto on_nodes_of(int ranks) {
   return [ranks](MPI_Comm part) {
     return communicator<hierarchical>(
-        std::make_unique<hierarchical>(part, all_tracks, settings::from_environment().timeout, world().rank() / ranks));
+        std::make_unique<hierarchical>(part, detail::all_tracks, detail::settings::from_environment().timeout, world().rank() / ranks));
   };
 }
 

@@ -29,7 +29,7 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
 }
 
 // What combines: n elements, or blocks of n. The host's ranks choose the algorithm at run time, which is compiled once.
-template <class Algorithm, class T, device D, class Reach, class Op>
+template <class Algorithm, class T, detail::device D, class Reach, class Op>
 int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
                      device_options<D> const& how = {}) {
   int const p = ranks.size();
@@ -67,7 +67,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
     for (std::size_t r = 0; n > 0 && r < got.size(); ++r)
       for (std::size_t i = 0; i < n; ++i) wrong += !same_bits<T>(got[r][r * n + i], expected[r][i]);
   }
-  if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+  if constexpr (!detail::has_finish<Op, accumulator_for<Op, T>>) {
     if constexpr (serves_with<Algorithm, collective::scan, Op>())
       wrong += different(
           on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
@@ -82,7 +82,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
 }
 
 // What only moves: against the independent jobs, which have a test of their own.
-template <class Algorithm, class T, device D, class Reach>
+template <class Algorithm, class T, detail::device D, class Reach>
 int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_options<D> const& how = {}) {
   int const p = ranks.size();
   std::size_t const all = n * static_cast<std::size_t>(p);

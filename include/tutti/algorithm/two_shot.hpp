@@ -13,6 +13,8 @@ struct two_shot {
   static constexpr std::string_view name = "two_shot";
 };
 
+namespace detail {
+
 // Second shots, where every rank has one chunk of the result. To all ranks:
 struct share_all : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
@@ -25,9 +27,11 @@ struct share_all : one_chunk_messages {
   }
 };
 
+}  // namespace detail
+
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
+struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
 
 // First shot into scratch at all ranks but the root; second shot to the root.
 template <>

@@ -66,10 +66,10 @@ class error : public std::runtime_error {
 
  private:
   [[gnu::cold]] static std::string sentence(details const& d) {
-    std::string out = join({"tutti: ", d.what});
-    if (d.rank >= 0) out += join({" [rank ", d.rank, "]"});
-    if (d.where.line() != 0) out += join({" (", d.where.file_name(), ":", d.where.line(), ")"});
-    if (!d.way_out.empty()) out += join({"; ", d.way_out});
+    std::string out = detail::join({"tutti: ", d.what});
+    if (d.rank >= 0) out += detail::join({" [rank ", d.rank, "]"});
+    if (d.where.line() != 0) out += detail::join({" (", d.where.file_name(), ":", d.where.line(), ")"});
+    if (!d.way_out.empty()) out += detail::join({"; ", d.way_out});
     return out;
   }
 

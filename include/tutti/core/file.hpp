@@ -9,7 +9,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace tutti {
+namespace tutti::detail {
 
 // The text of a file; none, and errno, where it can't be read.
 [[gnu::cold]] inline std::optional<std::string> read_file(std::string const& path) {
@@ -27,4 +27,4 @@ namespace tutti {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

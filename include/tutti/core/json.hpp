@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::detail {
 
 [[gnu::cold]] inline std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -22,4 +22,4 @@ namespace tutti {
   return out += '"';
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

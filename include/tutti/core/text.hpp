@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace tutti {
+namespace tutti::detail {
 
 // A part of a sentence: text or a number. Without a destructor, or the compiler would spend half a second on the clean-up of
 // sentences that are never said.
@@ -49,4 +49,4 @@ class text_part {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -16,7 +16,7 @@
 #include "tutti/execute/traffic.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One running collective. Its state is a few integers a cursor; blocking and non-blocking calls drive it in the same way.
 // Nothing here throws: a surprise ends the execution and is left for the caller to report.
@@ -357,4 +357,4 @@ class execution {
   };
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/reduce/combine.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The most bytes that a rank can show in one call, blocks for other ranks included.
 inline constexpr std::size_t most_packet_bytes = packet_lines * packet_bytes;
@@ -248,4 +248,4 @@ class packet_execution {
   surprise surprise_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

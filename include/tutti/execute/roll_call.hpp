@@ -9,7 +9,7 @@
 #include "tutti/execute/surprise.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A dissemination barrier (Hensgen, Finkel, Manber, 1988) by messages of a byte: in step k a rank tells the one 2^k above
 // it what it has heard so far. There is no schedule to follow, for it comes before a call that takes microseconds.
@@ -60,4 +60,4 @@ class roll_call {
   surprise surprise_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/execute/layout.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A space of one rank: memory and what lies where in it.
 template <class T, class Layout = layout>
@@ -90,4 +90,4 @@ struct surfaces {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

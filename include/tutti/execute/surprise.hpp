@@ -6,7 +6,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Left by an execution for the caller to report: the data path itself throws nothing.
 struct surprise {
@@ -21,4 +21,4 @@ struct surprise {
   TUTTI_HOST_DEVICE explicit operator bool() const { return peer >= 0; }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // How the messages of a call travel where they are not staged. All ranks agree on it but for `refers`.
 struct access {
@@ -175,4 +175,4 @@ class traffic {
   surprise surprise_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -21,7 +21,7 @@
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What carries a collective out, once its arguments were checked: `combine` with an operation, `move` in words that stand for
 // elements of any type. It has all that ranks keep from call to call.
@@ -42,8 +42,6 @@ concept device_operation = is_fused<Op> || operation<Op, T>;
 
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
-
-namespace detail {
 
 // Buffers of a call, and how many bytes they have.
 template <class In, class Out>
@@ -184,6 +182,4 @@ void prefix_on_device(R& ranks, In const& in, Out& out, Op const& op, device_opt
                                   how, where);
 }
 
-}  // namespace detail
-
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -30,9 +30,9 @@ namespace tutti {
 // or one before.
 
 //   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
-void all_reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
+void all_reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   std::size_t const n = in.size();
@@ -44,16 +44,16 @@ void all_reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, device_opt
       ranks, detail::device_request<collective::all_reduce, T, Op>(how, n), from, detail::message_of(n), to,
       detail::message_of(n), op, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer InOut, class Op = sum>
-  requires device_operation<Op, device_value<InOut>>
-void all_reduce(R& ranks, InOut&& data, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, device_value<InOut>>
+void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   all_reduce<Algorithm>(ranks, data, data, op, how, where);
 }
 
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
-void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
+void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   std::size_t const n = in.size();
@@ -68,19 +68,19 @@ void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0, 
       ranks, detail::device_request<collective::reduce, T, Op>(how, n, root), from, detail::message_of(n), to,
       detail::message_of(n), op, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer InOut, class Op = sum>
-  requires device_operation<Op, device_value<InOut>>
-void reduce(R& ranks, InOut&& data, Op const& op = {}, int root = 0, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, device_value<InOut>>
+void reduce(R& ranks, InOut&& data, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   reduce<Algorithm>(ranks, data, data, op, root, how, where);
 }
 
-template <class Algorithm = automatic, device_ranks R, device_buffer InOut>
-void broadcast(R& ranks, InOut&& data, int root = 0, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut>
+void broadcast(R& ranks, InOut&& data, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   using T = device_value<InOut>;
   std::size_t const n = data.size();
-  layout const all = detail::message_of(n * detail::words_in<T>);
+  detail::layout const all = detail::message_of(n * detail::words_in<T>);
   detail::expect_root(ranks, root, where);
   T* const here = device_data(data);
   bool const gives = ranks.rank() == root;
@@ -89,9 +89,9 @@ void broadcast(R& ranks, InOut&& data, int root = 0, device_options_of<R> const&
       gives ? nullptr : here, all, how, where);
 }
 
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
-void reduce_scatter(R& ranks, In const& in, Out&& out, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
+void reduce_scatter(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   std::size_t const n = out.size(), all = n * static_cast<std::size_t>(ranks.size());
@@ -101,11 +101,11 @@ void reduce_scatter(R& ranks, In const& in, Out&& out, Op const& op = {}, device
   detail::expect_size(ranks, "the input of reduce_scatter", in.size(), all, where);
   detail::expect_device_buffers_apart(ranks.rank(), from, all, to, n, in_place ? to : nullptr, where);
   detail::combine_on_device<Algorithm, collective::reduce_scatter>(
-      ranks, detail::device_request<collective::reduce_scatter, T, Op>(how, n), from, layout::blocks(n, ranks.size()),
+      ranks, detail::device_request<collective::reduce_scatter, T, Op>(how, n), from, detail::layout::blocks(n, ranks.size()),
       to, detail::message_of(n), op, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out>
-void all_gather(R& ranks, In const& in, Out&& out, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+void all_gather(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_gather have different element types");
@@ -117,10 +117,10 @@ void all_gather(R& ranks, In const& in, Out&& out, device_options_of<R> const& h
   detail::expect_device_buffers_apart(ranks.rank(), from, n, to, all, in_place ? to : nullptr, where);
   detail::move_on_device<Algorithm, collective::all_gather, T>(
       ranks, detail::device_request<collective::all_gather, T>(how, n), from, detail::message_of(words), to,
-      layout::blocks(words, ranks.size()), how, where);
+      detail::layout::blocks(words, ranks.size()), how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out>
-void gather(R& ranks, In const& in, Out&& out, int root = 0, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+void gather(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of gather have different element types");
@@ -135,10 +135,10 @@ void gather(R& ranks, In const& in, Out&& out, int root = 0, device_options_of<R
   }
   detail::move_on_device<Algorithm, collective::gather, T>(
       ranks, detail::device_request<collective::gather, T>(how, n, root), from, detail::message_of(words), to,
-      layout::blocks(words, ranks.size()), how, where);
+      detail::layout::blocks(words, ranks.size()), how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out>
-void scatter(R& ranks, In const& in, Out&& out, int root = 0, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+void scatter(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
              std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of scatter have different element types");
@@ -152,56 +152,56 @@ void scatter(R& ranks, In const& in, Out&& out, int root = 0, device_options_of<
     detail::expect_device_buffers_apart(root, from, all, to, n, in_place ? to : nullptr, where);
   }
   detail::move_on_device<Algorithm, collective::scatter, T>(
-      ranks, detail::device_request<collective::scatter, T>(how, n, root), from, layout::blocks(words, ranks.size()),
+      ranks, detail::device_request<collective::scatter, T>(how, n, root), from, detail::layout::blocks(words, ranks.size()),
       to, detail::message_of(words), how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out>
-void all_to_all(R& ranks, In const& in, Out&& out, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+void all_to_all(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_to_all have different element types");
   std::size_t const all = in.size(), p = static_cast<std::size_t>(ranks.size()), n = all / p;
   if (all % p != 0)
     detail::refuse(ranks.rank(),
-                   join({"the input of all_to_all has ", all, " elements, which ", p, " ranks cannot share equally"}),
+                   detail::join({"the input of all_to_all has ", all, " elements, which ", p, " ranks cannot share equally"}),
                    "use a multiple of the number of ranks, or all_to_all_v", where);
   T const* const from = device_data(in);
   T* const to = device_data(out);
-  layout const blocks = layout::blocks(n * detail::words_in<T>, ranks.size());
+  detail::layout const blocks = detail::layout::blocks(n * detail::words_in<T>, ranks.size());
   detail::expect_size(ranks, "the output of all_to_all", out.size(), all, where);
   detail::expect_device_buffers_apart(ranks.rank(), from, all, to, all, from, where);
   detail::move_on_device<Algorithm, collective::all_to_all, T>(
       ranks, detail::device_request<collective::all_to_all, T>(how, n), from, blocks, to, blocks, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
-void scan(R& ranks, In const& in, Out&& out, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
+void scan(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
           std::source_location where = std::source_location::current()) {
   detail::prefix_on_device<Algorithm, collective::scan>(ranks, in, out, op, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer InOut, class Op = sum>
-  requires device_operation<Op, device_value<InOut>>
-void scan(R& ranks, InOut&& data, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, device_value<InOut>>
+void scan(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
           std::source_location where = std::source_location::current()) {
   detail::prefix_on_device<Algorithm, collective::scan>(ranks, data, data, op, how, where);
 }
 
-template <class Algorithm = automatic, device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
-void exclusive_scan(R& ranks, In const& in, Out&& out, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
+void exclusive_scan(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   detail::prefix_on_device<Algorithm, collective::exclusive_scan>(ranks, in, out, op, how, where);
 }
-template <class Algorithm = automatic, device_ranks R, device_buffer InOut, class Op = sum>
-  requires device_operation<Op, device_value<InOut>>
-void exclusive_scan(R& ranks, InOut&& data, Op const& op = {}, device_options_of<R> const& how = {},
+template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, device_value<InOut>>
+void exclusive_scan(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   detail::prefix_on_device<Algorithm, collective::exclusive_scan>(ranks, data, data, op, how, where);
 }
 
 // What was given to the stream after it does not begin before all ranks have reached it.
-template <device_ranks R>
-void barrier(R& ranks, device_options_of<R> const& how = {},
+template <detail::device_ranks R>
+void barrier(R& ranks, detail::device_options_of<R> const& how = {},
              std::source_location where = std::source_location::current()) {
   detail::move_on_device<automatic, collective::barrier, std::uint8_t>(
       ranks, detail::device_request<collective::barrier, std::uint8_t>(how, 0), nullptr, detail::message_of(0), nullptr,

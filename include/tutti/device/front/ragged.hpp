@@ -19,14 +19,14 @@ namespace tutti {
 
 // As without _v, see device_collectives.hpp, with the counts and offsets of the host's. No algorithm can be named.
 
-template <device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
+template <detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
 void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
-                      device_options_of<R> const& how = {},
+                      detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   detail::device_blocks const blocks(ranks, "reduce_scatter_v's", counts, {}, in.size(), 1, where);
-  layout const given = blocks.where();
+  detail::layout const given = blocks.where();
   extent const own = given.at(0, ranks.rank());
   T const* const from = device_data(in);
   auto* const to = device_data(out);
@@ -40,15 +40,15 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t c
       from, given, to, detail::message_of(own.count), op, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-                  std::span<std::size_t const> offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_gather_v have different element types");
   constexpr std::size_t unit = detail::words_in<T>;
   detail::device_blocks const blocks(ranks, "all_gather_v's", counts, offsets, out.size(), unit, where);
-  layout const got = blocks.where();
+  detail::layout const got = blocks.where();
   extent const own = got.at(0, ranks.rank());
   T const* const from = device_data(in);
   T* const to = device_data(out);
@@ -61,22 +61,22 @@ void all_gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const
       detail::message_of(own.count), to, got, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-              std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+              std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of gather_v have different element types");
   constexpr std::size_t unit = detail::words_in<T>;
   detail::expect_root(ranks, root, where);
   T const* const from = device_data(in);
-  layout const given = detail::message_of(in.size() * unit);
-  request const what = detail::ragged_device_request(detail::device_request<collective::gather, T>(how, 0, root));
+  detail::layout const given = detail::message_of(in.size() * unit);
+  detail::request const what = detail::ragged_device_request(detail::device_request<collective::gather, T>(how, 0, root));
   if (ranks.rank() != root)
     return detail::move_on_device<automatic, collective::gather, T>(ranks, what, from, given, nullptr, given, how,
                                                                     where);
   detail::device_blocks const blocks(ranks, "gather_v's", counts, offsets, out.size(), unit, where);
-  layout const got = blocks.where();
+  detail::layout const got = blocks.where();
   extent const own = got.at(0, root);
   T* const to = device_data(out);
   bool const in_place = from == to + own.begin / unit;
@@ -85,21 +85,21 @@ void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> co
   detail::move_on_device<automatic, collective::gather, T>(ranks, what, from, given, to, got, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&& out,
-               std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+               std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of scatter_v have different element types");
   constexpr std::size_t unit = detail::words_in<T>;
   detail::expect_root(ranks, root, where);
   T* const to = device_data(out);
-  layout const got = detail::message_of(out.size() * unit);
-  request const what = detail::ragged_device_request(detail::device_request<collective::scatter, T>(how, 0, root));
+  detail::layout const got = detail::message_of(out.size() * unit);
+  detail::request const what = detail::ragged_device_request(detail::device_request<collective::scatter, T>(how, 0, root));
   if (ranks.rank() != root)
     return detail::move_on_device<automatic, collective::scatter, T>(ranks, what, nullptr, got, to, got, how, where);
   detail::device_blocks const blocks(ranks, "scatter_v's", counts, offsets, in.size(), unit, where);
-  layout const given = blocks.where();
+  detail::layout const given = blocks.where();
   extent const own = given.at(0, root);
   T const* const from = device_data(in);
   bool const in_place = to == from + own.begin / unit;
@@ -108,10 +108,10 @@ void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&
   detail::move_on_device<automatic, collective::scatter, T>(ranks, what, from, given, to, got, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_to_all_v(R& ranks, In const& in, std::span<std::size_t const> send_counts, Out&& out,
                   std::span<std::size_t const> receive_counts, std::span<std::size_t const> send_offsets = {},
-                  std::span<std::size_t const> receive_offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> receive_offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_to_all_v have different element types");

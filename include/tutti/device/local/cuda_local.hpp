@@ -38,11 +38,11 @@ namespace tutti {
 //   tutti::cuda_device gpu;
 //   tutti::cuda_local ranks(gpu, 4);
 //   tutti::all_reduce(ranks, gradients, gradients, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                 device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
-  using T = detail::device_form<Op, device_element<In>>;
-  using result = detail::device_form<Op, device_element<Out>>;
+  using T = detail::device_form<Op, detail::device_element<In>>;
+  using result = detail::device_form<Op, detail::device_element<Out>>;
   std::size_t const n = detail::size_of_first(in);
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), n, where);
   auto const to = detail::addresses<result*>("output", out, ranks.size(), n, where);
@@ -53,10 +53,10 @@ void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& o
 }
 
 // `out` is the buffer of the root, and may be that of its input.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out, class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
             device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
-  using T = detail::device_form<Op, device_element<In>>;
+  using T = detail::device_form<Op, detail::device_element<In>>;
   using result = detail::device_form<Op, device_value<Out>>;
   auto const from = detail::addresses<T const*>("input", in, ranks.size(), out.size(), where);
   std::vector<result*> const to{detail::to_device_form<Op>(device_data(out))};
@@ -68,10 +68,10 @@ void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = 
 }
 
 // `in` is the buffer of the root.
-template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
-  using T = device_element<Out>;
+  using T = detail::device_element<Out>;
   static_assert(std::is_same_v<device_value<In>, T>, "inputs and outputs have different element types");
   using word = detail::word_of<T>;
   std::size_t const n = in.size() * detail::words_in<T>;
@@ -92,36 +92,36 @@ void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_optio
 }
 
 // In place where out[r] is block r of in[r].
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(out), size = static_cast<std::size_t>(ranks.size());
-  detail::reduce_blocks<Algorithm, collective::reduce_scatter, device_element<In>>(ranks, in, n * size, out, n, op,
+  detail::reduce_blocks<Algorithm, collective::reduce_scatter, detail::device_element<In>>(ranks, in, n * size, out, n, op,
                                                                                    options, where);
 }
 
 // In place where in[r] is block r of out[r].
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
-  detail::move_blocks<Algorithm, collective::all_gather, device_element<In>>(ranks, in, ranks.size(), n, out,
+  detail::move_blocks<Algorithm, collective::all_gather, detail::device_element<In>>(ranks, in, ranks.size(), n, out,
                                                                              ranks.size(), n * size, n, options, where);
 }
 
 // `out` is the buffer of the root.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
 void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
             std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
   std::span const root(&out, 1);
-  detail::move_blocks<Algorithm, collective::gather, device_element<In>>(ranks, in, ranks.size(), n, root, 1, n * size,
+  detail::move_blocks<Algorithm, collective::gather, detail::device_element<In>>(ranks, in, ranks.size(), n, root, 1, n * size,
                                                                          n, options, where);
 }
 
 // `in` is the buffer of the root.
-template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
              std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(out), size = static_cast<std::size_t>(ranks.size());
@@ -131,34 +131,34 @@ void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options
 }
 
 // Not in place.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const all = detail::size_of_first(in), n = all / static_cast<std::size_t>(ranks.size());
   if (n * static_cast<std::size_t>(ranks.size()) != all)
     throw error({.code = error_code::bad_argument,
-                 .what = join({"all_to_all of ", all, " elements among ", ranks.size(), " ranks"}),
+                 .what = detail::join({"all_to_all of ", all, " elements among ", ranks.size(), " ranks"}),
                  .way_out = "pass a block of equal size for each rank",
                  .where = where});
-  detail::move_blocks<Algorithm, collective::all_to_all, device_element<In>>(ranks, in, ranks.size(), all, out,
+  detail::move_blocks<Algorithm, collective::all_to_all, detail::device_element<In>>(ranks, in, ranks.size(), all, out,
                                                                              ranks.size(), all, n, options, where);
 }
 
 // Not in place.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
           std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);
-  detail::reduce_blocks<Algorithm, collective::scan, device_element<In>>(ranks, in, n, out, n, op, options, where);
+  detail::reduce_blocks<Algorithm, collective::scan, detail::device_element<In>>(ranks, in, n, out, n, op, options, where);
 }
 
 // Not in place. out[0] is not touched.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void exclusive_scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);
-  detail::reduce_blocks<Algorithm, collective::exclusive_scan, device_element<In>>(ranks, in, n, out, n, op, options,
+  detail::reduce_blocks<Algorithm, collective::exclusive_scan, detail::device_element<In>>(ranks, in, n, out, n, op, options,
                                                                                    where);
 }
 

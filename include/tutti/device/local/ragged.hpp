@@ -77,26 +77,26 @@ void move_ragged(cuda_local<D, Reach> const& ranks, In& in, std::span<std::size_
 // in[r] has counts[r] elements, out[r] those of all.
 //
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
-template <device D, class Reach, device_buffers In, device_buffers Out>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::vector const all(counts.size(), detail::total(counts));
-  detail::move_ragged<collective::all_gather, device_element<In>>(ranks, in, counts, out, all, counts, options, where);
+  detail::move_ragged<collective::all_gather, detail::device_element<In>>(ranks, in, counts, out, all, counts, options, where);
 }
 
 // `out` is the buffer of the root, of the elements of all.
-template <device D, class Reach, device_buffers In, device_buffer Out>
+template <detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
 void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::span const root(&out, 1);
   std::size_t const all[] = {detail::total(counts)};
-  detail::move_ragged<collective::gather, device_element<In>>(ranks, in, counts, root, all, counts, options, where);
+  detail::move_ragged<collective::gather, detail::device_element<In>>(ranks, in, counts, root, all, counts, options, where);
 }
 
 // `in` is the buffer of the root, of the elements of all.
-template <device D, class Reach, device_buffer In, device_buffers Out>
+template <detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
@@ -106,13 +106,13 @@ void scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<st
 }
 
 // in[r] has the elements of all, out[r] counts[r].
-template <device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                       Op const& op = {}, device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
-  static_assert(std::is_same_v<device_element<In>, device_element<Out>>,
+  static_assert(std::is_same_v<detail::device_element<In>, detail::device_element<Out>>,
                 "inputs and outputs have different element types");
-  using T = detail::device_form<Op, device_element<In>>;
+  using T = detail::device_form<Op, detail::device_element<In>>;
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::vector const all(counts.size(), detail::total(counts));
   detail::launch_ragged<collective::reduce_scatter>(ranks, detail::addresses<T const*>("input", in, all, where),
@@ -121,11 +121,11 @@ void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::
 }
 
 // counts[r * size + q] elements go from rank r to rank q. Not in place. A launch for each rank.
-template <device D, class Reach, device_buffers In, device_buffers Out>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
-  using T = device_element<In>;
-  static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
+  using T = detail::device_element<In>;
+  static_assert(std::is_same_v<T, detail::device_element<Out>>, "inputs and outputs have different element types");
   using word = detail::word_of<T>;
   auto const size = static_cast<std::size_t>(ranks.size());
   detail::expect_counts(ranks, counts.size(), size * size, where);
