@@ -39,7 +39,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::all_reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, op, host); });
-    wrong += different(on_device<T>(ranks, p, n, p, n,
+    wrong += different(result_on_device<T>(ranks, p, n, p, n,
                                     [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
                        expected);
     auto data = to_device(ranks, all_values<T>(p, n));
@@ -49,7 +49,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { reduce(comm, in, out, op, 0, host); });
-    wrong += different(on_device<T>(ranks, p, n, 1, n,
+    wrong += different(result_on_device<T>(ranks, p, n, 1, n,
                                     [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
                        {expected[0]});
   }
@@ -57,7 +57,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
     auto const expected =
         on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) { reduce_scatter(comm, in, out, op, host); });
     wrong +=
-        different(on_device<T>(ranks, p, all, p, n,
+        different(result_on_device<T>(ranks, p, all, p, n,
                                [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
                   expected);
     auto data = to_device(ranks, all_values<T>(p, all));
@@ -70,11 +70,11 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (!detail::has_finish<Op, accumulator_for<Op, T>>) {
     if constexpr (serves_with<Algorithm, collective::scan, Op>())
       wrong += different(
-          on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
+          result_on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, host); }));
     if constexpr (serves_with<Algorithm, collective::exclusive_scan, Op>())
       wrong += different(
-          on_device<T>(ranks, p, n, p, n,
+          result_on_device<T>(ranks, p, n, p, n,
                        [&](auto& r, auto& in, auto& out) { exclusive_scan<Algorithm>(r, in, out, op, how); }),
           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { exclusive_scan(comm, in, out, op, host); }));
   }
@@ -89,8 +89,8 @@ int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_opt
   int wrong = 0;
   auto const compare = [&](int ins, std::size_t in_count, int outs, std::size_t out_count, auto const& ours,
                            auto const& jobs) {
-    wrong += different(on_device<T>(ranks, ins, in_count, outs, out_count, ours),
-                       on_device<T>(ranks, ins, in_count, outs, out_count, jobs));
+    wrong += different(result_on_device<T>(ranks, ins, in_count, outs, out_count, ours),
+                       result_on_device<T>(ranks, ins, in_count, outs, out_count, jobs));
   };
   if constexpr (serves<Algorithm, collective::broadcast>)
     compare(

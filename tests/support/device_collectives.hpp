@@ -86,7 +86,7 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
 // What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
 // rank 99: on the device by `call(ranks, in, out)`.
 template <class T, detail::device D, class Reach, class Call>
-ranks_values<T> on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
+ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
                           std::size_t out_count, Call const& call) {
   auto in = to_device(ranks, all_values<T>(ins, in_count));
   auto out = to_device(ranks, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
@@ -94,9 +94,9 @@ ranks_values<T> on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_
   return to_host(ranks.on(), out);
 }
 template <class T, detail::device D, class Call>
-ranks_values<T> on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
+ranks_values<T> result_on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
                           Call const& call) {
-  return on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
+  return result_on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
 }
 
 // The same from threads as ranks: call(comm, in, out) of each.

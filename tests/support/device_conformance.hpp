@@ -159,7 +159,7 @@ class device_conformance {
   auto block(Data& data) const {
     return std::span(data.data() + static_cast<std::size_t>(ranks_.rank()) * n_, n_);
   }
-  array on_device(std::vector<T> const& values) const {
+  array result_on_device(std::vector<T> const& values) const {
     array out(ranks_.on(), values.size());
     ranks_.on().copy(how_.stream, out.data(), values.data(), values.size() * sizeof(T));
     return out;
@@ -176,7 +176,7 @@ class device_conformance {
   template <class Device, class Host>
   void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {
     auto const in = uneven_values<T>(ranks_.rank(), in_count), before = uneven_values<T>(99, out_count);
-    array const from = on_device(in), to = on_device(before);
+    array const from = result_on_device(in), to = result_on_device(before);
     device(from, to);
     auto out = before;
     host(in, out);
@@ -186,7 +186,7 @@ class device_conformance {
   template <class Device, class Host>
   void compare_in_place(std::string const& what, std::size_t count, Device&& device, Host&& host) {
     auto const before = uneven_values<T>(ranks_.rank(), count);
-    array const there = on_device(before);
+    array const there = result_on_device(before);
     device(there);
     auto data = before;
     host(data);

@@ -117,7 +117,7 @@ inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded
   for (result const& r : results) {
     if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
     auto const [at, fresh] = known.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
-    if (fresh) at->second = work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
+    if (fresh) at->second = tutti::detail::work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
     std::array<double, 4> terms{};
     for (std::size_t k = 0; k < terms.size(); ++k) {
       std::array<std::uint64_t, 4> unit{};

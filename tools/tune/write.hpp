@@ -80,12 +80,13 @@ inline std::string to_header(tutti::detail::tuning_table const& t, std::string c
       "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
       "// Measured on {}, {}, by `{}`.\n"
       "#pragma once\n\n#include \"tutti/tune/table.hpp\"\n\nnamespace tutti::tables {{\n\n"
+      "using detail::occupancy, detail::reach, detail::rule, detail::tuning_table;\n\n"
       "// clang-format off\ninline constexpr rule {}_rules[] = {{\n",
       t.machine, t.date, t.command, name);
   for (tutti::detail::rule const& r : t.rules)
     out += fmt::format(
         "  {{collective::{}, {}, {}, occupancy::{}, reach::{}, {}, algorithm_id::{}, protocol::{}, {}, {}}},\n",
-        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::name(r.cores), tutti::name(r.memory),
+        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::detail::name(r.cores), tutti::detail::name(r.memory),
         r.up_to == tutti::detail::rule::no_limit ? "rule::no_limit" : fmt::format("{}", r.up_to), tutti::name(r.algorithm),
         tutti::name(r.how), r.nanoseconds, r.measured_at);
   out += fmt::format(
