@@ -47,9 +47,9 @@ void check_packets(cuda_device const& gpu, Op const& op) {
     int const p = ranks.size();
     auto const few = n < 500 ? n : 500;
     return different(result_on_device<T>(ranks, p, few, p, few,
-                                  [&](auto& r, auto& in, auto& out) {
-                                    all_reduce<one_shot>(r, in, out, op, {.protocol = protocol::packet});
-                                  }),
+                                         [&](auto& r, auto& in, auto& out) {
+                                           all_reduce<one_shot>(r, in, out, op, {.protocol = protocol::packet});
+                                         }),
                      on_host<T>(p, few, few, [&](auto& comm, auto& in, auto& out) {
                        all_reduce(comm, in, out, op, {.algorithm = algorithm_id::one_shot});
                      }));

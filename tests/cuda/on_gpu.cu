@@ -54,8 +54,9 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
     std::vector<T> expected(values[0].size());
     T* const to[] = {expected.data()};
     combine(one_thread{}, sources.data(), p, to, 1, expected.size(), op);
-    auto const got = result_on_device<T>(gpu, p, p, expected.size(), p, expected.size(),
-                                  [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
+    auto const got =
+        result_on_device<T>(gpu, p, p, expected.size(), p, expected.size(),
+                            [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
     report("all_reduce of " + std::string(type_name<T>()) + " on " + std::to_string(p) + " ranks",
            different(got, ranks_values<T>(static_cast<std::size_t>(p), expected)) == 0);
   }
@@ -73,8 +74,8 @@ void check_movement(cuda_device const& gpu) {
   for (std::size_t r = 0; r < p; ++r)
     for (std::size_t i = 0; i < all; ++i) wrong += !same_bits<T>(dealt[r][i], in[i / n][r * n + i % n]);
   report("all_to_all of " + std::string(type_name<T>()), wrong == 0);
-  auto const shared =
-      result_on_device<T>(gpu, p, p, n, p, all, [](auto const& ranks, auto& from, auto& to) { all_gather(ranks, from, to); });
+  auto const shared = result_on_device<T>(gpu, p, p, n, p, all,
+                                          [](auto const& ranks, auto& from, auto& to) { all_gather(ranks, from, to); });
   wrong = 0;
   for (std::size_t r = 0; r < p; ++r)
     for (std::size_t i = 0; i < all; ++i)
@@ -85,8 +86,8 @@ void check_movement(cuda_device const& gpu) {
 void check_scans(cuda_device const& gpu) {
   std::size_t const n = 4099;
   auto const in = all_values<affine>(7, n);
-  auto const out = result_on_device<affine>(gpu, 7, 7, n, 7, n,
-                                     [](auto const& ranks, auto& from, auto& to) { scan(ranks, from, to, compose{}); });
+  auto const out = result_on_device<affine>(
+      gpu, 7, 7, n, 7, n, [](auto const& ranks, auto& from, auto& to) { scan(ranks, from, to, compose{}); });
   int wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     affine all = in[0][i];

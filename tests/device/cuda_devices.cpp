@@ -54,19 +54,22 @@ void check_reductions(Ranks const& ranks, std::size_t n, Op const& op) {
   CHECK(different(reduced, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
                     all_reduce(comm, in, out, op, by_one_shot);
                   })) == 0);
-  CHECK(different(result_on_device<T>(ranks, p, n, 1, n, [&](auto& r, auto& in, auto& out) { reduce(r, in, out[0], op); }),
-                  {reduced[0]}) == 0);
   CHECK(different(
-            result_on_device<T>(ranks, p, all, p, n, [&](auto& r, auto& in, auto& out) { reduce_scatter(r, in, out, op); }),
-            on_host<T>(p, all, n,
-                       [&](auto& comm, auto& in, auto& out) { reduce_scatter(comm, in, out, op, by_one_shot); })) == 0);
+            result_on_device<T>(ranks, p, n, 1, n, [&](auto& r, auto& in, auto& out) { reduce(r, in, out[0], op); }),
+            {reduced[0]}) == 0);
+  CHECK(different(result_on_device<T>(ranks, p, all, p, n,
+                                      [&](auto& r, auto& in, auto& out) { reduce_scatter(r, in, out, op); }),
+                  on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) {
+                    reduce_scatter(comm, in, out, op, by_one_shot);
+                  })) == 0);
   CHECK(different(
             result_on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan(r, in, out, op); }),
             on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, by_one_shot); })) == 0);
-  CHECK(different(
-            result_on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { exclusive_scan(r, in, out, op); }),
-            on_host<T>(p, n, n,
-                       [&](auto& comm, auto& in, auto& out) { exclusive_scan(comm, in, out, op, by_one_shot); })) == 0);
+  CHECK(different(result_on_device<T>(ranks, p, n, p, n,
+                                      [&](auto& r, auto& in, auto& out) { exclusive_scan(r, in, out, op); }),
+                  on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                    exclusive_scan(comm, in, out, op, by_one_shot);
+                  })) == 0);
 }
 
 // The same calls on one device, which has a test of its own.

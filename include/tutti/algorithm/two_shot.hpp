@@ -31,7 +31,8 @@ struct share_all : one_chunk_messages {
 
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
+struct schedule<two_shot, collective::all_reduce>
+    : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
 
 // First shot into scratch at all ranks but the root; second shot to the root.
 template <>

@@ -33,7 +33,8 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   auto const which = [&](region const& r) {
     int const n = r.what.count, first = r.what.at(0, total_chunks);
     if (n == 1) return detail::join({"c", first});
-    return detail::join({"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
+    return detail::join(
+        {"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
   };
   std::string const from = who(t.from), to = who(t.to);
   std::string in, out;

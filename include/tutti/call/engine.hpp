@@ -40,8 +40,8 @@ class engine : public faults<Transport> {
   // Whether threads other than that which uses the communicator may move what it has started.
   bool any_thread = true;
   tuning tuned;  // by which algorithms are chosen
-  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>, no_levels>
-      levels;
+  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>,
+                                           no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
 

@@ -41,15 +41,16 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                                       [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
     return out;
   detail::request const r{.what = what,
-                  .algorithm = o.algorithm,
-                  .how = o.protocol,
-                  .commutative = !reduces(what) || is_commutative<Op>,
-                  .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
-                  .type = detail::type_id<T>(),
-                  .op = reduces(what) ? detail::type_id<Op>() : 0,
-                  .element_bytes = sizeof(T),
-                  .count = count};
-  std::string text = std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
+                          .algorithm = o.algorithm,
+                          .how = o.protocol,
+                          .commutative = !reduces(what) || is_commutative<Op>,
+                          .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
+                          .type = detail::type_id<T>(),
+                          .op = reduces(what) ? detail::type_id<Op>() : 0,
+                          .element_bytes = sizeof(T),
+                          .count = count};
+  std::string text =
+      std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};

@@ -244,14 +244,16 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     if (after.gone != gone) continue;
     if (refused) std::rethrow_exception(refused);
     if (!after.named.empty())
-      throw error({.code = error_code::system,
-                   .rank = rank(),
-                   .peer = after.named.front(),
-                   .what = detail::join({"ranks that are left could not make their group: ", detail::list_of(after.named)}),
-                   .way_out = "see the output of these ranks",
-                   .where = where});
-    engine_->close(detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
-                   "go on in the communicator that shrink() returned");
+      throw error(
+          {.code = error_code::system,
+           .rank = rank(),
+           .peer = after.named.front(),
+           .what = detail::join({"ranks that are left could not make their group: ", detail::list_of(after.named)}),
+           .way_out = "see the output of these ranks",
+           .where = where});
+    engine_->close(
+        detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
+        "go on in the communicator that shrink() returned");
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

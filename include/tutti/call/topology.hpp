@@ -79,7 +79,8 @@ class topology {
       char times[64];
       std::snprintf(times, sizeof times, "%.3g us, %.3g GB/s", l.link.time.microseconds(),
                     l.link.time.gigabytes_per_second());
-      out += detail::join({out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
+      out += detail::join(
+          {out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
     }
     return out;
   }

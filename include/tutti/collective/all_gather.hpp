@@ -13,7 +13,7 @@ namespace tutti {
 //   tutti::all_gather(comm, mine, all);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
 detail::returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+                                     std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather have different element types");
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
@@ -35,8 +35,8 @@ detail::returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, optio
 //   tutti::all_gather_v(comm, mine, all, counts);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
 detail::returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                               std::span<std::size_t const> offsets = {}, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
+                                       std::span<std::size_t const> offsets = {}, options const& o = {},
+                                       std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
   int const rank = comm.rank();

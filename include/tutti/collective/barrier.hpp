@@ -12,7 +12,7 @@ namespace tutti {
 //   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
 template <class Algorithm = automatic, communicating Comm>
 detail::returned_by<Comm> barrier(Comm&& comm, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+                                  std::source_location where = std::source_location::current()) {
   if (comm.size() == 1) return detail::call_alone(comm, [] {});
   detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   // Schedules pass a token: one byte, combined like a reduction.
@@ -25,10 +25,10 @@ detail::returned_by<Comm> barrier(Comm&& comm, options const& o = {},
       comm, o, where, detail::no_memory,
       [=](auto& ranks, tokens const& t) {
         detail::request const r{.what = collective::barrier,
-                        .algorithm = detail::id_of<Algorithm>(o),
-                        .how = o.protocol,
-                        .count = 1,
-                        .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
+                                .algorithm = detail::id_of<Algorithm>(o),
+                                .how = o.protocol,
+                                .count = 1,
+                                .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
         auto call = detail::open(ranks, r, o, "token", {}, where);
         detail::reducing<unsigned char, bit_or> const body{t.op};
         if (call.plan().how == protocol::packet)

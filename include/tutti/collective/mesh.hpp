@@ -77,8 +77,8 @@ class mesh {
         refuse(detail::join({"a mesh has two axes \"", a.name, "\""}), "give every axis a name of its own", where);
       if (a.extent == -1 && left_open == nullptr) left_open = &a.extent;
       else if (a.extent < 1)
-        refuse(detail::join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}), "use 1 or more, and -1 once at most",
-               where);
+        refuse(detail::join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}),
+               "use 1 or more, and -1 once at most", where);
       else ranks = std::min(ranks * a.extent, comm_->size() + std::int64_t{1});
     }
     if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
@@ -94,12 +94,13 @@ class mesh {
     auto const other = std::ranges::find_if(all, [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
-    throw error({.code = error_code::mismatch,
-                 .rank = comm_->rank(),
-                 .peer = peer == comm_->rank() ? 0 : peer,
-                 .what = detail::join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
-                 .way_out = "pass the same axes on all ranks",
-                 .where = where});
+    throw error(
+        {.code = error_code::mismatch,
+         .rank = comm_->rank(),
+         .peer = peer == comm_->rank() ? 0 : peer,
+         .what = detail::join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
+         .way_out = "pass the same axes on all ranks",
+         .where = where});
   }
 
   // "data 2, tensor 4"

@@ -98,7 +98,7 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
                  .rank = comm.rank(),
                  .peer = static_cast<int>(peer),
                  .what = detail::join({"the names of all_reduce_map differ: ",
-                               detail::first_difference(list, text(peer), static_cast<int>(peer))}),
+                                       detail::first_difference(list, text(peer), static_cast<int>(peer))}),
                  .way_out = "pass the same names and sizes on all ranks",
                  .where = where});
   }

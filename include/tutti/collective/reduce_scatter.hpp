@@ -16,7 +16,7 @@ namespace tutti {
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
 detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+                                         std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter have different element types");
   std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
@@ -43,9 +43,9 @@ detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, O
           return detail::execute_packets<collective::reduce_scatter>(all.engine(), call, r, body, from, to);
         detail::layout const blocks = detail::layout::blocks(count, all.size());
         detail::surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(all.rank())},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
+                                   .output = {to, blocks.only(all.rank())},
+                                   .scratch = {nullptr, blocks},
+                                   .in_place = in_place};
         detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, body, memory);
       },
       op);
@@ -58,8 +58,8 @@ detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, O
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
 detail::returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                   Op const& op = {}, options const& o = {},
-                                   std::source_location where = std::source_location::current()) {
+                                           Op const& op = {}, options const& o = {},
+                                           std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
@@ -87,10 +87,11 @@ detail::returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out,
       [=](auto& all, Op const& kept) {
         auto call = detail::open(all, r, o, detail::type_name<T>(), detail::name_of<Op>(), where);
         detail::surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(rank)},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, detail::reducing<T, Op>{kept}, memory);
+                                   .output = {to, blocks.only(rank)},
+                                   .scratch = {nullptr, blocks},
+                                   .in_place = in_place};
+        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, detail::reducing<T, Op>{kept},
+                                                               memory);
       },
       op);
 }

@@ -35,13 +35,13 @@ returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, optio
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
 detail::returned_by<Comm> scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+                               std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::scan, Algorithm>(comm, in, out, op, o, where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
 detail::returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+                               std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::scan, Algorithm>(comm, data, data, op, o, where);
 }
 
@@ -53,13 +53,13 @@ detail::returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, opt
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
 detail::returned_by<Comm> exclusive_scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+                                         std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::exclusive_scan, Algorithm>(comm, in, out, op, o, where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
 detail::returned_by<Comm> exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+                                         std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::exclusive_scan, Algorithm>(comm, data, data, op, o, where);
 }
 

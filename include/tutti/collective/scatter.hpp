@@ -13,7 +13,7 @@ namespace tutti {
 //   tutti::scatter(comm, all, mine, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
 detail::returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+                                  std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter have different element types");
   std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T),
@@ -37,8 +37,8 @@ detail::returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
 detail::returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t const> counts, Out&& out,
-                            std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-                            std::source_location where = std::source_location::current()) {
+                                    std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+                                    std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter_v have different element types");
   detail::expect_root(comm, root, where);

@@ -161,7 +161,8 @@ void run_local(int ranks, F&& f) {
 
   for (int r = 0; r < ranks; ++r) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) detail::throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      detail::throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
     detail::descriptor reading(ends[0]), writing(ends[1]);
     ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
     pid_t const process = ::fork();
@@ -170,7 +171,8 @@ void run_local(int ranks, F&& f) {
       reading = detail::descriptor();
       detail::be_rank(file, r, ranks, parent, writing.get(), f);
     }
-    if (process < 0) detail::throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
+    if (process < 0)
+      detail::throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
     detail::descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     family.all.push_back({process, std::move(ended), std::move(reading), true});
   }

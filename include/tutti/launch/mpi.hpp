@@ -33,7 +33,8 @@ namespace tutti {
 // through MPI: the algorithm two_level. On one node MPI carries nothing.
 template <class Transport = mpi>
   requires std::derived_from<Transport, mpi>
-[[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD, detail::tuning_table const& table = detail::shipped) {
+[[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD,
+                                               detail::tuning_table const& table = detail::shipped) {
   detail::start_mpi();
   auto const refuse = [](std::string const& what, std::string const& way_out) {
     throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
@@ -44,8 +45,10 @@ template <class Transport = mpi>
   detail::expect_success(MPI_Comm_test_inter(ranks, &between), "MPI_Comm_test_inter");
   if (between != 0) refuse("from_mpi got an intercommunicator", "merge it by MPI_Intercomm_merge");
   detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
-  if (size > max_ranks) refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
-  communicator<Transport> comm(std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));
+  if (size > max_ranks)
+    refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
+  communicator<Transport> comm(
+      std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));
   detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }

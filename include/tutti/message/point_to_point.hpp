@@ -137,7 +137,7 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 //   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
 template <communicating Comm, buffer In>
 detail::returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+                               std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "send", to, tag, false, where);
   detail::check_options(comm, "send", o, where);
   auto const make = [&] { return detail::send_of(in, to, tag); };

@@ -71,23 +71,24 @@ concept carries_slices =
 
 // The data path, and the state of peers: their calls, and whether they have ended. Only allocate may throw; nothing blocks.
 template <class T>
-concept transport = detail::carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
-  { T::name } -> std::convertible_to<std::string_view>;
-  { c.ranks() } -> std::same_as<int>;
-  { c.waits() } -> std::same_as<detail::patience>;
-  { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
-  // Memory of communicator::allocate.
-  { t.allocate(bytes) } -> std::same_as<std::byte*>;
-  { t.deallocate(memory, bytes) } noexcept;
-  // Waiting, and peers that have ended or left.
-  { t.nap(detail::bool_function{}) } noexcept;
-  { t.wake_all() } noexcept;
-  { t.lost(peer) } noexcept -> std::same_as<bool>;  // its process has ended
-  { t.left(peer) } noexcept -> std::same_as<bool>;  // it has closed its communicator
-  { c.describe(peer) } -> std::same_as<std::string>;
-  { t.leave() } noexcept;
-  { t.notices() } -> detail::notice_board;
-};
+concept transport =
+    detail::carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
+      { T::name } -> std::convertible_to<std::string_view>;
+      { c.ranks() } -> std::same_as<int>;
+      { c.waits() } -> std::same_as<detail::patience>;
+      { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
+      // Memory of communicator::allocate.
+      { t.allocate(bytes) } -> std::same_as<std::byte*>;
+      { t.deallocate(memory, bytes) } noexcept;
+      // Waiting, and peers that have ended or left.
+      { t.nap(detail::bool_function{}) } noexcept;
+      { t.wake_all() } noexcept;
+      { t.lost(peer) } noexcept -> std::same_as<bool>;  // its process has ended
+      { t.left(peer) } noexcept -> std::same_as<bool>;  // it has closed its communicator
+      { c.describe(peer) } -> std::same_as<std::string>;
+      { t.leave() } noexcept;
+      { t.notices() } -> detail::notice_board;
+    };
 
 // ---- Optional: how messages travel.
 

@@ -80,8 +80,8 @@ class cuda_device {
     std::size_t free = 0, total = 0;
     if (code != cudaErrorMemoryAllocation || cudaMemGetInfo(&free, &total) != cudaSuccess)
       detail::throw_cuda(code, "cudaMalloc");
-    detail::throw_cuda(
-        code, detail::join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total, " are free,"}));
+    detail::throw_cuda(code, detail::join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ",
+                                           total, " are free,"}));
   }
   void release(void* memory) const noexcept {
     quietly([&] { return cudaFree(memory); });
@@ -215,7 +215,8 @@ class cuda_device {
 
   detail::device_memory_handle share(void* memory) const {
     detail::current_device const here(index_);
-    detail::device_memory_handle out{.owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
+    detail::device_memory_handle out{
+        .owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
     void* const begin = detail::begin_of_allocation(memory);
     out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
     cudaIpcMemHandle_t handle{};
@@ -241,7 +242,7 @@ class cuda_device {
     if (code != cudaSuccess)
       throw error({.code = error_code::system,
                    .what = detail::join({"memory of a GPU in process ", handle.process,
-                                 " cannot be opened: ", cudaGetErrorString(code)}),
+                                         " cannot be opened: ", cudaGetErrorString(code)}),
                    .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
     return static_cast<std::byte*>(begin) + handle.offset;
   }
@@ -327,7 +328,7 @@ class cuda_device {
     if (reaches == 0)
       throw error({.code = error_code::system,
                    .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there,
-                                 ": the driver has no peer access between them"}),
+                                         ": the driver has no peer access between them"}),
                    .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
   // Once, whoever asks for it.
@@ -337,9 +338,10 @@ class cuda_device {
     cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
     static_cast<void>(cudaGetLastError());
     if (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled) return;
-    throw error({.code = error_code::system,
-                 .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
-                 .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+    throw error(
+        {.code = error_code::system,
+         .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
+         .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
 
   // As many threads as run at once, and none that would find nothing to do.
@@ -356,8 +358,8 @@ class cuda_device {
   int index_;
   int processors_ = 0;
 };
-static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> && detail::sharing_device<cuda_device> &&
-              detail::staging_device<cuda_device>);
+static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
+              detail::sharing_device<cuda_device> && detail::staging_device<cuda_device>);
 
 // All that this process sees.
 inline std::vector<cuda_device> cuda_devices() {

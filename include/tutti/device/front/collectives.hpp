@@ -53,7 +53,8 @@ void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_option
 
 template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
   requires detail::device_operation<Op, device_value<In const>>
-void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
+void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0,
+            detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   std::size_t const n = in.size();
@@ -101,8 +102,8 @@ void reduce_scatter(R& ranks, In const& in, Out&& out, Op const& op = {}, detail
   detail::expect_size(ranks, "the input of reduce_scatter", in.size(), all, where);
   detail::expect_device_buffers_apart(ranks.rank(), from, all, to, n, in_place ? to : nullptr, where);
   detail::combine_on_device<Algorithm, collective::reduce_scatter>(
-      ranks, detail::device_request<collective::reduce_scatter, T, Op>(how, n), from, detail::layout::blocks(n, ranks.size()),
-      to, detail::message_of(n), op, how, where);
+      ranks, detail::device_request<collective::reduce_scatter, T, Op>(how, n), from,
+      detail::layout::blocks(n, ranks.size()), to, detail::message_of(n), op, how, where);
 }
 template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_gather(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
@@ -152,8 +153,8 @@ void scatter(R& ranks, In const& in, Out&& out, int root = 0, detail::device_opt
     detail::expect_device_buffers_apart(root, from, all, to, n, in_place ? to : nullptr, where);
   }
   detail::move_on_device<Algorithm, collective::scatter, T>(
-      ranks, detail::device_request<collective::scatter, T>(how, n, root), from, detail::layout::blocks(words, ranks.size()),
-      to, detail::message_of(words), how, where);
+      ranks, detail::device_request<collective::scatter, T>(how, n, root), from,
+      detail::layout::blocks(words, ranks.size()), to, detail::message_of(words), how, where);
 }
 template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_to_all(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
@@ -162,9 +163,10 @@ void all_to_all(R& ranks, In const& in, Out&& out, detail::device_options_of<R> 
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_to_all have different element types");
   std::size_t const all = in.size(), p = static_cast<std::size_t>(ranks.size()), n = all / p;
   if (all % p != 0)
-    detail::refuse(ranks.rank(),
-                   detail::join({"the input of all_to_all has ", all, " elements, which ", p, " ranks cannot share equally"}),
-                   "use a multiple of the number of ranks, or all_to_all_v", where);
+    detail::refuse(
+        ranks.rank(),
+        detail::join({"the input of all_to_all has ", all, " elements, which ", p, " ranks cannot share equally"}),
+        "use a multiple of the number of ranks, or all_to_all_v", where);
   T const* const from = device_data(in);
   T* const to = device_data(out);
   detail::layout const blocks = detail::layout::blocks(n * detail::words_in<T>, ranks.size());

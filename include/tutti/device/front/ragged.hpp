@@ -71,7 +71,8 @@ void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> co
   detail::expect_root(ranks, root, where);
   T const* const from = device_data(in);
   detail::layout const given = detail::message_of(in.size() * unit);
-  detail::request const what = detail::ragged_device_request(detail::device_request<collective::gather, T>(how, 0, root));
+  detail::request const what =
+      detail::ragged_device_request(detail::device_request<collective::gather, T>(how, 0, root));
   if (ranks.rank() != root)
     return detail::move_on_device<automatic, collective::gather, T>(ranks, what, from, given, nullptr, given, how,
                                                                     where);
@@ -95,7 +96,8 @@ void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&
   detail::expect_root(ranks, root, where);
   T* const to = device_data(out);
   detail::layout const got = detail::message_of(out.size() * unit);
-  detail::request const what = detail::ragged_device_request(detail::device_request<collective::scatter, T>(how, 0, root));
+  detail::request const what =
+      detail::ragged_device_request(detail::device_request<collective::scatter, T>(how, 0, root));
   if (ranks.rank() != root)
     return detail::move_on_device<automatic, collective::scatter, T>(ranks, what, nullptr, got, to, got, how, where);
   detail::device_blocks const blocks(ranks, "scatter_v's", counts, offsets, in.size(), unit, where);

@@ -112,15 +112,17 @@ class cuda_ipc {
     std::string out = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
     if (!calls_) return out + "one rank, a copy at most";
     out += detail::join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
-                 " bytes, and streams wait by words in memory of the host; "});
+                         " bytes, and streams wait by words in memory of the host; "});
     std::size_t const most = limits().one_shot_among(size());
-    if (most != device_limits::no_limit) out += detail::join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
+    if (most != device_limits::no_limit)
+      out += detail::join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
     out += "by one_shot";
     if (kernels_)
-      out += detail::join({"; every rank has a device of its own, so kernels wait for each other, up to ", most_by_packets(),
-                   " bytes that all hear go by packets, and any algorithm can be named"});
+      out += detail::join({"; every rank has a device of its own, so kernels wait for each other, up to ",
+                           most_by_packets(), " bytes that all hear go by packets, and any algorithm can be named"});
     for (int q = 0; q < size(); ++q)
-      if (q != rank()) out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
+      if (q != rank())
+        out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
     return out;
   }
 
@@ -139,7 +141,8 @@ class cuda_ipc {
       return cuda_combine(on_, c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
                           c.got.at(0, 0).count, detail::in_stages<In>(op, size()));
     }
-    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) { words().template combine<C>(c, r, op); });
+    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(),
+                            [&](detail::request const& r) { words().template combine<C>(c, r, op); });
   }
 
   template <class Algorithm, collective C, class Word>
@@ -214,16 +217,17 @@ class cuda_ipc {
   }
   [[noreturn, gnu::cold]] void refuse_algorithm(detail::request const& r, std::source_location where) const {
     std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
-    detail::refuse(rank(),
-                   detail::join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
-                   kernels_ ? detail::join({others, ", or name it by its type, as in all_reduce<ring>"})
-                            : detail::join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
-                   where);
+    detail::refuse(
+        rank(), detail::join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
+        kernels_ ? detail::join({others, ", or name it by its type, as in all_reduce<ring>"})
+                 : detail::join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
+        where);
   }
   template <class Call>
   void expect_no_protocol(Call const& c) const {
     if (c.how.protocol != protocol::automatic)
-      detail::refuse(rank(), detail::join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
+      detail::refuse(rank(),
+                     detail::join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
                      "leave the protocol automatic, or name an algorithm", c.where);
   }
 

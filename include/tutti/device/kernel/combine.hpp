@@ -304,8 +304,8 @@ static_assert(device_source<float const*>);
 //
 // Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
 template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
-void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
-                  std::size_t n, How const& how) {
+void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
+                  std::span<Out* const> destinations, std::size_t n, How const& how) {
   if constexpr (!detail::is_fused<How>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {

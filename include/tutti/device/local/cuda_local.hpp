@@ -38,7 +38,8 @@ namespace tutti {
 //   tutti::cuda_device gpu;
 //   tutti::cuda_local ranks(gpu, 4);
 //   tutti::all_reduce(ranks, gradients, gradients, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                 device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, detail::device_element<In>>;
@@ -53,7 +54,8 @@ void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& o
 }
 
 // `out` is the buffer of the root, and may be that of its input.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out,
+          class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
             device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, detail::device_element<In>>;
@@ -92,22 +94,24 @@ void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_optio
 }
 
 // In place where out[r] is block r of in[r].
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(out), size = static_cast<std::size_t>(ranks.size());
-  detail::reduce_blocks<Algorithm, collective::reduce_scatter, detail::device_element<In>>(ranks, in, n * size, out, n, op,
-                                                                                   options, where);
+  detail::reduce_blocks<Algorithm, collective::reduce_scatter, detail::device_element<In>>(ranks, in, n * size, out, n,
+                                                                                           op, options, where);
 }
 
 // In place where in[r] is block r of out[r].
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out>
 void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
-  detail::move_blocks<Algorithm, collective::all_gather, detail::device_element<In>>(ranks, in, ranks.size(), n, out,
-                                                                             ranks.size(), n * size, n, options, where);
+  detail::move_blocks<Algorithm, collective::all_gather, detail::device_element<In>>(
+      ranks, in, ranks.size(), n, out, ranks.size(), n * size, n, options, where);
 }
 
 // `out` is the buffer of the root.
@@ -116,8 +120,8 @@ void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<
             std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in), size = static_cast<std::size_t>(ranks.size());
   std::span const root(&out, 1);
-  detail::move_blocks<Algorithm, collective::gather, detail::device_element<In>>(ranks, in, ranks.size(), n, root, 1, n * size,
-                                                                         n, options, where);
+  detail::move_blocks<Algorithm, collective::gather, detail::device_element<In>>(ranks, in, ranks.size(), n, root, 1,
+                                                                                 n * size, n, options, where);
 }
 
 // `in` is the buffer of the root.
@@ -131,7 +135,8 @@ void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options
 }
 
 // Not in place.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out>
 void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   std::size_t const all = detail::size_of_first(in), n = all / static_cast<std::size_t>(ranks.size());
@@ -140,26 +145,29 @@ void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_opti
                  .what = detail::join({"all_to_all of ", all, " elements among ", ranks.size(), " ranks"}),
                  .way_out = "pass a block of equal size for each rank",
                  .where = where});
-  detail::move_blocks<Algorithm, collective::all_to_all, detail::device_element<In>>(ranks, in, ranks.size(), all, out,
-                                                                             ranks.size(), all, n, options, where);
+  detail::move_blocks<Algorithm, collective::all_to_all, detail::device_element<In>>(
+      ranks, in, ranks.size(), all, out, ranks.size(), all, n, options, where);
 }
 
 // Not in place.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
           std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);
-  detail::reduce_blocks<Algorithm, collective::scan, detail::device_element<In>>(ranks, in, n, out, n, op, options, where);
+  detail::reduce_blocks<Algorithm, collective::scan, detail::device_element<In>>(ranks, in, n, out, n, op, options,
+                                                                                 where);
 }
 
 // Not in place. out[0] is not touched.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void exclusive_scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   std::size_t const n = detail::size_of_first(in);
-  detail::reduce_blocks<Algorithm, collective::exclusive_scan, detail::device_element<In>>(ranks, in, n, out, n, op, options,
-                                                                                   where);
+  detail::reduce_blocks<Algorithm, collective::exclusive_scan, detail::device_element<In>>(ranks, in, n, out, n, op,
+                                                                                           options, where);
 }
 
 }  // namespace tutti

@@ -82,7 +82,8 @@ void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::vector const all(counts.size(), detail::total(counts));
-  detail::move_ragged<collective::all_gather, detail::device_element<In>>(ranks, in, counts, out, all, counts, options, where);
+  detail::move_ragged<collective::all_gather, detail::device_element<In>>(ranks, in, counts, out, all, counts, options,
+                                                                          where);
 }
 
 // `out` is the buffer of the root, of the elements of all.
@@ -92,7 +93,8 @@ void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std
   detail::expect_counts(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), where);
   std::span const root(&out, 1);
   std::size_t const all[] = {detail::total(counts)};
-  detail::move_ragged<collective::gather, detail::device_element<In>>(ranks, in, counts, root, all, counts, options, where);
+  detail::move_ragged<collective::gather, detail::device_element<In>>(ranks, in, counts, root, all, counts, options,
+                                                                      where);
 }
 
 // `in` is the buffer of the root, of the elements of all.

@@ -123,12 +123,14 @@ class cuda_staged {
     }
     if (size() > detail::most_sources)
       detail::refuse(rank(),
-                     detail::join({"a device combines the values of ", detail::most_sources, " ranks at most, and these are ", size()}),
+                     detail::join({"a device combines the values of ", detail::most_sources,
+                                   " ranks at most, and these are ", size()}),
                      "combine inside groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
-    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type, detail::name_of<Op>());
+    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
+                  detail::name_of<Op>());
     if (!two_shot) combine_all<C>(trip, call, most, how);
     else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
     trip.finish();
@@ -181,9 +183,9 @@ class cuda_staged {
   std::size_t block_elements(std::size_t in_bytes, std::size_t out_bytes, std::source_location where) const {
     std::size_t const bytes = std::max(in_bytes, out_bytes), n = slice_ / ranks() / bytes;
     if (n == 0)
-      detail::refuse(rank(),
-                     detail::join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
-                     "make cuda_staged with larger slices", where);
+      detail::refuse(
+          rank(), detail::join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
+          "make cuda_staged with larger slices", where);
     std::size_t const whole = grain(in_bytes, out_bytes);
     return n < whole ? n : n / whole * whole;
   }
@@ -201,7 +203,8 @@ class cuda_staged {
   }
   // Blocks that follow each other on both sides are one copy.
   template <class T>
-  void copy_blocks(detail::stream_of<D> stream, T* to, blocks const& places, T const* from, blocks const& sources) const {
+  void copy_blocks(detail::stream_of<D> stream, T* to, blocks const& places, T const* from,
+                   blocks const& sources) const {
     for (std::size_t q = 0; q < std::min(places.size(), sources.size());) {
       std::size_t const first = q;
       std::size_t n = 0;

@@ -157,8 +157,9 @@ class hierarchical : public mpi {
       CPU_ZERO(&cores);
       ::sched_getaffinity(0, sizeof cores, &cores);
       mine.where = {node, detail::last_level_cache(cores)};
-      detail::expect_success(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
-                     "MPI_Allgather");
+      detail::expect_success(
+          MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, communicator()),
+          "MPI_Allgather");
     });
     std::vector<detail::location> out;
     for (introduction const& i : all) out.push_back(i.where);
@@ -200,7 +201,7 @@ class hierarchical : public mpi {
   shm* shared_ = nullptr;  // inside_, wherever it is
 };
 
-static_assert(detail::divisible<hierarchical> && detail::may_survive<hierarchical> && detail::has_levels<hierarchical> &&
-              detail::knows_locations<hierarchical>);
+static_assert(detail::divisible<hierarchical> && detail::may_survive<hierarchical> &&
+              detail::has_levels<hierarchical> && detail::knows_locations<hierarchical>);
 
 }  // namespace tutti

@@ -111,7 +111,9 @@ class mpi : public detail::mpi_ranks {
   std::byte* allocate(std::size_t bytes) {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{detail::page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   void leave() noexcept {
     if (!detail::mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
@@ -192,12 +194,12 @@ class mpi : public detail::mpi_ranks {
   // Nobody meets to close what a rank was lost of, and those who agree on who is left wait for those who are there.
   [[gnu::cold]] void tell_that_it_left() noexcept {
     board_.leave_at_once();
-    detail::wait_until_done([&] { return board_.has_told() ? detail::progress::done : detail::progress::stuck; }, waits_,
-                    detail::deadline::after(std::chrono::seconds(1)),
-                    [](auto const&) {
-                      std::this_thread::sleep_for(detail::nap_length);
-                      return true;
-                    });
+    detail::wait_until_done([&] { return board_.has_told() ? detail::progress::done : detail::progress::stuck; },
+                            waits_, detail::deadline::after(std::chrono::seconds(1)),
+                            [](auto const&) {
+                              std::this_thread::sleep_for(detail::nap_length);
+                              return true;
+                            });
   }
 
   std::thread::id thread_ = std::this_thread::get_id();
@@ -206,8 +208,8 @@ class mpi : public detail::mpi_ranks {
   detail::mpi_channels channels_;
 };
 
-static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> && detail::needs_sender_progress<mpi> &&
-              detail::has_eager_limit<mpi> && detail::bound_to_thread<mpi> && detail::queries_peers<mpi> && detail::sends_outside_calls<mpi> &&
-              detail::ends_job<mpi>);
+static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
+              detail::needs_sender_progress<mpi> && detail::has_eager_limit<mpi> && detail::bound_to_thread<mpi> &&
+              detail::queries_peers<mpi> && detail::sends_outside_calls<mpi> && detail::ends_job<mpi>);
 
 }  // namespace tutti

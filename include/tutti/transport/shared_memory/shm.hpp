@@ -108,7 +108,8 @@ class shm : public detail::mailbox {
     };
     detail::acquaintance const others{members, gone, detail::members_must_join};
     detail::rendezvous meeting(job, own, ranks, until, others);
-    detail::descriptor const file = meeting.meet([&] { return detail::create_segment_file(ranks, tracks_, group_heap_space); });
+    detail::descriptor const file =
+        meeting.meet([&] { return detail::create_segment_file(ranks, tracks_, group_heap_space); });
     std::vector<detail::process_watch> watches;
     watches.reserve(members.size());
     for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
@@ -117,8 +118,8 @@ class shm : public detail::mailbox {
 
  private:
   // Joins the group without touching more of its memory than that takes.
-  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until, detail::acquaintance const& others,
-      std::vector<detail::process_watch> watches)
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
+      detail::acquaintance const& others, std::vector<detail::process_watch> watches)
       : detail::mailbox(rank, ranks, tracks),
         tracks_(tracks),
         mapping_(introduce(file, rank, ranks, tracks)),
@@ -137,7 +138,8 @@ class shm : public detail::mailbox {
     try {
       meet([&](int r) { return status(r) != detail::presence::absent; }, until, others);
       for (int r = 0; r < ranks; ++r) begin_watch(r);
-      self.can_fetch.store(try_to_fetch() ? detail::fetching::works : detail::fetching::refused, std::memory_order_release);
+      self.can_fetch.store(try_to_fetch() ? detail::fetching::works : detail::fetching::refused,
+                           std::memory_order_release);
       wake_all();
       meet([&](int r) { return fetches(r) != detail::fetching::untried; }, until, others);
     } catch (...) {
@@ -156,7 +158,8 @@ class shm : public detail::mailbox {
 
   // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
   // the others learn that at once.
-  [[gnu::cold]] static detail::segment_mapping introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {
+  [[gnu::cold]] static detail::segment_mapping introduce(detail::descriptor const& file, int rank, int ranks,
+                                                         int tracks) {
     auto const front = detail::segment_mapping::front(file, ranks, tracks);
     detail::rank_page& self = front.memory().rank(rank);
     self.process_namespace = process_namespace();
@@ -272,6 +275,7 @@ class shm : public detail::mailbox {
   std::vector<detail::process_watch> watches_;
 };
 
-static_assert(detail::maps_memory<shm> && detail::shares_packets<shm> && detail::divisible<shm> && detail::knows_locations<shm> && detail::holds_votes<shm>);
+static_assert(detail::maps_memory<shm> && detail::shares_packets<shm> && detail::divisible<shm> &&
+              detail::knows_locations<shm> && detail::holds_votes<shm>);
 
 }  // namespace tutti

@@ -98,7 +98,8 @@ class loopback : public detail::mailbox {
   loopback(std::shared_ptr<hub> shared, int rank)
       : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
     detail::segment const& memory = hub_->memory();
-    attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0, detail::patience_for(memory, ranks()));
+    attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+           detail::patience_for(memory, ranks()));
     allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
     memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
   }
@@ -106,7 +107,9 @@ class loopback : public detail::mailbox {
   std::byte* allocate(std::size_t bytes) {
     return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{detail::page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept { return ENOSYS; }
 
@@ -128,7 +131,8 @@ class loopback : public detail::mailbox {
     });
     if (!met)
       if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
-        throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join) : detail::rank_gone(rank(), gone);
+        throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
+                       : detail::rank_gone(rank(), gone);
     int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
     return std::make_unique<loopback>(meeting->made, own);
   }
@@ -137,6 +141,7 @@ class loopback : public detail::mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(detail::maps_memory<loopback> && detail::shares_packets<loopback> && detail::divisible<loopback> && detail::holds_votes<loopback>);
+static_assert(detail::maps_memory<loopback> && detail::shares_packets<loopback> && detail::divisible<loopback> &&
+              detail::holds_votes<loopback>);
 
 }  // namespace tutti
