@@ -108,14 +108,15 @@ int main(int argc, char** argv) {
     measure(s, *shared);
     std::vector<result> const results(shared->results, shared->results + shared->count);
 
-    tutti::detail::owned_table table{.machine = tutti::detail::this_machine(),
-                             .date = today(),
-                             .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
-                             .apart = fit(results, false),
-                             .crowded = fit(results, true),
-                             .rules = rules_of(results),
-                             .links = shared->links,
-                             .devices = limits_in(s.output)};
+    tutti::detail::owned_table table{
+        .machine = tutti::detail::this_machine(),
+        .date = today(),
+        .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
+        .apart = fit(results, false),
+        .crowded = fit(results, true),
+        .rules = rules_of(results),
+        .links = shared->links,
+        .devices = limits_in(s.output)};
     if (table.apart == tutti::detail::costs{}) table.apart = table.crowded;
     if (table.crowded == tutti::detail::costs{}) table.crowded = table.apart;
     print(table.rules);

@@ -39,9 +39,10 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::all_reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, op, host); });
-    wrong += different(result_on_device<T>(ranks, p, n, p, n,
-                                    [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
-                       expected);
+    wrong += different(
+        result_on_device<T>(ranks, p, n, p, n,
+                            [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
+        expected);
     auto data = to_device(ranks, all_values<T>(p, n));
     all_reduce<Algorithm>(ranks, data, data, op, how);
     wrong += n > 0 ? different(to_host(ranks.on(), data), expected) : 0;
@@ -49,17 +50,18 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { reduce(comm, in, out, op, 0, host); });
-    wrong += different(result_on_device<T>(ranks, p, n, 1, n,
-                                    [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
-                       {expected[0]});
+    wrong +=
+        different(result_on_device<T>(ranks, p, n, 1, n,
+                                      [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
+                  {expected[0]});
   }
   if constexpr (serves_with<Algorithm, collective::reduce_scatter, Op>()) {
     auto const expected =
         on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) { reduce_scatter(comm, in, out, op, host); });
-    wrong +=
-        different(result_on_device<T>(ranks, p, all, p, n,
-                               [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
-                  expected);
+    wrong += different(
+        result_on_device<T>(ranks, p, all, p, n,
+                            [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
+        expected);
     auto data = to_device(ranks, all_values<T>(p, all));
     auto blocks = own_blocks<T>(data, n);
     reduce_scatter<Algorithm>(ranks, data, blocks, op, how);
@@ -69,13 +71,14 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   }
   if constexpr (!detail::has_finish<Op, accumulator_for<Op, T>>) {
     if constexpr (serves_with<Algorithm, collective::scan, Op>())
-      wrong += different(
-          result_on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
-          on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, host); }));
+      wrong +=
+          different(result_on_device<T>(ranks, p, n, p, n,
+                                        [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
+                    on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, host); }));
     if constexpr (serves_with<Algorithm, collective::exclusive_scan, Op>())
       wrong += different(
           result_on_device<T>(ranks, p, n, p, n,
-                       [&](auto& r, auto& in, auto& out) { exclusive_scan<Algorithm>(r, in, out, op, how); }),
+                              [&](auto& r, auto& in, auto& out) { exclusive_scan<Algorithm>(r, in, out, op, how); }),
           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { exclusive_scan(comm, in, out, op, host); }));
   }
   return wrong;

@@ -87,7 +87,7 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
 // rank 99: on the device by `call(ranks, in, out)`.
 template <class T, detail::device D, class Reach, class Call>
 ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
-                          std::size_t out_count, Call const& call) {
+                                 std::size_t out_count, Call const& call) {
   auto in = to_device(ranks, all_values<T>(ins, in_count));
   auto out = to_device(ranks, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
   call(ranks, in, out);
@@ -95,7 +95,7 @@ ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std
 }
 template <class T, detail::device D, class Call>
 ranks_values<T> result_on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
-                          Call const& call) {
+                                 Call const& call) {
   return result_on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
 }
 

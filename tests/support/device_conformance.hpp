@@ -170,8 +170,8 @@ class device_conformance {
     ranks_.on().wait(how_.stream, detail::deadline::after(std::chrono::seconds{60}));
     for (std::size_t i = 0; i < values.size(); ++i)
       if (!same_bits<T>(values[i], expected[i]))
-        expect(false, detail::join({what, " of ", n_, " ", detail::type_name<T>(), " on rank ", ranks_.rank(), " of ", ranks_.size(),
-                            " is wrong at element ", i}));
+        expect(false, detail::join({what, " of ", n_, " ", detail::type_name<T>(), " on rank ", ranks_.rank(), " of ",
+                                    ranks_.size(), " is wrong at element ", i}));
   }
   template <class Device, class Host>
   void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {
@@ -221,7 +221,8 @@ void check_named(R& ranks, Comm& comm, std::size_t count, Op const& op, detail::
   }
 }
 template <class T, detail::device_ranks R, class Comm>
-void check_movement_of(R& ranks, Comm& comm, std::size_t count, detail::stream_of<typename R::device_type> stream = {}) {
+void check_movement_of(R& ranks, Comm& comm, std::size_t count,
+                       detail::stream_of<typename R::device_type> stream = {}) {
   for (int const root : {0, comm.size() - 1})
     device_conformance<T, R, Comm>(ranks, comm, count, root, {.stream = stream}).check_movement();
 }

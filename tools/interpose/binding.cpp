@@ -84,8 +84,10 @@ communicator join_machine(int rank, int ranks, std::uint64_t job) {
   if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
   auto const until = meetings_end();
   tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
-  tutti::detail::descriptor const file = meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
-  communicator out = while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until));
+  tutti::detail::descriptor const file =
+      meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
+  communicator out =
+      while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until));
   tutti::detail::agree_on_tuning(out.engine());
   return out;
 }

@@ -129,7 +129,8 @@ class referee {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::detail::objection(id, p).empty()) continue;
       out.push_back({id, tutti::protocol::automatic});
-      if (pulls() && t.bytes >= least_pulled && tutti::detail::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
+      if (pulls() && t.bytes >= least_pulled && tutti::detail::may_pull(id, t.what))
+        out.push_back({id, tutti::protocol::pull});
     }
     if constexpr (tutti::detail::has_levels<Transport>) {
       p.nodes = comm_.engine().transport().nodes().consecutive() ? tutti::detail::node_order::consecutive

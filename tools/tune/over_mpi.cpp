@@ -68,7 +68,8 @@ tutti::detail::owned_table table_at(std::string const& path) {
 
 // Inserts rules for ranks with this reach before those of the table, in which the first match decides, and removes the rules that can
 // no longer match.
-void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> const& results, tutti::detail::reach memory) {
+void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> const& results,
+                tutti::detail::reach memory) {
   std::vector<tutti::detail::rule> measured = rules_of(results);
   for (tutti::detail::rule& r : measured) r.memory = memory;
   print(measured);
@@ -127,7 +128,8 @@ int main(int argc, char** argv) {
                          [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
     put_before(table.rules, one_level, tutti::detail::reach::messages);
     if (nodes.count() > 1)
-      put_before(table.rules, results, nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
+      put_before(table.rules, results,
+                 nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
     table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
     if (times) times->commit(csv(results));
     table_file->commit(to_text(table.view()));

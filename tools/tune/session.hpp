@@ -103,7 +103,7 @@ inline void print(std::vector<tutti::detail::rule> const& rules) {
                  : r.memory == tutti::detail::reach::messages  ? ", by messages"
                  : r.memory == tutti::detail::reach::nodes     ? ", over nodes"
                  : r.memory == tutti::detail::reach::scattered ? ", scattered over nodes"
-                                                       : "");
+                                                               : "");
     fmt::print("{}{}", name(r.algorithm), r.how == tutti::protocol::pull ? " (pull)" : "");
     if (r.up_to != tutti::detail::rule::no_limit) fmt::print(" to {}, ", r.up_to);
     else fmt::print("\n");

@@ -31,7 +31,8 @@ struct share_all : one_chunk_messages {
 
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
+struct schedule<two_shot, collective::all_reduce>
+    : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
 
 // The first shot leaves a chunk in each rank's scratch memory, at the root in its output. The second sends it to the root.
 template <>

@@ -41,7 +41,8 @@ void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_option
 
 template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
   requires detail::device_operation<Op, device_value<In const>>
-void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
+void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0,
+            detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce>(ranks, in, out, op, root, how, where);
 }
