@@ -16,7 +16,7 @@ namespace {
 
 using sizes = analyze::even_chunks;
 template <class S>
-using walk = detail::walked<S, sizes>;
+using walked = detail::walk<S, sizes>;
 constexpr auto all = static_cast<std::size_t>(-1);
 
 // Rank 0 sends two chunks in one message, and receives the first of them from itself.
