@@ -30,7 +30,7 @@ class begun_call {
     if (!settled_) engine_.give_up();
   }
 
-  tutti::plan const& plan() const { return plan_; }
+  tutti::detail::plan const& plan() const { return plan_; }
   std::uint32_t tag() const { return engine_.tag(); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
@@ -58,7 +58,7 @@ class begun_call {
 
  private:
   // The plan of a request that is new: its names appear on the notice board.
-  [[gnu::cold, gnu::noinline]] static tutti::plan introduce(engine<Transport>& on, call_terms const& call) {
+  [[gnu::cold, gnu::noinline]] static tutti::detail::plan introduce(engine<Transport>& on, call_terms const& call) {
     request const& r = call.asked;
     on.introduce(r.type, call.names->type);
     if (r.op != 0) on.introduce(r.op, call.names->operation);
@@ -69,7 +69,7 @@ class begun_call {
   engine<Transport>& engine_;
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
-  tutti::plan const& plan_;
+  tutti::detail::plan const& plan_;
   bool settled_ = false;
 };
 

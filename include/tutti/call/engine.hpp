@@ -21,7 +21,7 @@
 #include "tutti/fault/faults.hpp"
 #include "tutti/tune/select.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What the algorithm two_level works with; see call/levels.hpp.
 template <class Transport>
@@ -36,8 +36,8 @@ class engine : public faults<Transport> {
   // Whether threads other than that which uses the communicator may move what it has started.
   bool any_thread = true;
   tuning tuned;  // by which algorithms are chosen
-  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
-      levels;
+  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>,
+                                           no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
 
@@ -65,7 +65,7 @@ class engine : public faults<Transport> {
     bool node_is_first = false;
     if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
     if (!node_is_first) make_recorder();
-    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
+    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::detail::levels<Transport>>(*this);
     if (node_is_first) make_recorder();
     if constexpr (maps_memory<Transport>) {
       std::size_t open = 0;  // messages to one peer at once
@@ -164,4 +164,4 @@ class engine : public faults<Transport> {
   shared_places places_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -41,11 +41,11 @@ template <class Comm>
 concept communicating =
     detail::is_communicator<std::remove_reference_t<Comm>> || detail::defers_calls<std::remove_reference_t<Comm>>;
 
-// What they return: nothing, work, persistent, nothing.
-template <communicating Comm>
-using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
-
 namespace detail {
+
+// What collectives return: nothing, work, persistent, nothing.
+template <communicating Comm>
+using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
 
 // The engine that carries out a call, or null: where all ranks are on one node, their own communicator does what the
 // library or the levels are not asked for.

@@ -40,8 +40,8 @@ inline constexpr bit_or combine_tokens{};
 //   tutti::barrier(comm);
 //   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
 template <class Algorithm = automatic, communicating Comm>
-returned_by<Comm> barrier(Comm&& comm, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> barrier(Comm&& comm, options const& o = {},
+                                  std::source_location where = std::source_location::current()) {
   detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   detail::reduction<collective::barrier, Algorithm, unsigned char, bit_or, detail::token_memory> call{
       {{.what = collective::barrier,

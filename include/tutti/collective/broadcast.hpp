@@ -11,8 +11,8 @@ namespace tutti {
 //
 //   tutti::broadcast(comm, weights, 0);
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
-returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
-                            std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
+                                    std::source_location where = std::source_location::current()) {
   using T = value_of<InOut>;
   std::size_t const count = std::ranges::size(data);
   detail::expect_root(comm, root, where);

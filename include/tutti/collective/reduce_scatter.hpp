@@ -14,8 +14,8 @@ namespace tutti {
 //   tutti::reduce_scatter(comm, gradient, shard);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                         std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter have different element types");
   std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
@@ -40,15 +40,15 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                   Op const& op = {}, options const& o = {},
-                                   std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                                           Op const& op = {}, options const& o = {},
+                                           std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
   auto lists = detail::lists_for(comm);
-  layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's", counts, {},
-                                              std::ranges::size(in), 1, where);
+  detail::layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's",
+                                                      counts, {}, std::ranges::size(in), 1, where);
   detail::expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
   detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
                       counts[static_cast<std::size_t>(rank)], where);

@@ -23,7 +23,7 @@
 #include "tutti/collective/scatter.hpp"
 #include "tutti/tune/parts.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The representative of a node is its rank with the local rank of the root, the same on all nodes; where nodes are uneven,
 // or there is no root, its first rank.
@@ -205,4 +205,4 @@ class levels<Transport>::parts {
   std::span<T> input_, output_, whole_, block_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

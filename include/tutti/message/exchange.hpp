@@ -206,7 +206,7 @@ class exchange final : public call_queue<Transport> {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = shown()) {
         auto const record = history_.find(t->number);
-        std::uint64_t const place = record ? (*record)[tutti::place_word] : 0;
+        std::uint64_t const place = record ? (*record)[place_word] : 0;
         engine_.notices().set_awaited(at_place(to_words(*t), place));
         told_ = true;
       }

@@ -9,7 +9,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/tune/problem.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // From this size on, every rank of a node reduces a share of an all_reduce, where nodes are even.
 inline constexpr std::size_t least_split_bytes = 32 * 1024;
@@ -90,4 +90,4 @@ constexpr std::size_t bytes_of(level_part const& part, problem const& whole) {
   return message / (part.across ? nodes : by_block(whole.what) ? ranks : ranks / nodes);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail
