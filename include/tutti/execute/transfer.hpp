@@ -11,18 +11,18 @@
 
 namespace tutti {
 
-// What a receive may name in place of a rank and a tag, and what both may name to do nothing.
+// Wildcards of a receive, and the rank with which a send or receive does nothing.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int no_rank = -2;
 
-// Messages have a track of their own, after those of schedules, and so have their slices: many small messages are fastest
-// through a few slots, large ones through many.
+// Tagged messages have a track of their own, after those of schedules, and so have their slices: many small messages are
+// fastest through few slots, large ones through many.
 inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
 inline constexpr int all_tracks = max_tracks + 2;
 static_assert(slice_track == 5, "slots_of names it");
 
-// It stays where it is until it has ended.
+// It must not move until it has ended.
 struct transfer {
   enum directions : std::uint8_t { send, receive } what = send;
   int peer = no_rank;
@@ -32,22 +32,22 @@ struct transfer {
   std::size_t element_bytes = 1;
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
-  std::size_t bytes = 0;            // of a receive, the room that there is
-  bool attended = false;            // this rank waits for it
-  std::uint64_t number = 0;         // of the transfers that this rank has started
+  std::size_t bytes = 0;            // of a receive: the capacity
+  bool blocking = false;            // the caller waits for it, so this rank polls until it has ended
+  std::uint64_t number = 0;         // in the order in which this rank started them
 
-  // What a receive has got.
+  // The result of a receive.
   int source = no_rank;
   int source_tag = any_tag;
   std::size_t got = 0;
 
   // -- For the messenger.
   bool ended = false;
-  std::uint64_t id = 0;       // of a message that waits for its receiver, at this rank
-  std::uint64_t partner = 0;  // and there
-  std::uint64_t address = 0;  // there, of what comes in slices and could be read as well
-  std::size_t moved = 0;      // bytes
-  std::uint64_t last = 0;     // message of its channel
+  std::uint64_t id = 0;       // of a rendezvous, at this rank
+  std::uint64_t partner = 0;  // of a rendezvous, at the peer
+  std::uint64_t address = 0;  // of the payload at the sender, if the receiver could read it there
+  std::size_t moved = 0;      // bytes sent or received in slices
+  std::uint64_t last = 0;     // number of its last message in the channel
 };
 
 }  // namespace tutti
