@@ -93,6 +93,26 @@ TEST_CASE("circles are found") {
   }
 }
 
+TEST_CASE("a header and its definitions are one") {
+  tree files = small_tree();
+  files["core/error.hpp"] = including("core/error_impl.hpp");
+  files["core/error_impl.hpp"] = including("core/error.hpp");
+  CHECK(problems_of(files).empty());
+  SUBCASE("which may not include what includes the header") {
+    files["core/error_impl.hpp"] = including("core/wait.hpp");
+    files["core/wait.hpp"] = including("core/error.hpp");
+    CHECK(complains(files, "in a circle"));
+  }
+  SUBCASE("which keeps to the arrows") {
+    files["core/error_impl.hpp"] = including("launch/init.hpp");
+    CHECK(complains(files, "core/error_impl.hpp: includes launch/init.hpp, an arrow that the page does not have"));
+  }
+  SUBCASE("and there are no definitions of nothing") {
+    files["core/other_impl.hpp"] = head;
+    CHECK(complains(files, "core/other_impl.hpp: there is no core/other.hpp"));
+  }
+}
+
 TEST_CASE("headers that are not written as ours are found") {
   tree files = small_tree();
   SUBCASE("no licence") {
