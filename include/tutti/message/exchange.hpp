@@ -47,7 +47,7 @@ class exchange final : public call_queue<Transport> {
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
     follower::at_end const runs_due;
     expect_usable(where);
-    for (transfer& t : all) t.attended = true;
+    for (transfer& t : all) t.blocking = true;
     bool started = false;
     auto const look = [&] {
       std::lock_guard const lock(busy_);
@@ -243,8 +243,8 @@ class exchange final : public call_queue<Transport> {
 
   // -- Under the lock.
 
-  bool have_ended(std::span<transfer> all) {
-    if (first_of(all) != nullptr) return false;
+  bool all_ended(std::span<transfer> all) {
+    if (first_unfinished(all) != nullptr) return false;
     for (transfer const& t : all) history_.end(t);
     return true;
   }
