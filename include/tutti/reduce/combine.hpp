@@ -20,7 +20,7 @@ concept cooperating_group = requires(Group const group) {
   { Group::block_bytes } -> std::convertible_to<std::size_t>;
 };
 
-// 4 KiB of each of a few sources, their accumulators and the result stay in a first-level cache.
+// With blocks of 4 KiB, a few sources, their accumulators and the result fit into a first-level cache.
 struct one_thread {
   static constexpr std::size_t block_bytes = 4096;
   TUTTI_HOST_DEVICE static constexpr int rank() { return 0; }
@@ -28,16 +28,16 @@ struct one_thread {
 };
 static_assert(cooperating_group<one_thread>);
 
-// Where in the life of a result a call stands.
+// The steps of a reduction that a call of combine includes, and how it stores.
 struct stage {
   int prepare = -1;     // the source that is a raw contribution, to which op.prepare applies; -1: none
   int finish = 0;       // the number of ranks, if the result is complete and op.finish applies; 0: it is not
-  bool stream = false;  // the destination is not read soon: it is written past the caches, if it is the only one
+  bool stream = false;  // stores bypass the caches if there is a single destination, which is not read soon
 };
 
 namespace detail {
 
-// A message of a few bytes is combined without blocks, which would take longer than its elements.
+// Shorter messages are combined without blocks, whose overhead would exceed the work.
 inline constexpr std::size_t few_bytes = 64;
 
 template <class Group, class T>
@@ -54,7 +54,7 @@ struct keep_accumulator {
   }
 };
 
-// Five sources and more: four at a time into accumulators that stay in the first-level cache.
+// Five or more sources, four at a time, with accumulators that stay in the first-level cache.
 template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class Last, class Source>
 [[gnu::noinline]] void fold_many(bool stream, std::size_t count, Op const& op, Last const& last, T* out,
                                  Source const& source, int sources) {
@@ -69,15 +69,15 @@ template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class
   store<Pack, A>(stream, count, op, last, out, all, source(k));
 }
 
-// A contribution is rounded to T after op.prepare, like those that arrive from other ranks: all ranks that combine the
-// same contributions get the same bits. Out of line, lest a compiler fuse the product of prepare with the sum that
+// A contribution is rounded to T after op.prepare, like those that arrive from other ranks, so that all ranks that combine the
+// same contributions get the same bits. Not inlined, so that the compiler cannot fuse a product in prepare with the sum that
 // follows.
 template <std::size_t Pack, class A, class T, class Op>
 [[gnu::noinline]] void prepare_block(std::size_t count, Op const& op, T* out, T const* in) {
   fold<Pack, A>(count, op, [&op](A const& x) { return static_cast<A>(op.prepare(x)); }, out, in);
 }
 
-// Whether a result is written past the caches. Not in place: its lines are in the cache anyway, and such stores take 1.4
+// Whether the stores of a result may bypass the caches. Not in place: the lines are in the cache anyway, and such stores take 1.4
 // times as long.
 template <class T>
 inline bool streams(T const* const* sources, int source_count, T* const* destinations, int destination_count) {
@@ -122,7 +122,7 @@ template <class Group, class T, class Op, class Last>
 
 }  // namespace detail
 
-// Copies n elements to each of the destinations. A destination may be the source itself, and is then left alone.
+// Copies n elements to each destination, skipping one that is the source itself.
 template <cooperating_group Group, element T>
 void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
           bool stream = false) noexcept {
@@ -142,12 +142,12 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
 // Combines n elements of source_count >= 1 sources and stores the result to destination_count >= 0 destinations.
 //
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) in the accumulator type; then op.finish if the
-//              stage says so; then rounded to T once. The same bits for any n, alignment, position and CPU, but that
-//              where two NaNs meet, either may stay.
+//              stage says so; then rounded to T once. The same bits for any n, alignment, position and CPU,
+//              except that of two NaNs either may result.
 //   stage      op.prepare applies to source stage.prepare, whose result is rounded to T before it is combined
 //   aliasing   a source or destination may be the same pointer as another; partial overlap is not allowed
 //   alignment  that of T
-//   one source and nothing to prepare or finish: a copy
+//   With one source and nothing to prepare or finish, this is a copy.
 //
 //   float const* const from[] = {mine, theirs};
 //   float* const to[] = {mine, outgoing};
