@@ -67,9 +67,9 @@ class cuda_ipc {
   cuda_ipc(communicator<Transport>& comm, D const& on, std::size_t arena_bytes = usual_arena,
            std::source_location where = std::source_location::current())
       : comm_{comm}, on_{on} {
-    if (size() > most_destinations)
+    if (size() > max_destinations)
       detail::refuse(rank(), join({size(), " ranks were to share memory of devices"}),
-                     join({"let ", most_destinations, " ranks share it at most"}), where);
+                     join({"let ", max_destinations, " ranks share it at most"}), where);
     if (size() == 1) return;
     calls_.emplace(comm, on, arena_bytes, where);
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);

@@ -170,7 +170,7 @@ struct even_blocks {
 };
 // Each of its own length, one after the other.
 struct ragged_blocks {
-  std::size_t begins[most_destinations + 1];
+  std::size_t begins[max_destinations + 1];
 
   TUTTI_HOST_DEVICE std::size_t begin(int block) const { return begins[block]; }
   TUTTI_HOST_DEVICE std::size_t count(int block) const { return begins[block + 1] - begins[block]; }
@@ -179,8 +179,8 @@ struct ragged_blocks {
 // Job j is about block j, or about blocks that are all alike.
 template <collective C, class T, class Fused, class Blocks = even_blocks>
 struct local_work {
-  T const* in[most_destinations];
-  T* out[most_destinations];
+  T const* in[max_destinations];
+  T* out[max_destinations];
   local_jobs<C> plan;
   int first, count;  // of the jobs of this launch
   Blocks blocks;
@@ -215,7 +215,7 @@ struct block_moves {
     Word* to;
     std::size_t n;
   };
-  block all[most_destinations];
+  block all[max_destinations];
   int count = 0;
 
   void add(Word const* from, Word* to, std::size_t n) {

@@ -91,10 +91,10 @@ class cuda_local {
 
   cuda_local(std::shared_ptr<device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
       : team_{std::move(team)}, ranks_{ranks}, channels_{channels} {
-    if (ranks < 1 || ranks > most_device_ranks)
+    if (ranks < 1 || ranks > max_device_ranks)
       throw error({.code = error_code::bad_argument,
                    .what = join({"a device was asked for ", ranks, " virtual ranks"}),
-                   .way_out = join({"ask for 1 to ", most_device_ranks})});
+                   .way_out = join({"ask for 1 to ", max_device_ranks})});
   }
 
   std::shared_ptr<device_team<D> const> team_;

@@ -121,9 +121,9 @@ class cuda_staged {
       std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
       return combine_sources(call.how.stream, from, call.out, call.got.at(0, 0).count, how);
     }
-    if (size() > most_sources)
+    if (size() > max_sources)
       detail::refuse(rank(),
-                     join({"a device combines the values of ", most_sources, " ranks at most, and these are ", size()}),
+                     join({"a device combines the values of ", max_sources, " ranks at most, and these are ", size()}),
                      "combine inside groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
