@@ -465,7 +465,8 @@ class messenger {
     std::size_t const n = std::min(a.bytes - message_head::slice_head_bytes, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::slice_head_bytes, n);
     of(from).polls = 0;
-    if ((r.moved += n) < r.got) return;
+    r.moved += n;
+    if (r.moved < r.got) return;
     forget_slices(r);
     end(r);
   }
