@@ -11,18 +11,20 @@
 
 namespace tutti {
 
-// Wildcards of a receive, and the rank with which a send or receive does nothing.
+// A receive may name these instead of a rank and a tag. A send or a receive that names no_rank does nothing.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int no_rank = -2;
 
-// Tagged messages have a track of their own, after those of schedules, and so have their slices: many small messages are
-// fastest through few slots, large ones through many.
+namespace detail {
+
+// Messages have a track of their own, after those of schedules, and their slices have another, because many small messages are
+// fastest through a few slots and large ones through many.
 inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
 inline constexpr int all_tracks = max_tracks + 2;
 static_assert(slice_track == 5, "slots_of names it");
 
-// It must not move until it has ended.
+// It must not move in memory until it has ended.
 struct transfer {
   enum directions : std::uint8_t { send, receive } what = send;
   int peer = no_rank;
@@ -36,7 +38,7 @@ struct transfer {
   bool blocking = false;            // the caller waits for it, so this rank polls until it has ended
   std::uint64_t number = 0;         // in the order in which this rank started them
 
-  // The result of a receive.
+  // The message that a receive has got.
   int source = no_rank;
   int source_tag = any_tag;
   std::size_t got = 0;
@@ -49,5 +51,7 @@ struct transfer {
   std::size_t moved = 0;      // bytes sent or received in slices
   std::uint64_t last = 0;     // number of its last message in the channel
 };
+
+}  // namespace detail
 
 }  // namespace tutti

@@ -19,7 +19,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One or two channels to each peer: one for messages, and where memory is mapped another for their slices.
 template <transport Transport>
@@ -156,4 +156,4 @@ class message_channels {
   int in_a_row_ = 0;   // messages received since the channel was last empty
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

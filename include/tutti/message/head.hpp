@@ -7,7 +7,7 @@
 
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // eager         a whole message: head and payload
 // offer         starts a rendezvous: the payload stays at the sender; unless `address` is 0, the receiver may read it there
@@ -38,4 +38,4 @@ static_assert(sizeof(message_head) <= inline_bytes);
 static_assert(offsetof(message_head, id) == message_head::eager_head_bytes &&
               offsetof(message_head, partner) == message_head::slice_head_bytes);
 
-}  // namespace tutti
+}  // namespace tutti::detail

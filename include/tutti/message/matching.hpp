@@ -13,7 +13,7 @@
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/head.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A message that arrived, or was offered, before a matching receive was started.
 struct kept_message {
@@ -76,4 +76,4 @@ class matching {
   int from_any_ = 0;            // and from any_source
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

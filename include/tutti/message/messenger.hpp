@@ -26,7 +26,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Why messages cannot continue. The caller of poll() reports it.
 struct message_failure {
@@ -484,4 +484,4 @@ class messenger {
   std::size_t ended_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 
 #include "tutti/execute/transfer.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A receive with an address is readable: if its slices do not arrive, its message can be fetched from the sender's memory.
 // Address and source must not change while a receive is listed here.
@@ -62,4 +62,4 @@ class sliced_receives {
   int readable_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -20,7 +20,7 @@
 #include "tutti/execute/surfaces.hpp"
 #include "tutti/transport/mpi/mpi.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // An MPI datatype of `bytes` bytes, for elements that MPI has no type for and for blocks longer than an int can count.
 class mpi_bytes {
@@ -298,4 +298,4 @@ struct mpi_collectives {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

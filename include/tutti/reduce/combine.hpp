@@ -10,7 +10,7 @@
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/stream.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Who works together on a message. Members take blocks in turn and never wait for each other.
 template <class Group>
@@ -20,7 +20,7 @@ concept cooperating_group = requires(Group const group) {
   { Group::block_bytes } -> std::convertible_to<std::size_t>;
 };
 
-// With blocks of 4 KiB, a few sources, their accumulators and the result fit into a first-level cache.
+// 4 KiB of each of a few sources, their accumulators and the result stay in a first-level cache.
 struct one_thread {
   static constexpr std::size_t block_bytes = 4096;
   TUTTI_HOST_DEVICE static constexpr int rank() { return 0; }
@@ -28,16 +28,14 @@ struct one_thread {
 };
 static_assert(cooperating_group<one_thread>);
 
-// The steps of a reduction that a call of combine includes, and how it stores.
+// Where in the life of a result a call stands.
 struct stage {
   int prepare = -1;     // the source that is a raw contribution, to which op.prepare applies; -1: none
   int finish = 0;       // the number of ranks, if the result is complete and op.finish applies; 0: it is not
-  bool stream = false;  // stores bypass the caches if there is a single destination, which is not read soon
+  bool stream = false;  // the destination is not read soon: it is written past the caches, if it is the only one
 };
 
-namespace detail {
-
-// Shorter messages are combined without blocks, whose overhead would exceed the work.
+// A message of a few bytes is combined without blocks, which would take longer than its elements.
 inline constexpr std::size_t few_bytes = 64;
 
 template <class Group, class T>
@@ -120,8 +118,6 @@ template <class Group, class T, class Op, class Last>
   if (stream) stream_fence();
 }
 
-}  // namespace detail
-
 // Copies n elements to each destination, skipping one that is the source itself.
 template <cooperating_group Group, element T>
 void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
@@ -151,7 +147,7 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
 //
 //   float const* const from[] = {mine, theirs};
 //   float* const to[] = {mine, outgoing};
-//   tutti::combine(tutti::one_thread{}, from, 2, to, 2, n, tutti::sum{});
+//   tutti::detail::combine(tutti::detail::one_thread{}, from, 2, to, 2, n, tutti::sum{});
 template <cooperating_group Group, element T, operation<T> Op>
 inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
                     int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
@@ -174,4 +170,4 @@ inline void combine(Group group, T const* const* sources, int source_count, T* c
                          detail::keep_accumulator{}, at);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

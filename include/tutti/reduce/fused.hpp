@@ -13,12 +13,16 @@
 
 namespace tutti {
 
+namespace detail {
+
 struct unchanged {
   template <class A>
   TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
     return x;
   }
 };
+
+}  // namespace detail
 
 // An operation with a prologue and an epilogue, both called on accumulators. Sources, their accumulator and destinations may
 // differ in type; values are cast between them. In a collective, `prepare` and `finish` of the operation itself apply inside the
@@ -27,7 +31,7 @@ struct unchanged {
 //   fused{sum{}, unchanged{}, scale{0.25f}}                       the average of four
 //   fused{sum{}, scale{0.5f}}                                     a pre-multiplied sum
 //   fused{sum{}, unchanged{}, [=](float x) { return x + bias; }}
-template <class Op, class Before = unchanged, class After = unchanged>
+template <class Op, class Before = detail::unchanged, class After = detail::unchanged>
 struct fused {
   Op op;
   Before before{};
@@ -40,10 +44,14 @@ fused(Op, Before) -> fused<Op, Before>;
 template <class Op, class Before, class After>
 fused(Op, Before, After) -> fused<Op, Before, After>;
 
+namespace detail {
+
 template <class>
 inline constexpr bool is_fused = false;
 template <class Op, class Before, class After>
 inline constexpr bool is_fused<fused<Op, Before, After>> = true;
+
+}  // namespace detail
 
 // An epilogue that also reads and writes element i of some arrays, in the same pass: step(result, S (&values)[Arrays]) returns
 // the value to store in the destinations. In a collective in which each rank passes a buffer, element i is that of the rank's
@@ -60,6 +68,8 @@ constexpr arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> with_array
   return {step, {first, rest...}};
 }
 
+namespace detail {
+
 template <class>
 inline constexpr int arrays_of = 0;
 template <class Step, class S, int Arrays>
@@ -74,6 +84,8 @@ constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Befor
     for (auto& array : how.after.arrays) array += begin;
   return how;
 }
+
+}  // namespace detail
 
 template <class F>
 struct scale {

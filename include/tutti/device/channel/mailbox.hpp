@@ -17,7 +17,11 @@
 
 namespace tutti {
 
+namespace detail {
+
 inline constexpr int max_device_ranks = 64;
+
+}  // namespace detail
 
 // blocks   the largest number of blocks that work for a rank, each with channels of its own
 // share    bytes of a chunk that justify another block
@@ -114,8 +118,6 @@ struct channel_map {
   }
 };
 
-}  // namespace detail
-
 // The channels of one block of a rank: a model of `carries_slices`, called by one thread of the block.
 template <flag_scope Scope>
 class device_mailbox {
@@ -165,5 +167,7 @@ class device_mailbox {
   int rank_, block_;
   void* fan_lists_;
 };
+
+}  // namespace detail
 
 }  // namespace tutti

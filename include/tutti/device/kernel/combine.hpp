@@ -22,11 +22,11 @@
 
 namespace tutti {
 
+namespace detail {
+
 // The limits of one pass. Sources and destinations are kernel parameters, of which every version of CUDA accepts 4 KiB.
 inline constexpr int max_sources = 256;
 inline constexpr int max_destinations = 64;
-
-namespace detail {
 
 // The widest access of a device is 16 bytes. If element types differ, packs of the widest type have 16 bytes and the others fewer,
 // so that neighbouring threads access neighbouring memory in every array.
@@ -279,8 +279,6 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
                .way_out = join({"pass ", least, " to ", most, ", or make several passes"})});
 }
 
-}  // namespace detail
-
 // A source of elements: a pointer, which is read in packs, or an object whose source[i] is element i, such as a fancy iterator of
 // Thrust. (It need not be trivially copyable: before CUDA 13 those have user-defined copy constructors.)
 template <class S>
@@ -289,6 +287,8 @@ concept device_source = std::is_trivially_destructible_v<S> && std::default_init
                           { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
                         };
 static_assert(device_source<float const*>);
+
+}  // namespace detail
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
 //
@@ -304,15 +304,15 @@ static_assert(device_source<float const*>);
 //   throws     error: bad_argument, system. `wait` or a later call reports errors of the device itself
 //
 // Fastest if all arrays start at the same address modulo 16 bytes; otherwise accesses are single elements.
-template <device D, device_source Source, element Out, std::copy_constructible How>
-void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
-                  std::size_t n, How const& how) {
-  if constexpr (!is_fused<How>) {
+template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
+void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
+                  std::span<Out* const> destinations, std::size_t n, How const& how) {
+  if constexpr (!detail::is_fused<How>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
-    constexpr std::size_t min_destinations = arrays_of<decltype(how.after)> > 0 ? 0 : 1;
+    constexpr std::size_t min_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
     detail::expect_number("sources", sources.size(), 1, detail::max_sources_like<Source>);
-    detail::expect_number("destinations", destinations.size(), min_destinations, max_destinations);
+    detail::expect_number("destinations", destinations.size(), min_destinations, detail::max_destinations);
     if (n == 0) return;
     switch (destinations.size() > 8 ? 0 : sources.size()) {
       case 1: return detail::launch_pass<1>(on, stream, sources, destinations, n, how);

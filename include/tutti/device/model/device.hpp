@@ -13,7 +13,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/wait.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The work of a launch is a trivially copyable function object. Every member of a cooperating_group calls it with itself as the
 // argument; members never wait for each other.
@@ -195,4 +195,4 @@ class device_array {
   std::size_t size_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The scope of a flag: blocks of the same device, or other devices too.
 enum class flag_scope { device, system };
@@ -110,4 +110,4 @@ TUTTI_HOST_DEVICE inline std::uint64_t nanoseconds_now() {
 #endif
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -21,7 +21,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The words from one rank to another. After every call streams leave `ready` and `unread` 0, so a captured call can be replayed. A
 // call has one or two shots, in each of which a rank lets its peers read memory.
@@ -158,4 +158,4 @@ class device_board_memory {
   std::byte* base_ = nullptr;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/transport/ballot.hpp"
 #include "tutti/transport/mpi/board.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Every rank sends its vote to all others. A rank that knows the votes of all survivors forms an opinion of the outcome. Then
 // the ranks take turns in rank order: each sends its opinion to all, and all adopt it. Ranks wait for each turn until its rank
@@ -237,4 +237,4 @@ class mpi_ballot {
   std::shared_ptr<urn> urn_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -23,7 +23,7 @@
 #include "tutti/transport/mpi/news.hpp"
 #include "tutti/transport/notice.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Each notice describes the whole state of its rank. A rank that computes outside of tutti neither sends nor receives notices, so
 // a peer is known by its last notice and by the calls of its messages. Copies share one board. Threads may use it concurrently
@@ -267,4 +267,4 @@ class mpi_board {
   std::shared_ptr<mpi_news> news_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -18,7 +18,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. Flow
 // control needs no messages of its own. A peer that is in a later call has received everything sent to it in earlier ones. If
@@ -270,4 +270,4 @@ class mpi_channels {
   std::vector<MPI_Request> farewells_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

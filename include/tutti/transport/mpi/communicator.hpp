@@ -13,7 +13,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/mpi/library.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Waits for a request; false if the deadline passes first. Throws if a rank has revoked `whole` because another has ended. Calls
 // abandon() if the request may still be active: the MPI may then still write to it and to the buffers that it refers to.
@@ -123,4 +123,4 @@ class mpi_communicator {
   MPI_Comm own_ = MPI_COMM_NULL;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -12,7 +12,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 static_assert(MPI_VERSION >= 3, "tutti needs MPI 3 or later");
 
@@ -84,4 +84,4 @@ inline bool mpi_reports_device_memory_support() {
        .way_out = "set it to 1 if the MPI accepts device memory, to 0 if it does not, or unset it to ask the MPI"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

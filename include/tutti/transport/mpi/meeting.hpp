@@ -12,7 +12,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/mpi/library.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The first member leads. Each member reports its arrival; once all have, the leader asks each whether it is still there, and
 // admits all once all have confirmed. A member that gives up may leave letters behind; they carry the number of an earlier
@@ -151,4 +151,4 @@ class mpi_meeting {
   std::vector<partner> partners_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

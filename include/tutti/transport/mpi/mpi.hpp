@@ -29,30 +29,34 @@
 
 namespace tutti {
 
+namespace detail {
+
 struct mpi_collectives;
 
-class mpi : public mpi_ranks {
+}  // namespace detail
+
+class mpi : public detail::mpi_ranks {
  public:
   static constexpr std::string_view name = "mpi";
-  static constexpr std::size_t slice_bytes = mpi_channels::slice_bytes;
-  static constexpr std::size_t eager_bytes = mpi_eager_bytes;
+  static constexpr std::size_t slice_bytes = detail::mpi_channels::slice_bytes;
+  static constexpr std::size_t eager_bytes = detail::mpi_eager_bytes;
 
   // All ranks of the communicator construct it, and all destroy it, waiting at most `limit` for each other.
   // Throws error: timeout, bad_argument, system.
   [[gnu::cold]] mpi(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit)
-      : mpi(mpi_communicator(ranks, deadline::after(limit)), tracks, limit) {}
+      : mpi(detail::mpi_communicator(ranks, detail::deadline::after(limit)), tracks, limit) {}
   // The same on a communicator that the transport takes over.
-  [[gnu::cold]] mpi(mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
-      : mpi_ranks(std::move(own), tracks, limit),
-        ballot_(comm_.get(), mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
+  [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
+      : detail::mpi_ranks(std::move(own), tracks, limit),
+        ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
         channels_(communicator(), board_, rank_, ranks_, tracks) {}
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
-    if (mpi_is_finalized()) return;
+    if (detail::mpi_is_finalized()) return;
     bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close();
     if (board_.anyone_lost()) announce_leaving();
-    auto const grace_period = deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
+    auto const grace_period = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
     channels_.cancel_receives(grace_period);
     bool const unread = ballot_.was_used();  // one of its letters may still be in flight, with no farewell behind it
     bool const closed = board_.close() && ballot_.close() && orderly;
@@ -72,11 +76,11 @@ class mpi : public mpi_ranks {
   }
 
   // The collectives of the MPI, in native/mpi_collectives.hpp. Their errors are faults.
-  using native_collectives = mpi_collectives;
+  using native_collectives = detail::mpi_collectives;
   void note_all_arrived() noexcept { board_.note_all_arrived(); }
-  bool accepts_device_memory() const { return mpi_accepts_device_memory(); }
+  bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
-    if (!channels_.check(code, call, rank_) && mpi_is_loss(code)) raise_loss(call);
+    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
   }
 
   // If the MPI was initialised for a single thread, only that thread may call.
@@ -104,57 +108,59 @@ class mpi : public mpi_ranks {
   }
   std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
   bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }
-  arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
+  detail::arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
   void release(int from, int track) noexcept { channels_.release(from, track); }
 
   std::byte* allocate(std::size_t bytes) {
-    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   void leave() noexcept {
-    if (!mpi_is_finalized()) board_.leave();  // a program may wrongly finalize MPI first
+    if (!detail::mpi_is_finalized()) board_.leave();  // a program may wrongly finalize MPI first
   }
   void leave_at_once() noexcept {
-    if (!mpi_is_finalized()) board_.leave_at_once();
+    if (!detail::mpi_is_finalized()) board_.leave_at_once();
   }
 
   // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
   // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
-  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, deadline until) {
+  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::deadline until) {
     return name_lost_rank_in([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
   }
 
   // -- The loss of ranks, if the MPI survives it.
-  bool survives() const noexcept { return mpi_survives(); }
-  mpi_ballot votes() const noexcept { return ballot_; }
+  bool survives() const noexcept { return detail::mpi_survives(); }
+  detail::mpi_ballot votes() const noexcept { return ballot_; }
   // A transport of the survivors `members`, who have agreed on that list and all call it. `others_live`: processes of other ranks
   // may be running, after closing their communicator.
   // Throws error: rank_lost if one of the members has ended meanwhile, system.
-  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, deadline) {
+  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, detail::deadline) {
     return std::make_unique<mpi>(meet_survivors(members, others_live), tracks_, limit_);
   }
 
   void end_job(int code) noexcept { MPI_Abort(comm_.get(), code); }
 
-  mpi_board notices() const noexcept { return board_; }
+  detail::mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in the same call a moment to say so.
   void query_peers() noexcept { board_.query_peers(); }
   // For a caller that waits elsewhere in the middle of a call.
   void poll_notices() noexcept {
-    if (!mpi_is_finalized()) board_.poll_notices();
+    if (!detail::mpi_is_finalized()) board_.poll_notices();
   }
 
  private:
   [[gnu::cold]] static int thread_level() {
     int level = MPI_THREAD_SINGLE;
-    expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
+    detail::expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     return level;
   }
   [[gnu::cold]] void raise_loss(char const* call) noexcept {
     int const peer = find_lost_rank(true);
     board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < 0 ? rank_ : peer,
-                  join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
+                  detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
   }
 
   // Whether all ranks have arrived here with no messages in flight. After a fault, and outside calls, messages may have no
@@ -166,7 +172,7 @@ class mpi : public mpi_ranks {
     auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
     auto const look = [&] {
       board_.listen();
-      if (board_.anyone_lost()) return progress::stuck;
+      if (board_.anyone_lost()) return detail::progress::stuck;
       if (board_.faulty()) strays_ = true;
       if (strays_ || awaited > all_here) channels_.discard();
       if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
@@ -177,11 +183,11 @@ class mpi : public mpi_ranks {
       }
       if (awaited == farewells && channels_.farewells_received() && meet()) awaited = all_received;
       bool const last = awaited == all_received && channels_.done(meeting, rank_) && channels_.idle();
-      return last ? progress::done : progress::stuck;
+      return last ? detail::progress::done : detail::progress::stuck;
     };
-    countdown after_fault(std::chrono::seconds(1));
+    detail::countdown after_fault(std::chrono::seconds(1));
     board_.look_for_lost();
-    return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
+    return detail::wait_until_done(look, waits_, detail::deadline::after(limit_), [&](auto const& ready) {
       if (!board_.anyone_lost()) nap(ready);
       return !board_.anyone_lost() && !(board_.faulty() && after_fault.passed());
     });
@@ -190,22 +196,22 @@ class mpi : public mpi_ranks {
   // After the loss of a rank there is no meeting to close. Ranks that agree on the survivors must know that this one has left.
   [[gnu::cold]] void announce_leaving() noexcept {
     board_.leave_at_once();
-    wait_until_done([&] { return board_.all_in_flight() ? progress::done : progress::stuck; }, waits_,
-                    deadline::after(std::chrono::seconds(1)),
-                    [](auto const&) {
-                      std::this_thread::sleep_for(nap_length);
-                      return true;
-                    });
+    detail::wait_until_done([&] { return board_.all_in_flight() ? detail::progress::done : detail::progress::stuck; },
+                            waits_, detail::deadline::after(std::chrono::seconds(1)),
+                            [](auto const&) {
+                              std::this_thread::sleep_for(detail::nap_length);
+                              return true;
+                            });
   }
 
   std::thread::id thread_ = std::this_thread::get_id();
   int level_ = thread_level();
-  mpi_ballot ballot_;
-  mpi_channels channels_;
+  detail::mpi_ballot ballot_;
+  detail::mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && needs_sender_progress<mpi> &&
-              has_eager_limit<mpi> && bound_to_thread<mpi> && queries_peers<mpi> && sends_outside_calls<mpi> &&
-              ends_job<mpi>);
+static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
+              detail::needs_sender_progress<mpi> && detail::has_eager_limit<mpi> && detail::bound_to_thread<mpi> &&
+              detail::queries_peers<mpi> && detail::sends_outside_calls<mpi> && detail::ends_job<mpi>);
 
 }  // namespace tutti

@@ -18,7 +18,7 @@
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/notice.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Members that every call writes are atomic, and written by one thread at a time. The lock guards all others; no thread holds
 // it while it sleeps or waits.
@@ -204,4 +204,4 @@ struct mpi_news {
   std::size_t names_known = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
