@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A step of an optimiser does not narrow gradients.
-// expect: this step would narrow gradients
+// An optimiser step must not narrow gradients.
+// expect: this step would narrow the gradients
 #include <vector>
 
 #include "../support/device_stand_in.hpp"

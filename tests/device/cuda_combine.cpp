@@ -170,11 +170,9 @@ TEST_CASE("what cannot be launched is refused with a sentence") {
     cuda_combine(device_stand_in{}, 0, std::span<float const* const>(sources).first(from),
                  std::span<float* const>(destinations).first(to), 4, sum{});
   };
-  CHECK_THROWS_WITH(call(0, 1), "tutti: cuda_combine was given 0 sources; pass from 1 to 256, or make several passes");
-  CHECK_THROWS_WITH(call(257, 1),
-                    "tutti: cuda_combine was given 257 sources; pass from 1 to 256, or make several passes");
-  CHECK_THROWS_WITH(call(2, 0),
-                    "tutti: cuda_combine was given 0 destinations; pass from 1 to 64, or make several passes");
+  CHECK_THROWS_WITH(call(0, 1), "tutti: cuda_combine was given 0 sources; pass 1 to 256, or make several passes");
+  CHECK_THROWS_WITH(call(257, 1), "tutti: cuda_combine was given 257 sources; pass 1 to 256, or make several passes");
+  CHECK_THROWS_WITH(call(2, 0), "tutti: cuda_combine was given 0 destinations; pass 1 to 64, or make several passes");
   CHECK_THROWS_AS(call(2, 65), tutti::error);
   CHECK_NOTHROW(call(256, 64));
 }

@@ -148,7 +148,7 @@ TEST_CASE("a rank that does not come is named") {
     } else {
       all_reduce(ranks, data, out, sum{}, {.timeout = 2s});
       error const e = error_of([&] { ranks.work().wait(); });
-      expect_error(e, error_code::timeout, "no end of all_reduce of 100 float with sum (one_shot) within 2 s");
+      expect_error(e, error_code::timeout, "all_reduce of 100 float with sum (one_shot) did not complete within 2 s");
       expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
       expect(e.peer() == 1, "who is missing");
     }

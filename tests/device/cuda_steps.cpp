@@ -162,7 +162,7 @@ TEST_CASE("calls that cannot be had are refused before anything is launched") {
   CHECK(launches == 0);
   all_reduce<ring>(ranks, data, data);
   CHECK(refused([&] { all_reduce<ring>(ranks, data, data, sum{}, {.stream = 1}); }) ==
-        "these channels carry the calls of another stream");
+        "these device_channels are already used on another stream");
   CHECK(launches == 1);
 
   auto const made = [&](int count, channel_options const& o) {

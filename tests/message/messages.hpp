@@ -319,10 +319,10 @@ void check_arguments_of_messages(Comm& comm) {
   expect_error(error_of([&] { send(comm, data, comm.size()); }), error_code::bad_argument, "send names rank ");
   expect_error(error_of([&] { send(comm, data, any_source); }), error_code::bad_argument, "from 0 to " + last);
   expect_error(error_of([&] { recv(comm, data, -7); }), error_code::bad_argument, "any_source or no_rank");
-  expect_error(error_of([&] { isend(comm, data, 0, -1); }), error_code::bad_argument, "has the tag -1");
+  expect_error(error_of([&] { isend(comm, data, 0, -1); }), error_code::bad_argument, "has tag -1");
   expect_error(error_of([&] { recv(comm, data, 0, -5); }), error_code::bad_argument, "0 or more, or any_tag");
   expect_error(error_of([&] { send(comm, data, me, 0, {.algorithm = algorithm_id::ring}); }), error_code::bad_argument,
-               "no choice of algorithm");
+               "takes no algorithm or protocol");
   expect_error(error_of([&] { send_recv(comm, data, me, data, me); }), error_code::bad_argument, "overlap");
   if (comm.size() == 1) return;
   if (auto pair = comm.split(me < 2 ? 0 : no_color)) {
@@ -381,14 +381,14 @@ void check_circles(Comm& comm) {
     };
     error const e = error_of(run);
     std::string const what = sends ? "send of 200000 int to rank " : "recv of up to 200000 int from rank ";
-    expect_error(e, error_code::timeout, "no end of " + what);
+    expect_error(e, error_code::timeout, " did not complete within 2 s");
     expect_error(e, error_code::timeout, "is in " + what);
     expect_error(e, error_code::timeout, ", tag 4 at ");
-    expect_error(e, error_code::timeout, "they wait for each other: start both ways at once, by send_recv");
+    expect_error(e, error_code::timeout, "they wait for each other: start both directions at once with send_recv");
   }
 }
 
-// A rank that is elsewhere, and one that has closed its communicator.
+// A rank that makes another call, and one that has closed its communicator.
 template <class Comm>
 void check_absent_ranks(Comm& comm) {
   std::vector<int> data(200000);
@@ -417,12 +417,12 @@ void check_absent_ranks(Comm& comm) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   recv(pair, data, 1, 7);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  expect(recv(pair, data, 1, any_tag) == received{1, 8, 3}, "what a rank has sent before it went is lost");
+  expect(recv(pair, data, 1, any_tag) == received{1, 8, 3}, "a message that a rank sent before it left is lost");
   expect_error(error_of([&] { recv(pair, data, any_source); }), error_code::rank_left,
                "rank 1 closed its communicator, while rank 0 is in recv of up to 200000 int from any rank, tag 0");
 }
 
-// A thread moves messages that this rank does not look at.
+// A thread drives messages that this rank does not poll.
 template <class Comm>
 void check_messages_by_thread(Comm& comm) {
   progress_thread const moves_messages;

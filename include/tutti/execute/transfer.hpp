@@ -34,9 +34,9 @@ struct transfer {
   std::size_t element_bytes = 1;
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
-  std::size_t bytes = 0;            // of a receive, the room that there is
-  bool awaited = false;             // this rank waits for it
-  std::uint64_t number = 0;         // of the transfers that this rank has started
+  std::size_t bytes = 0;            // of a receive: the capacity
+  bool blocking = false;            // the caller waits for it, so this rank polls until it has ended
+  std::uint64_t number = 0;         // in the order in which this rank started them
 
   // The message that a receive has got.
   int source = no_rank;
@@ -45,11 +45,11 @@ struct transfer {
 
   // -- For the messenger.
   bool ended = false;
-  std::uint64_t id = 0;       // of a message that waits for its receiver, at this rank
-  std::uint64_t partner = 0;  // and there
-  std::uint64_t address = 0;  // there, of what comes in slices and could be read as well
-  std::size_t moved = 0;      // bytes
-  std::uint64_t last = 0;     // message of its channel
+  std::uint64_t id = 0;       // of a rendezvous, at this rank
+  std::uint64_t partner = 0;  // of a rendezvous, at the peer
+  std::uint64_t address = 0;  // of the payload at the sender, if the receiver could read it there
+  std::size_t moved = 0;      // bytes sent or received in slices
+  std::uint64_t last = 0;     // number of its last message in the channel
 };
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How heads of messages, and the bytes behind them, get from rank to rank: numbered, and as far as there is room.
+// The channels of tagged messages: sequence numbers, and the credit that bounds eager messages.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace tutti::detail {
 
-// Two channels to each peer: of messages, and of their slices where these have one.
+// One or two channels to each peer: one for messages, and where memory is mapped another for their slices.
 template <transport Transport>
 class message_channels {
  public:
@@ -29,14 +29,14 @@ class message_channels {
       : transport_(transport), peers_(static_cast<std::size_t>(transport.ranks())) {}
 
   static constexpr int track_of_slices = maps_memory<Transport> ? slice_track : message_track;
-  // A message of a few slices goes in some that leave at once.
-  static constexpr std::size_t slice_of(std::size_t bytes) {
+  // A message that fits one slice is split at the eager limit, so that each part leaves at once.
+  static constexpr std::size_t slice_bytes_for(std::size_t bytes) {
     if constexpr (has_eager_limit<Transport>)
       if (bytes <= Transport::slice_bytes) return Transport::eager_bytes;
     return Transport::slice_bytes;
   }
 
-  // False while the receiver has not made room in the channel.
+  // False while the channel is full.
   template <int Track = message_track>
   bool publish(int to, message_head front, std::size_t head_bytes, std::byte const* data = nullptr,
                std::size_t bytes = 0) {
@@ -45,9 +45,9 @@ class message_channels {
     peer& p = of(to);
     std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
     std::size_t const length = head_bytes + bytes;
-    if constexpr (Track == message_track)  // nobody looks at slices of what has been fetched
-      front.room = static_cast<std::uint32_t>(std::exchange(p.freed, 0));
-    front.length = static_cast<std::uint32_t>(length) & message_head::longest;
+    // Not in slices: those of a message that was fetched are never read.
+    if constexpr (Track == message_track) front.credit = static_cast<std::uint32_t>(std::exchange(p.returned, 0));
+    front.length = static_cast<std::uint32_t>(length) & message_head::max_length;
     std::memcpy(place, &front, head_bytes);
     if (bytes > 0) write(place + head_bytes, data, bytes);
     if constexpr (sends_outside_calls<Transport>)
@@ -59,24 +59,24 @@ class message_channels {
   struct incoming {
     arrival at;
     message_head front{};
-    bool stray = false;  // not what was to come next, or cut
+    bool out_of_sequence = false;  // lost, repeated, truncated, or of another communicator
 
     explicit operator bool() const { return at.state != arrival::nothing; }
   };
-  // What comes next from there. Of what is no stray, release() must follow.
+  // The next message from a peer. Call release() after it unless it is out of sequence.
   template <int Track>
-  incoming look(int from) {
-    incoming out{transport_.peek(from, Track, fingerprint(of(from).template on<Track>().taken))};
+  incoming peek(int from) {
+    incoming out{transport_.peek(from, Track, fingerprint(of(from).template on<Track>().received))};
     arrival const& a = out.at;
     if (a.state == arrival::nothing) {
-      let_sender_write();
+      yield_line_to_sender();
       return out;
     }
     if (a) std::memcpy(&out.front, a.data, std::min(sizeof out.front, a.bytes));
-    out.stray = !a || out.front.length != a.bytes;
-    if (out.stray) return out;
-    ++of(from).template on<Track>().taken;
-    of(from).room += out.front.room;
+    out.out_of_sequence = !a || out.front.length != a.bytes;
+    if (out.out_of_sequence) return out;
+    ++of(from).template on<Track>().received;
+    of(from).credit += out.front.credit;
     if constexpr (prefetches_messages<Transport>)
       if (++in_a_row_ > 1) transport_.prefetch(from, Track);
     return out;
@@ -86,40 +86,44 @@ class message_channels {
     transport_.release(from, Track);
   }
 
-  // -- What a rank was sent and has not asked for its receiver keeps, and has room for so much of each of its peers.
-  bool fits_at_once(int to, std::size_t bytes) { return bytes <= most_at_once() && room_for(bytes) <= of(to).room; }
-  void use_room(int to, std::size_t bytes) { of(to).room -= room_for(bytes); }
-  // The peer is told by whatever goes there next, and should be by a message of its own where that is half of all: true.
-  bool free_room(int from, std::size_t bytes) {
+  // -- Credit. A receiver buffers eager messages that no receive has matched. Each sender has a credit of so many bytes there,
+  // spends it with each eager message, and gets it back as the receiver frees the buffers.
+  bool fits_eagerly(int to, std::size_t bytes) {
+    return bytes <= max_eager_payload() && credit_for(bytes) <= of(to).credit;
+  }
+  void use_credit(int to, std::size_t bytes) { of(to).credit -= credit_for(bytes); }
+  // The next head to that peer returns the credit. True if half of all credit is due, which is worth a
+  // message of its own.
+  bool return_credit(int from, std::size_t bytes) {
     peer& p = of(from);
-    if (from != transport_.rank()) return (p.freed += room_for(bytes)) >= kept_room / 2;
-    p.room += room_for(bytes);
+    if (from != transport_.rank()) return (p.returned += credit_for(bytes)) >= initial_credit / 2;
+    p.credit += credit_for(bytes);
     return false;
   }
 
-  void forget() noexcept {
+  void reset() noexcept {
     for (peer& p : peers_) p = peer{};
   }
 
  private:
-  static constexpr std::size_t kept_room = std::size_t{256} << 10;
-  static constexpr std::size_t room_for(std::size_t bytes) { return bytes + cache_line; }
-  static constexpr std::size_t most_at_once() {
-    if constexpr (has_eager_limit<Transport>) return Transport::eager_bytes - message_head::before_message;
-    else return Transport::slice_bytes - message_head::before_message;
+  static constexpr std::size_t initial_credit = std::size_t{256} << 10;
+  static constexpr std::size_t credit_for(std::size_t bytes) { return bytes + cache_line; }
+  static constexpr std::size_t max_eager_payload() {
+    if constexpr (has_eager_limit<Transport>) return Transport::eager_bytes - message_head::eager_head_bytes;
+    else return Transport::slice_bytes - message_head::eager_head_bytes;
   }
-  // Of the messages of a channel; so one that is lost, comes twice or was not meant for it is found.
+  // The tag of message `number` of a channel, by which a lost, repeated or stray message is detected.
   static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
-  static_assert(Transport::slice_bytes <= message_head::longest);
+  static_assert(Transport::slice_bytes <= message_head::max_length);
 
-  // Of a channel there, and of that here.
+  // Messages sent to a peer, and received from it.
   struct counts {
-    std::uint32_t sent = 0, taken = 0;
+    std::uint32_t sent = 0, received = 0;
   };
   struct peer {
     std::array<counts, 2> channels;
-    std::size_t room = kept_room;  // there
-    std::size_t freed = 0;         // here, of which it was not told
+    std::size_t credit = initial_credit;  // for eager messages to it
+    std::size_t returned = 0;  // credit of its messages that was freed here, and that it has not been told of
 
     template <int Track>
     counts& on() {
@@ -130,17 +134,17 @@ class message_channels {
 
   void write(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     if constexpr (maps_memory<Transport>)
-      if (bytes >= store_gauge::least_bytes) return write_much(to, from, bytes);
+      if (bytes >= store_gauge::least_bytes) return write_large(to, from, bytes);
     std::memcpy(to, from, bytes);
   }
-  [[gnu::noinline]] void write_much(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+  [[gnu::noinline]] void write_large(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     auto const trial = gauge_.begin(bytes);
     copy(one_thread{}, from, &to, 1, bytes, trial.stream);
     gauge_.end(trial, bytes);
   }
-  // A look takes the line from a sender that is about to write to it. After several messages there will be more, and both
-  // are faster if they do not meet at each.
-  void let_sender_write() noexcept {
+  // Polling takes the cache line from a sender that is about to write to it. After several messages in a row more will follow,
+  // and both ranks are faster if they do not contend for every line.
+  void yield_line_to_sender() noexcept {
     if (std::exchange(in_a_row_, 0) < 2) return;
     pause_briefly();
     pause_briefly();
@@ -148,8 +152,8 @@ class message_channels {
 
   Transport& transport_;
   std::vector<peer> peers_;
-  store_gauge gauge_;  // another than that of calls, which other threads may move
-  int in_a_row_ = 0;   // messages since one was missing
+  store_gauge gauge_;  // separate from that of calls, which other threads may drive
+  int in_a_row_ = 0;   // messages received since the channel was last empty
 };
 
 }  // namespace tutti::detail

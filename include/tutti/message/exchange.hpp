@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The messages of a communicator that have not ended, and who waits for them until when.
+// The messages of a communicator that are in flight, and the threads that wait for them.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@
 
 namespace tutti::detail {
 
-// Messages go on beside the calls of their communicator, on tracks of their own, and end in any order. A fault is the
-// communicator's, as that of a call is: all ranks get it, and no message goes on.
+// Messages are independent of the calls of their communicator, travel on tracks of their own, and end in any order. A fault is
+// raised on the communicator, like that of a call: all ranks get it, and every message in flight ends with it.
 template <class Transport>
 class exchange final : public call_queue<Transport> {
  public:
@@ -43,11 +43,11 @@ class exchange final : public call_queue<Transport> {
     engine_.note_messages(nullptr);
   }
 
-  // Starts all, receives first, and returns when they have ended.
+  // Starts all transfers, receives first, and returns when they have ended.
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
     follower::at_end const runs_due;
-    expect_sound(where);
-    for (transfer& t : all) t.awaited = true;
+    expect_usable(where);
+    for (transfer& t : all) t.blocking = true;
     bool started = false;
     auto const look = [&] {
       std::lock_guard const lock(busy_);
@@ -55,14 +55,14 @@ class exchange final : public call_queue<Transport> {
       progress reached = progress::stuck;
       attempt([&] {
         if (!std::exchange(started, true)) start(all, where);
-        reached = move_messages(where, true);
+        reached = poll_messages(where, true);
       });
-      return have_ended(all) ? progress::done : reached;
+      return all_ended(all) ? progress::done : reached;
     };
     countdown time(timeout_of(timeout));
     auto const nap = [&](auto const& ready) {
-      if (alone()) return false;  // nobody else could send or receive
-      tell_and_nap(ready, [&] { return first_of(all); });
+      if (alone()) return false;  // no other rank could send or receive
+      announce_and_nap(ready, [&] { return first_unfinished(all); });
       attempt_locked([&] {
         for (transfer const& t : all) expect_partner(t, where);
       });
@@ -70,17 +70,17 @@ class exchange final : public call_queue<Transport> {
     };
     if (!wait_until_done(look, engine_.transport().waits(), time, nap))
       attempt_locked([&] {
-        move_messages(where);  // and whoever helped others since the last look may have moved them on
-        if (!have_ended(all)) faults_.raise_timeout(*first_of(all), timeout_of(timeout), where);
+        poll_messages(where);  // other threads may have made progress since the last poll
+        if (!all_ended(all)) faults_.raise_timeout(*first_unfinished(all), timeout_of(timeout), where);
       });
     clear_awaited();
-    leave(where);
+    stop_waiting(where);
     expect_no_fault(where);
   }
 
-  // Of one that ends at once, as most do, no memory is taken and no clock read. make() gives the transfer, which is made where
-  // it stays: a copy would wait until its parts are in the cache, behind the last message, whose line is elsewhere. That was
-  // half of the time of many small messages.
+  // Starts a transfer. One that ends at once, as most do, takes no memory and reads no clock. make() returns the transfer, which
+  // is constructed in place: a copy would stall on its stores, queued behind those of the last message, whose cache line is at
+  // another core. That took half of the time of many small messages.
   template <class Make>
   begun_transfer begin(Make&& make, std::chrono::nanoseconds timeout, std::source_location where) {
     if (engine_.environment.checks_buffers) {
@@ -88,34 +88,34 @@ class exchange final : public call_queue<Transport> {
       call->start_checked([&] { add(call); });
       return {std::move(call)};
     }
-    expect_sound(where);
+    expect_usable(where);
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
-    if (!next_) next_ = std::make_shared<started_transfer>(*this);
-    transfer& t = *::new (&next_->message) transfer(make());
+    if (!spare_) spare_ = std::make_shared<started_transfer>(*this);
+    transfer& t = *::new (&spare_->message) transfer(make());
     try {
       attempt([&] {
         start(t, where);
-        if (!t.ended) move_messages(where);
+        if (!t.ended) poll_messages(where);
       });
     } catch (...) {
-      next_->begin_now();
-      next_->end(std::current_exception());
-      return {std::move(next_)};
+      spare_->begin_now();
+      spare_->end(std::current_exception());
+      return {std::move(spare_)};
     }
-    if (messenger_.ended_some() > std::size_t{t.ended}) end_those_that_ended();
+    if (messenger_.take_ended_count() > std::size_t{t.ended}) end_finished();
     if (t.ended) {
       history_.end(t);
       return t.what == transfer::send ? begun_transfer{} : begun_transfer{nullptr, t.source, t.source_tag, t.got};
     }
-    next_->limit = timeout_of(timeout);
-    next_->time = countdown(next_->limit);
-    next_->place = where;
-    next_->begin_now();
-    started_.push_back(next_);
+    spare_->limit = timeout_of(timeout);
+    spare_->time = countdown(spare_->limit);
+    spare_->place = where;
+    spare_->begin_now();
+    started_.push_back(spare_);
     this->count_started();
-    return {std::move(next_)};
+    return {std::move(spare_)};
   }
 
   template <class Operation>
@@ -125,28 +125,28 @@ class exchange final : public call_queue<Transport> {
     });
   }
 
-  // Who tests again and again waits as well.
+  // Repeated tests count as waiting.
   progress advance() noexcept override {
     progress const reached = call_queue<Transport>::advance();
     if (reached != progress::stuck) polls_.store(0, std::memory_order_relaxed);
     else if (!alone() && polls_.fetch_add(1, std::memory_order_relaxed) % many_polls == many_polls - 1)
-      tell([&] { return started_.empty() ? nullptr : &started_.front()->message; });
+      announce_wait([&] { return started_.empty() ? nullptr : &started_.front()->message; });
     return reached;
   }
   bool wait(pending_call const* one, deadline until) override {
-    follower::at_end const runs_due;  // also of what ends in leave()
-    auto const shown = [&]() -> transfer const* {
+    follower::at_end const runs_due;  // also for what ends in stop_waiting()
+    auto const awaited = [&]() -> transfer const* {
       for (auto const& s : started_)
         if (s.get() == one) return &s->message;
-      return started_.empty() ? nullptr : &started_.front()->message;  // it waits for all, or for several
+      return started_.empty() ? nullptr : &started_.front()->message;  // the caller waits for several
     };
     bool const done = this->wait_for(one, until, [&](auto const& ready) {
       if (alone()) std::this_thread::sleep_for(idler::rest);
-      else tell_and_nap(ready, shown);
+      else announce_and_nap(ready, awaited);
       return true;
     });
     clear_awaited();
-    leave(std::source_location::current());
+    stop_waiting(std::source_location::current());
     return done;
   }
 
@@ -154,18 +154,18 @@ class exchange final : public call_queue<Transport> {
   using call_queue<Transport>::busy_;
   using call_queue<Transport>::engine_;
 
-  static transfer* first_of(std::span<transfer> all) {
+  static transfer* first_unfinished(std::span<transfer> all) {
     auto const at = std::ranges::find(all, false, &transfer::ended);
     return at == all.end() ? nullptr : &*at;
   }
   bool alone() const noexcept { return engine_.ranks() == 1; }
-  std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds asked) const {
-    return asked.count() > 0 ? asked : engine_.environment.timeout;
+  std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds requested) const {
+    return requested.count() > 0 ? requested : engine_.environment.timeout;
   }
   void expect_no_fault(std::source_location where) {
     if (!alone()) engine_.expect_no_fault(where);
   }
-  void expect_sound(std::source_location where) {
+  void expect_usable(std::source_location where) {
     if constexpr (bound_to_thread<Transport>) engine_.transport().expect_thread();
     expect_no_fault(where);
     this->use_here();
@@ -184,67 +184,67 @@ class exchange final : public call_queue<Transport> {
     return out;
   }
   void add(std::shared_ptr<started_transfer> const& call) {
-    expect_sound(call->place);
+    expect_usable(call->place);
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
     call->restart();
-    if (call->message.ended) return call->end(nullptr);  // of no_rank
+    if (call->message.ended) return call->end(nullptr);  // to or from no_rank
     started_.push_back(call);
     this->count_started();
     try {
       attempt([&] { start(call->message, call->place); });
     } catch (...) {
-    }  // the transfer has it
+    }  // the transfer holds the exception
     move(false);
   }
 
-  // What this rank waits for is on the board once it has waited long, and a record tells it. shown(), under the lock: the
-  // transfer to be named there, or null.
-  template <class Shown>
-  void tell(Shown&& shown) {
-    if (!told_) {
+  // A rank that has waited long announces on the notice board which transfer it waits for, and writes a flight record where one
+  // was requested. awaited(), called under the lock, returns that transfer or null.
+  template <class Awaited>
+  void announce_wait(Awaited&& awaited) {
+    if (!announced_) {
       std::lock_guard const lock(busy_);
-      if (transfer const* const t = shown()) {
+      if (transfer const* const t = awaited()) {
         auto const record = history_.find(t->number);
         std::uint64_t const place = record ? (*record)[place_word] : 0;
         engine_.notices().set_awaited(at_place(to_words(*t), place));
-        told_ = true;
+        announced_ = true;
       }
     }
     engine_.record_where_asked();
   }
-  template <class Ready, class Shown>
-  void tell_and_nap(Ready const& ready, Shown&& shown) {
-    tell(shown);
+  template <class Ready, class Awaited>
+  void announce_and_nap(Ready const& ready, Awaited&& awaited) {
+    announce_wait(awaited);
     engine_.transport().nap(ready);
   }
-  // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
+  // Withdraws the announcement. It stays after a fault, for peers that look for the reason of theirs.
   void clear_awaited() noexcept {
-    if (told_ && told_.exchange(false))
-      engine_.notices().clear_awaited();  // an exchange waits until what was sent has gone
+    if (announced_ && announced_.exchange(false))
+      engine_.notices().clear_awaited();  // test first: an atomic exchange would wait until all stores have drained
   }
 
-  // This thread waits no more. Another may, and says so again at its next look.
-  void leave(std::source_location where) noexcept {
-    if (!attends_.load(std::memory_order_relaxed)) return;
+  // Other threads that still wait set the flag again when they poll next.
+  void stop_waiting(std::source_location where) noexcept {
+    if (!must_stop_waiting_.load(std::memory_order_relaxed)) return;
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
     if (!started_.empty()) where = started_.front()->place;
-    attends_.store(false, std::memory_order_relaxed);
+    must_stop_waiting_.store(false, std::memory_order_relaxed);
     try {
       attempt([&] {
-        messenger_.leave();
-        if (messenger_.found()) faults_.raise_unfit(messenger_.found(), where);
+        messenger_.stop_waiting();
+        if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);
       });
     } catch (...) {
-    }  // the transfers have it
-    if (messenger_.ended_some() > 0) end_those_that_ended();
+    }  // the transfers hold the exception
+    if (messenger_.take_ended_count() > 0) end_finished();
   }
 
   // -- Under the lock.
 
-  bool have_ended(std::span<transfer> all) {
-    if (first_of(all) != nullptr) return false;
+  bool all_ended(std::span<transfer> all) {
+    if (first_unfinished(all) != nullptr) return false;
     for (transfer const& t : all) history_.end(t);
     return true;
   }
@@ -255,14 +255,14 @@ class exchange final : public call_queue<Transport> {
   }
   void start(transfer& t, std::source_location where) {
     history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
-    if (std::exchange(introduced_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
+    if (std::exchange(last_named_type_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
-  // `waits`: this thread calls leave() in the end.
-  progress move_messages(std::source_location where, bool waits = false) {
+  // `waits`: this thread calls stop_waiting() in the end.
+  progress poll_messages(std::source_location where, bool waits = false) {
     progress const reached = messenger_.poll(waits);
-    if (waits && messenger_.attends()) attends_.store(true, std::memory_order_relaxed);
-    if (messenger_.found()) faults_.raise_unfit(messenger_.found(), where);
+    if (waits && messenger_.must_stop_waiting()) must_stop_waiting_.store(true, std::memory_order_relaxed);
+    if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);
     return reached;
   }
   progress move(bool waits) noexcept override {
@@ -272,12 +272,12 @@ class exchange final : public call_queue<Transport> {
     auto const where = started_.front()->place;
     try {
       attempt([&] {
-        reached = move_messages(where, waits);
+        reached = poll_messages(where, waits);
         if (reached == progress::stuck && this->time_to_examine()) examine_started();
       });
     } catch (...) {
-    }  // the transfers have it
-    if (messenger_.ended_some() > 0) end_those_that_ended();
+    }  // the transfers hold the exception
+    if (messenger_.take_ended_count() > 0) end_finished();
     return reached;
   }
   void examine_started() {
@@ -288,12 +288,12 @@ class exchange final : public call_queue<Transport> {
       if (!s.message.ended && s.time.passed()) faults_.raise_timeout(s.message, s.limit, s.place);
     }
   }
-  void end_those_that_ended() noexcept {
-    end_those([](auto const& s) { return s.message.ended; }, nullptr);
+  void end_finished() noexcept {
+    end_started([](auto const& s) { return s.message.ended; }, nullptr);
     clear_awaited();
   }
   template <class Which>
-  void end_those(Which&& which, std::exception_ptr const& thrown) noexcept {
+  void end_started(Which&& which, std::exception_ptr const& thrown) noexcept {
     if (started_.empty()) return;
     auto const now = pending_call::clock::now();
     std::erase_if(started_, [&](auto const& s) {
@@ -305,14 +305,14 @@ class exchange final : public call_queue<Transport> {
     });
   }
 
-  // Where f throws, nothing goes on, and all that was started ends with that.
+  // If f throws, drops all transfers and ends those that were started with its exception.
   template <class F>
   void attempt(F&& f) {
     try {
       f();
     } catch (...) {
-      messenger_.forget();
-      end_those([](auto const&) { return true; }, std::current_exception());
+      messenger_.drop_all();
+      end_started([](auto const&) { return true; }, std::current_exception());
       throw;
     }
   }
@@ -333,35 +333,35 @@ class exchange final : public call_queue<Transport> {
 
   // -- Faults.
 
-  // Throws where the ranks that a transfer waits for are gone, or something else has gone wrong.
+  // Throws if a rank that the transfer needs has ended or left, or if there is any other fault.
   [[gnu::cold]] void expect_partner(transfer const& t, std::source_location where) {
     if (alone()) return;
     engine_.expect_no_fault_anywhere(where);
     if (t.ended) return;
-    if (auto const gone = faults_.find_gone(t)) expect_ended(t, gone->code, gone->peer, where);
+    if (auto const gone = faults_.find_departure(t)) receive_or_raise(t, gone->code, gone->peer, where);
   }
-  // What a rank has sent before it went is taken first.
-  void expect_ended(transfer const& t, error_code code, int peer, std::source_location where) {
-    while (!t.ended && move_messages(where) != progress::stuck) {
+  // Messages that a rank sent before it went are received first.
+  void receive_or_raise(transfer const& t, error_code code, int peer, std::source_location where) {
+    while (!t.ended && poll_messages(where) != progress::stuck) {
     }
     if (t.ended) return;
-    faults_.raise_gone(t, code, peer, where);
+    faults_.raise_departure(t, code, peer, where);
   }
 
   messenger<Transport> messenger_;
   message_faults<Transport> faults_;
   message_history history_;
   shared_places places_;
-  std::atomic<bool> told_ = false;            // the board has what this rank waits for
-  static constexpr unsigned many_polls = 32;  // that yield, where cores are few
-  std::atomic<unsigned> polls_ = 0;           // since anything moved; several threads may test
-  std::atomic<bool> attends_ = false;         // peers count on this rank while it waits
-  std::uint32_t introduced_ = 0;
+  std::atomic<bool> announced_ = false;          // the notice board names what this rank waits for
+  static constexpr unsigned many_polls = 32;     // before this rank announces its wait
+  std::atomic<unsigned> polls_ = 0;              // without progress, by any thread
+  std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
+  std::uint32_t last_named_type_ = 0;
   std::vector<std::shared_ptr<started_transfer>> started_;
-  std::shared_ptr<started_transfer> next_;  // nobody has it yet
+  std::shared_ptr<started_transfer> spare_;  // for the next one that is started
 };
 
-// Calls f(exchange) with that of the ranks: of a single node, its own.
+// Calls f with the exchange of the communicator, or of its node if all ranks are on a single one.
 template <class Transport, class F>
 decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location where, F&& f) {
   if constexpr (has_levels<Transport>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What goes wrong with messages between two ranks, as the communicator's fault and in words.
+// Raises failures of messages between two ranks as faults of their communicator.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,19 @@ class message_faults {
  public:
   message_faults(engine<Transport>& g, messenger<Transport>& m) : engine_(g), messenger_(m) {}
 
-  // Who has ended or closed its communicator, where a transfer cannot end without it.
+  // A rank that has ended or closed its communicator, without which a transfer cannot end.
   struct departure {
     error_code code;
     int peer;
   };
-  [[gnu::cold]] std::optional<departure> find_gone(transfer const& t) {
+  [[gnu::cold]] std::optional<departure> find_departure(transfer const& t) {
     bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
     int const partner = t.source != no_rank ? t.source : t.peer;
     int present = 0;
     for (int peer = 0; peer < engine_.ranks(); ++peer) {
       if (peer == engine_.rank() || (!any && peer != partner)) continue;
-      bool const lost = engine_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
+      bool const lost =
+          engine_.transport().lost(peer);  // read first: a rank that closes its communicator does so before it ends
       bool const left = engine_.transport().left(peer);
       if (!lost && !left) ++present;
       bool const ends = lost && !left ? true : left && !any;
@@ -44,7 +45,8 @@ class message_faults {
     return {};
   }
 
-  [[noreturn, gnu::cold]] void raise_gone(transfer const& t, error_code code, int peer, std::source_location where) {
+  [[noreturn, gnu::cold]] void raise_departure(transfer const& t, error_code code, int peer,
+                                               std::source_location where) {
     raise(code, peer,
           join({code == error_code::rank_left
                     ? join({"rank ", peer, " closed its communicator"})
@@ -58,25 +60,24 @@ class message_faults {
   }
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
                                              std::source_location where) {
-    std::string what = join({"no end of ", text(t), ", of rank ", engine_.rank(), ", within ",
+    std::string what = join({text(t), " on rank ", engine_.rank(), " did not complete within ",
                              std::chrono::duration<double>(limit).count(), " s"});
     int peer = t.source != no_rank ? t.source : t.peer;
-    if (alone() || peer == engine_.rank()) what += "; it waits for itself";
+    if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
     else what += waiting_chain(peer);
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
   }
-  [[noreturn, gnu::cold]] void raise_unfit(unfit_message const& m, std::source_location where) {
-    if (m.stray)
+  [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {
+    if (m.out_of_sequence)
       raise(error_code::mismatch, m.from,
-            join({"of the messages from rank ", m.from, " to rank ", engine_.rank(),
-                  " one was lost, cut, or came twice"}),
+            join({"a message from rank ", m.from, " to rank ", engine_.rank(), " was lost, truncated or repeated"}),
             where);
     std::string type = messenger_.type_name(m.from, m.type);
     if (type.empty()) type = alone() ? "another type" : engine_.notices().name(m.from, m.type);
     std::string const sender = join({"rank ", m.from, ", tag ", m.tag});
-    if (m.refused != 0)
+    if (m.read_error != 0)
       raise(error_code::system, m.from,
-            join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}),
+            join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
             where);
     transfer const& r = *m.receive;
     raise(error_code::mismatch, m.from,
@@ -88,7 +89,7 @@ class message_faults {
  private:
   bool alone() const noexcept { return engine_.ranks() == 1; }
 
-  // What the peer does, and whom it waits for itself, as far as that goes.
+  // What the peer is doing, whom it waits for in turn, and so on along the chain.
   [[gnu::cold]] std::string waiting_chain(int peer) {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::string out;
@@ -99,7 +100,7 @@ class message_faults {
       if (!message) return out;
       peer = peer_of(*message);
       if (peer == engine_.rank())
-        return out + "; so they wait for each other: start both ways at once, by send_recv, batch, isend or irecv";
+        return out + "; they wait for each other: start both directions at once with send_recv, batch, isend or irecv";
     }
     return out;
   }
@@ -109,7 +110,11 @@ class message_faults {
   }
   [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where) {
     if (alone())
-      throw error({.code = code, .rank = 0, .what = what, .way_out = "start the other end before", .where = where});
+      throw error({.code = code,
+                   .rank = 0,
+                   .what = what,
+                   .way_out = "start the other end of the message first",
+                   .where = where});
     engine_.raise({static_cast<int>(code), engine_.rank(), peer, what}, where);
   }
 

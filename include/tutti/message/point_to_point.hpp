@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks: send, recv, isend, irecv, send_recv.
+// Tagged messages between two ranks: send, recv, isend, irecv, send_recv.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-// What a receive has got. Of no_rank: nothing, from no_rank.
+// The result of a receive: who sent, with which tag, and how much. For no_rank: no elements, from no_rank.
 struct received {
   int source;
   int tag;
@@ -29,7 +29,7 @@ namespace detail {
 
 inline received received_of(transfer const& t) { return {t.source, t.source_tag, t.got / t.element_bytes}; }
 
-// With what a receive has got, once it has ended.
+// A handle of a receive, which gives its result.
 template <class Handle>
 class receiving : public Handle {
  public:
@@ -40,20 +40,20 @@ class receiving : public Handle {
   receiving(begun_transfer const& begun, std::size_t element_bytes)
       : Handle(begun.call), got_{begun.source, begun.tag, begun.bytes / element_bytes} {}
 
-  // Waits as wait() does.
+  // Waits like wait().
   received get() {
     this->wait();
     return this->call() ? received_of(static_cast<started_transfer const&>(*this->call()).message) : got_;
   }
 
  private:
-  received got_{no_rank, any_tag, 0};  // where there is no call any more
+  received got_{no_rank, any_tag, 0};  // if the receive has ended at once
 };
 
 }  // namespace detail
 
-// The work of a receive that was started, and a receive that was prepared.
-using receive_work = detail::receiving<work>;  // by default of no_rank
+// A receive that was started, by default from no_rank; and a receive that was prepared.
+using receive_work = detail::receiving<work>;
 using persistent_receive = detail::receiving<persistent>;
 
 namespace detail {
@@ -62,18 +62,21 @@ template <class Comm>
 void check_message(Comm const& comm, char const* what, int peer, int tag, bool receives, std::source_location where) {
   bool const rank = (peer >= 0 && peer < comm.size()) || peer == no_rank || (receives && peer == any_source);
   if (!rank)
-    refuse(comm.rank(), join({what, " names rank ", peer, " of a communicator of ", comm.size()}),
+    refuse(comm.rank(),
+           join({what, " names rank ", peer, ", but the communicator has ", comm.size(),
+                 comm.size() == 1 ? " rank" : " ranks"}),
            join({"use a rank from 0 to ", comm.size() - 1, receives ? ", any_source" : "", " or no_rank"}), where);
   if (tag < 0 && !(receives && tag == any_tag))
-    refuse(comm.rank(), join({what, " has the tag ", tag}),
+    refuse(comm.rank(), join({what, " has tag ", tag}),
            receives ? "use a tag of 0 or more, or any_tag" : "use a tag of 0 or more", where);
 }
 template <class Comm>
 void check_options(Comm const& comm, char const* what, options const& o, std::source_location where) {
   if (o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic)
-    refuse(comm.rank(), join({what, " has no choice of algorithm or protocol"}), "set options::timeout alone", where);
+    refuse(comm.rank(), join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
   if (o.timeout.count() < 0)
-    refuse(comm.rank(), "options::timeout is negative", "leave it 0 for the communicator's, or give a time", where);
+    refuse(comm.rank(), "options::timeout is negative",
+           "leave it 0 for the timeout of the communicator, or set a positive time", where);
 }
 
 template <class T>
@@ -120,18 +123,19 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 
 }  // namespace detail
 
-// Sends `in` to rank `to`, which receives it with the same type and a tag that fits; it may have room for more. Any count,
-// any rank, this one included. no_rank: nothing is done.
+// Sends `in` to rank `to`, which receives it with the same type, a matching tag, and room for at least as many elements. Any
+// count and any rank, including the caller. Does nothing if `to` is no_rank.
 //
-// Returns when `in` may change: a small message at once, where the channel has room (4 messages or more), or the
-// receiver waits for this rank and has room for what it has not asked for (256 KiB); any other when it has been
-// received. So two ranks that send each other large messages first, and receive then, wait for each other until the
-// deadline; see send_recv and batch. Messages of a rank to another whose tags both fit a receive are received in their
-// order. Calls and messages of a communicator do not disturb each other, and messages go on while their ranks wait in
-// tutti.
-// On async(comm), or as isend: starts it, and returns work. Works end in any order. On prepared(comm): returns
-// persistent. Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all
-// ranks of the communicator get. See MPI-4.1, 3.2 and 3.5.
+// Returns when `in` may be changed. A small message is eager: send returns at once while the receiver has credit for messages
+// that no receive has matched (256 KiB) and the channel has room (for 4 messages or more). A larger one returns when it has
+// been received. So two ranks that both send a large message first, and then receive, wait for each other until the timeout;
+// use send_recv or batch. If two messages from one rank match the same receive, they are received in the order in which they
+// were sent. Messages are independent of the collectives of the same communicator, and make progress while their ranks wait
+// in tutti.
+//
+// On async(comm), or as isend: starts the send and returns `work`; works end in any order. On prepared(comm): returns
+// `persistent`. Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all ranks
+// of the communicator get. See MPI-4.1, 3.2 and 3.5.
 //
 //   tutti::send(comm, halo, comm.rank() + 1);
 //   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
@@ -152,10 +156,11 @@ detail::returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, o
   }
 }
 
-// Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the begin of `out`. The message must
-// not be longer than `out`; what is behind its end stays as it was. Returns who sent it, its tag and its count.
-// On async(comm), or as irecv: starts it, and returns work, whose get() says that; on prepared(comm) persistent, whose get()
-// says that of the last start. All else as send; MPI-4.1, 3.2.4.
+// Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the start of `out`. The message must not
+// be longer than `out`; elements after its end keep their values. Returns its sender, tag and count.
+//
+// On async(comm), or as irecv: starts the receive and returns `receive_work`; on prepared(comm), `persistent_receive`. Their
+// get() waits and returns the same. Otherwise like send; see MPI-4.1, 3.2.4.
 //
 //   tutti::received const got = tutti::recv(comm, halo, tutti::any_source);
 //   tutti::receive_work next = tutti::irecv(comm, halo, left, 7);
@@ -188,8 +193,9 @@ receive_work irecv(communicator<Transport>& comm, Out&& out, int from, int tag =
   return recv(async(comm), out, from, tag, o, where);
 }
 
-// Sends `in` to a rank and receives `out` from another, or from the same, at once: no circle of ranks can wait for itself.
-// The arrays must not overlap. Either rank may be no_rank, at the edge of a grid. All else as send and recv; MPI-4.1, 3.10.
+// Sends `in` to one rank and receives `out` from another, or the same, at the same time, so that a cycle of ranks cannot
+// deadlock. The arrays must not overlap. Either rank may be no_rank, as at the edge of a grid. Otherwise like send and recv;
+// see MPI-4.1, 3.10.
 //
 //   tutti::send_recv(comm, top_row, above, row_below, below);
 template <transport Transport, buffer In, mutable_buffer Out>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Receives whose messages come in slices.
+// Receives whose messages arrive in slices.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tutti::detail {
 
-// Those with an address could be read in their sender's memory instead, if the slices do not come. Address and source stay as
-// they are while one is here.
+// A receive with an address is readable: if its slices do not arrive, its message can be fetched from the sender's memory.
+// Address and source must not change while a receive is listed here.
 class sliced_receives {
  public:
   explicit sliced_receives(int peers) : peers_(static_cast<std::size_t>(peers)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a handle and the messages of a communicator share of a send or receive that was started.
+// The state of a started or prepared send or receive, shared by its handle and the exchange of its communicator.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,18 @@
 
 namespace tutti::detail {
 
-// A send or receive that was started or prepared.
 class started_transfer final : public pending_call {
  public:
-  // What it is comes later.
+  // The caller sets `message` before it starts.
   explicit started_transfer(pending_calls& queue) : pending_call(queue) {}
   started_transfer(pending_calls& queue, transfer const& t, std::chrono::nanoseconds timeout,
                    std::source_location where)
-      : pending_call(&queue, prepared), message(t), limit(timeout), place(where), asked_(t) {}
+      : pending_call(&queue, prepared), message(t), limit(timeout), place(where), initial_(t) {}
 
   using pending_call::begin_now, pending_call::end;
   void restart() noexcept {
     pending_call::restart();
-    message = asked_;
+    message = initial_;
     time = countdown(limit);
   }
 
@@ -35,10 +34,10 @@ class started_transfer final : public pending_call {
   std::source_location place;
 
  private:
-  transfer const asked_;
+  transfer const initial_;
 };
 
-// One that was started, or, where `call` is null, has ended at once: and what it has got, if it is a receive.
+// The outcome of starting a transfer. A null `call` means that it has completed; the rest is then the result of a receive.
 struct begun_transfer {
   std::shared_ptr<started_transfer> call{};
   int source = no_rank, tag = any_tag;

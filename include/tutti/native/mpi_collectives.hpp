@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The MPI's own collectives, called over the surfaces of a call: the algorithm `native`.
+// The algorithm `native`: calls on the memory of a request, made by the collectives of the MPI.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace tutti::detail {
 
-// Elements of `bytes` bytes each that MPI knows nothing of; also a block of more bytes than an int can count.
+// An MPI datatype of `bytes` bytes, for elements that MPI has no type for and for blocks longer than an int can count.
 class mpi_bytes {
  public:
   explicit mpi_bytes(std::size_t bytes) {
@@ -50,9 +50,9 @@ class mpi_bytes {
   MPI_Datatype type_ = MPI_BYTE;
 };
 
-// What an MPI computes as tutti does: integers that wrap, sums of floating point. Not minima of floating point, for MPI says
-// nothing of NaN, nor those of unsigned integers, which MPICH 4.0 compares as signed, and not integers of 8 and 16 bits,
-// which Open MPI 4.1 saturates.
+// The types on which MPI computes the same results as tutti: integers that wrap around, and sums of floating point. Excluded
+// are minima and maxima of floating point, because MPI does not define them for NaN, those of unsigned integers, which MPICH
+// 4.0 compares as signed, and integers of 8 and 16 bits, on which Open MPI 4.1 saturates.
 template <class T>
 inline constexpr bool mpi_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
 template <class T>
@@ -66,7 +66,7 @@ MPI_Datatype mpi_type_of() {
   else return sizeof(T) == 4 ? MPI_UINT32_T : MPI_UINT64_T;
 }
 
-// MPI_OP_NULL where MPI has none.
+// MPI_OP_NULL if MPI has no such operation.
 template <class T, class Op>
 MPI_Op mpi_op_of() {
   if constexpr (requires { typename Op::bare_form_of; }) return mpi_op_of<T, typename Op::bare_form_of>();
@@ -84,34 +84,34 @@ MPI_Op mpi_op_of() {
   return MPI_OP_NULL;
 }
 
-// The operation and type of a reduction for as long as a call takes: MPI's, or the functor as one of MPI's.
+// The MPI operation and datatype of a reduction during one call: built in, or made from the functor.
 template <class Body>
 class mpi_reduction;
 template <class T, class Op>
 class mpi_reduction<reducing<T, Op>> {
  public:
-  explicit mpi_reduction(reducing<T, Op> const& body) : bytes_(own() ? sizeof(T) : 1) {
-    if (!own()) return;
+  explicit mpi_reduction(reducing<T, Op> const& body) : bytes_(is_user_defined() ? sizeof(T) : 1) {
+    if (!is_user_defined()) return;
     running_ = &body;
     MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_);
   }
   mpi_reduction(mpi_reduction const&) = delete;
   mpi_reduction& operator=(mpi_reduction const&) = delete;
   ~mpi_reduction() {
-    if (own()) MPI_Op_free(&op_);
+    if (is_user_defined()) MPI_Op_free(&op_);
   }
 
   MPI_Op op() const { return op_; }
   MPI_Datatype type() const {
     if constexpr (mpi_number<T>)
-      if (!own()) return mpi_type_of<T>();
+      if (!is_user_defined()) return mpi_type_of<T>();
     return bytes_.get();
   }
 
  private:
-  static bool own() { return mpi_op_of<T, Op>() == MPI_OP_NULL; }
+  static bool is_user_defined() { return mpi_op_of<T, Op>() == MPI_OP_NULL; }
 
-  // MPI calls it on the thread that is in the collective. Its buffers need not be aligned as large vectors want.
+  // MPI calls it on the thread that is in the collective, with buffers that may be aligned for no more than max_align_t.
   static void apply(void* in, void* inout, int* count, MPI_Datatype*) {
     auto const n = static_cast<std::size_t>(*count);
     if constexpr (alignof(T) <= alignof(std::max_align_t)) {
@@ -137,13 +137,13 @@ class mpi_reduction<reducing<T, Op>> {
 };
 
 struct mpi_collectives {
-  // In place, MPI expects the result of a reduce_scatter elsewhere, and MPICH 4.0 crashes in a reduce to a root above 0. In
-  // an all_to_all all ranks must be in place or none, which here is each rank's own matter.
+  // In place, MPI puts the result of reduce_scatter elsewhere than tutti, and MPICH 4.0 crashes in a reduce to a root other than
+  // 0. An MPI all_to_all must be in place on all ranks or none, whereas in tutti each rank chooses.
   static constexpr bool works_in_place(collective c) {
     return c != collective::reduce_scatter && c != collective::reduce && c != collective::all_to_all;
   }
 
-  // Of a _v form. Throws where blocks reach further than an int counts, before any rank is in the MPI.
+  // For a _v form: throws before any rank calls MPI if an int cannot hold the end of a block.
   template <collective C, class T>
   static void expect_countable(mpi const& transport, request const& r, surfaces<T> const& memory) {
     if constexpr (!reduces(C)) {
@@ -159,7 +159,7 @@ struct mpi_collectives {
     }
   }
 
-  // An error of the MPI is left on the notice board. `elements`: of the message, where it is not in blocks.
+  // Raises errors of the MPI on the notice board. `elements`: the length of the message, unless it consists of blocks.
   template <collective C, class Body>
   static void call(mpi& transport, request const& r, surfaces<typename Body::element> const& memory,
                    std::size_t elements, Body const& body) {
@@ -173,11 +173,11 @@ struct mpi_collectives {
   }
 
  private:
-  static constexpr std::size_t most = std::numeric_limits<int>::max();
+  static constexpr std::size_t max_count = std::numeric_limits<int>::max();
 
-  // `n` bytes as a count and a type.
+  // `n` bytes as an MPI count and datatype.
   struct message {
-    explicit message(std::size_t n) : type(n <= most ? 1 : n), count(n <= most ? static_cast<int>(n) : 1) {}
+    explicit message(std::size_t n) : type(n <= max_count ? 1 : n), count(n <= max_count ? static_cast<int>(n) : 1) {}
     mpi_bytes type;
     int count;
   };
@@ -187,14 +187,14 @@ struct mpi_collectives {
     transport.expect(MPI_Bcast(data, all.count, all.type.get(), root, transport.communicator()), "MPI_Bcast");
   }
 
-  // Element by element, so a message is reduced in as many parts as counts need.
+  // Elements are independent, so a message that exceeds an int count is reduced in several calls.
   template <collective C, class Body>
   static void reduce_message(mpi& transport, surfaces<typename Body::element> const& memory, std::size_t elements,
                              Body const& body, int root) {
     mpi_reduction<Body> const how(body);
     MPI_Comm const comm = transport.communicator();
-    for (std::size_t begin = 0; begin < elements; begin += most) {
-      int const count = static_cast<int>(elements - begin < most ? elements - begin : most);
+    for (std::size_t begin = 0; begin < elements; begin += max_count) {
+      int const count = static_cast<int>(elements - begin < max_count ? elements - begin : max_count);
       void const* const in = memory.in_place ? MPI_IN_PLACE : memory.input.data + begin;
       auto* const out = memory.output.data == nullptr ? nullptr : memory.output.data + begin;
       if constexpr (C == collective::all_reduce)
@@ -207,16 +207,16 @@ struct mpi_collectives {
     }
   }
 
-  // Not in place. Blocks that an int cannot count are reduced to their ranks one after the other.
+  // Not in place. If an int cannot count the blocks, reduces each to its rank, one after the other.
   template <class Body>
   static void reduce_blocks(mpi& transport, surfaces<typename Body::element> const& memory, Body const& body) {
     mpi_reduction<Body> const how(body);
     std::vector<int> counts;
     for (int q = 0; q < transport.ranks(); ++q) {
       std::size_t const n = memory.input.where.at(0, q).count;
-      if (n <= most) counts.push_back(static_cast<int>(n));
+      if (n <= max_count) counts.push_back(static_cast<int>(n));
     }
-    if (counts.size() == static_cast<std::size_t>(transport.ranks()) && memory.input.where.end() <= most)
+    if (counts.size() == static_cast<std::size_t>(transport.ranks()) && memory.input.where.end() <= max_count)
       return transport.expect(MPI_Reduce_scatter(memory.input.data, memory.output.data, counts.data(), how.type(),
                                                  how.op(), transport.communicator()),
                               "MPI_Reduce_scatter");
@@ -258,10 +258,10 @@ struct mpi_collectives {
     std::vector<int> counts, begins;
   };
   static int narrow(std::size_t n) {
-    if (n <= most) return static_cast<int>(n);
+    if (n <= max_count) return static_cast<int>(n);
     throw error({.code = error_code::bad_argument,
-                 .what = join({"MPI counts the elements of a _v form in an int, which ", n, " does not fit"}),
-                 .way_out = "name another algorithm than native"});
+                 .what = join({"MPI counts the elements of a _v form in an int, which cannot hold ", n}),
+                 .way_out = "choose an algorithm other than native"});
   }
 
   template <collective C>

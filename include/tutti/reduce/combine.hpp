@@ -52,7 +52,7 @@ struct keep_accumulator {
   }
 };
 
-// Five sources and more: four at a time into accumulators that stay in the first-level cache.
+// Five or more sources, four at a time, with accumulators that stay in the first-level cache.
 template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class Last, class Source>
 [[gnu::noinline]] void fold_many(bool stream, std::size_t count, Op const& op, Last const& last, T* out,
                                  Source const& source, int sources) {
@@ -67,15 +67,15 @@ template <std::size_t Pack, std::size_t Block, class A, class T, class Op, class
   store<Pack, A>(stream, count, op, last, out, all, source(k));
 }
 
-// A contribution is rounded to T after op.prepare, like those that arrive from other ranks: all ranks that combine the
-// same contributions get the same bits. Out of line, lest a compiler fuse the product of prepare with the sum that
+// A contribution is rounded to T after op.prepare, like those that arrive from other ranks, so that all ranks that combine the
+// same contributions get the same bits. Not inlined, so that the compiler cannot fuse a product in prepare with the sum that
 // follows.
 template <std::size_t Pack, class A, class T, class Op>
 [[gnu::noinline]] void prepare_block(std::size_t count, Op const& op, T* out, T const* in) {
   fold<Pack, A>(count, op, [&op](A const& x) { return static_cast<A>(op.prepare(x)); }, out, in);
 }
 
-// Whether a result is written past the caches. Not in place: its lines are in the cache anyway, and such stores take 1.4
+// Whether the stores of a result may bypass the caches. Not in place: the lines are in the cache anyway, and such stores take 1.4
 // times as long.
 template <class T>
 inline bool streams(T const* const* sources, int source_count, T* const* destinations, int destination_count) {
@@ -118,7 +118,7 @@ template <class Group, class T, class Op, class Last>
   if (stream) stream_fence();
 }
 
-// Copies n elements to each of the destinations. A destination may be the source itself, and is then left alone.
+// Copies n elements to each destination, skipping one that is the source itself.
 template <cooperating_group Group, element T>
 void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
           bool stream = false) noexcept {
@@ -138,12 +138,12 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
 // Combines n elements of source_count >= 1 sources and stores the result to destination_count >= 0 destinations.
 //
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) in the accumulator type; then op.finish if the
-//              stage says so; then rounded to T once. The same bits for any n, alignment, position and CPU, but that
-//              where two NaNs meet, either may stay.
+//              stage says so; then rounded to T once. The same bits for any n, alignment, position and CPU,
+//              except that of two NaNs either may result.
 //   stage      op.prepare applies to source stage.prepare, whose result is rounded to T before it is combined
 //   aliasing   a source or destination may be the same pointer as another; partial overlap is not allowed
 //   alignment  that of T
-//   one source and nothing to prepare or finish: a copy
+//   With one source and nothing to prepare or finish, this is a copy.
 //
 //   float const* const from[] = {mine, theirs};
 //   float* const to[] = {mine, outgoing};

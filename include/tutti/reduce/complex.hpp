@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// std::complex as devices combine it, for its own operators are functions of the host.
+// std::complex on devices, where its own operators, which are host functions, cannot be called.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,8 @@
 
 namespace tutti::detail {
 
-// The two parts, as they lie in a std::complex. Sums and products have its bits; a product of infinities may be NaN where
-// that of C's Annex G is not.
+// The parts in the layout of std::complex. Sums and products have the same bits, except that a product of infinities may be NaN
+// where Annex G of C defines another result.
 template <class F>
 struct complex_parts {
   using value_type = F;
@@ -38,7 +38,7 @@ template <template <class> class Complex, std::floating_point F>
 inline constexpr bool complex_of_host<Complex<F>> =
     type_name<Complex<F>>().starts_with("std::") && type_name<Complex<F>>().find("complex<") < 12;
 
-// What stands for an element on a device where Op combines it: its parts, unless Op takes nothing but the number itself.
+// The type by which Op combines elements T on a device: the parts of a complex number, unless Op accepts only the number.
 template <class Op, class T>
 struct on_device {
   using type = T;
@@ -55,7 +55,7 @@ struct on_device<fused<Op, Before, After>, T> : on_device<Op, T> {};
 template <class Op, class T>
 using device_form = typename on_device<Op, T>::type;
 
-// Of a source or a destination; what is no pointer stays as it is.
+// Converts a pointer to a source or destination; returns anything else unchanged.
 template <class Op, class P>
 auto to_device_form(P p) {
   if constexpr (std::is_pointer_v<P>) {

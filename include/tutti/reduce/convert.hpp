@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elements to accumulators and back, by the instructions that a device has for it. The bits are those of half.hpp and
-// float8.hpp, but that the device chooses sign and payload of a NaN.
+// Conversions between elements and accumulators, by device instructions where they exist. Results have the bits of half.hpp and
+// float8.hpp, except for the sign and payload of a NaN.
 #pragma once
 
 #include <concepts>
@@ -62,8 +62,7 @@ TUTTI_HOST_DEVICE inline T narrowed(A const& x) {
     return static_cast<T>(x);
 }
 
-// The value itself, which a device's compiler shall not fuse with the sum that follows: a multiplication by one with a
-// named rounding.
+// Returns x. The multiplication by one with explicit rounding keeps the device compiler from fusing x with the sum that follows.
 template <class A>
 TUTTI_HOST_DEVICE inline A rounded(A x) {
 #if defined(__CUDA_ARCH__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The two 8-bit floating-point types of the Open Compute Project (OFP8). They store; arithmetic is done in float, which
-// they convert to by themselves. From float the conversion is explicit, rounds to nearest, ties to even, and saturates:
-// what is too large, infinity included, becomes the greatest finite number. These are the bits of CUDA's own types.
+// The two 8-bit floating-point types of the Open Compute Project (OFP8), for storage: they convert to float implicitly, and
+// arithmetic is done in float. Conversion from float is explicit, rounds to nearest, ties to even, and saturates: larger values,
+// infinity included, become the greatest finite number. The bits are those of CUDA's types.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ template <int MantissaBits, int Bias>
 struct float8_format {
   static constexpr std::uint32_t mantissa_shift = 23 - MantissaBits, rebias = std::uint32_t{127 - Bias} << 23;
   static constexpr std::uint32_t least_normal = rebias + (1u << 23);
-  // Its last bit is worth as much as the least subnormal, so adding it lets the adder round.
+  // Its last bit has the weight of the least subnormal, so adding it makes the adder round.
   static constexpr float rounder = float_of(std::uint32_t{127 + 24 - Bias - MantissaBits} << 23);
 };
 
 inline constexpr std::uint8_t float8_nan = 0x7f;
 
-// As half_bits. `greatest` is the code of the greatest finite number; rounding is monotone, so what goes past it is
-// recognised by its code.
+// Like half_bits. `greatest` is the code of the greatest finite number. Rounding is monotone, so a value beyond it has a greater
+// code.
 template <int MantissaBits, int Bias>
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint8_t float8_bits(float x, std::uint32_t greatest) {
   using format = float8_format<MantissaBits, Bias>;
@@ -42,7 +42,7 @@ template <int MantissaBits, int Bias>
 
 }  // namespace detail
 
-// 4 bits of precision, at most 448; there is no infinity and one NaN of either sign.
+// 4 bits of precision, at most 448. It has no infinity, and one NaN of either sign.
 struct float8_e4m3 {
   std::uint8_t bits = 0;
 
@@ -86,7 +86,7 @@ static_assert(sizeof(float8_e5m2) == 1 && std::is_trivially_copyable_v<float8_e5
 
 }  // namespace tutti
 
-// Infinity and signaling NaN do not come out of conversions, but e5m2 has codes for them.
+// Conversions never produce infinity or a signaling NaN, but e5m2 has codes for them.
 template <>
 struct std::numeric_limits<tutti::float8_e5m2> : tutti::detail::binary_limits<tutti::float8_e5m2, 3, 16> {};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The inner loops over elements: packs that a compiler makes into vector instructions.
+// The inner loops over elements, in packs that compilers turn into vector instructions.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,21 @@
 
 namespace tutti::detail {
 
-// Packs of 128 bytes, then of 16, the vector register of all x86-64 and AArch64. Of 64, 128 and 256 bytes, with a 4th,
-// an 8th and a 16th of it, this pair is at or near the best for messages of 60, 64 and 8192 bytes (sums of float, int8
-// and bfloat16; GCC 12 -O2 with and without -march=native; AMD EPYC, family 25 model 17).
+// Packs of 128 bytes, then of 16, the width of a vector register on every x86-64 and AArch64. Among packs of 64, 128 and 256
+// bytes, each with short packs of a 4th, an 8th and a 16th, this pair is the fastest or nearly so for messages of 60, 64 and 8192
+// bytes (sums of float, int8 and bfloat16; GCC 12 -O2 with and without -march=native; AMD EPYC, family 25 model 17).
 inline constexpr std::size_t pack_bytes = 128;
 inline constexpr std::size_t short_packs = 8;
 
-// As many T as `bytes` hold, at least one.
+// The number of T that fit into `bytes`, at least one.
 template <class T>
 constexpr std::size_t elements_in(std::size_t bytes) {
   return bytes < sizeof(T) ? 1 : bytes / sizeof(T);
 }
-// One pack. The trip count is a constant and the index starts at 0, which is what makes GCC 12 emit vector instructions at
-// plain -O2 and unroll them: with another start, sums of float take 3.7 times as long in the first-level cache and 2.2
-// times in the second. A destination may be one of the sources, so pointers are not restrict, but element i depends on
-// elements i alone. GCC takes the pragma's word for that. clang's pragma would warn where a user's operation is not one
-// for vectors; it keeps a local array in registers.
+// One pack. A constant trip count and an index that starts at 0 make GCC 12 vectorise and unroll at plain -O2; otherwise sums of
+// float take 3.7 times as long in the first-level cache and 2.2 times in the second. A destination may be one of the sources, so
+// pointers are not restrict, but element i depends only on elements i, which the pragma tells GCC. The pragma of clang would warn
+// if a user's operation cannot be vectorised; there a local array stays in registers instead.
 template <std::size_t Pack, class Out, class Value>
 [[gnu::always_inline]] inline void for_pack(Out* out, Value const& value) {
 #if defined(__clang__)
@@ -41,7 +40,7 @@ template <std::size_t Pack, class Out, class Value>
 #endif
 }
 
-// The same where a pack is converted as a whole.
+// The same for packs that are converted as a whole.
 template <std::size_t Pack, class A, instructions Has, class Out, class Op, class Last, class First, class... Rest>
 [[gnu::always_inline]] inline void convert_pack(Op const& op, Last const& last, Out* out, First const* first,
                                                 Rest const*... rest) {
@@ -58,7 +57,7 @@ template <std::size_t Pack, class A, instructions Has, class Out, class Op, clas
   store_pack<Pack, Has>(all, out);
 }
 
-// Whole packs of elements from `begin`; returns where it stopped.
+// Processes whole packs from `begin` on; returns where it stopped.
 template <std::size_t Pack, class A, instructions Has, bool Stream, class Out, class Op, class Last, class First,
           class... Rest>
 [[gnu::always_inline]] inline std::size_t for_packs(std::size_t begin, std::size_t end, Op const& op, Last const& last,
@@ -89,8 +88,8 @@ template <std::size_t Pack, class A, instructions Has, bool Stream, class Out, c
   return begin;
 }
 
-// One pass over `count` elements, in packs, short packs and single ones. Nothing is reassociated, so a result is the
-// same wherever its element stands.
+// One pass over `count` elements, in packs, short packs and single elements. Nothing is reassociated, so the position of an
+// element does not affect its result.
 template <std::size_t Pack, class A, instructions Has, bool Stream, class... Arguments>
 [[gnu::always_inline]] inline void fold_with(std::size_t count, Arguments const&... arguments) {
   std::size_t done = 0;
@@ -100,8 +99,8 @@ template <std::size_t Pack, class A, instructions Has, bool Stream, class... Arg
 }
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
-// Sums of bfloat16 are 3 to 4 times as fast, of half about 30 times. Types that need no conversion gain 1.2 to 1.5 times
-// in the first-level cache and nothing past it, so they have no second version of each loop.
+// With these instructions sums of bfloat16 are 3 to 4 times as fast, and of half about 30 times. Types without conversion would
+// gain 1.2 to 1.5 times in the first-level cache and nothing beyond it, so their loops have no second version.
 template <std::size_t Pack, class A, class Out, class Op, class Last, class... Sources>
 [[gnu::noinline, gnu::target("avx2,f16c")]] void fold_widest(std::size_t count, Op const& op, Last const& last,
                                                              Out* out, Sources const*... sources) {
@@ -119,8 +118,8 @@ inline void fold(std::size_t count, Op const& op, Last const& last, Out* out, So
   fold_with<Pack, A, instructions::compiled_for, false>(count, op, last, out, sources...);
 }
 
-// The same, past the caches if `stream` says so, but for what stands before the first whole line and behind the last
-// pack. Not for elements that do not fill lines, nor for 16-bit floats, whose conversion takes as long as the store.
+// The same. If `stream`, stores bypass the caches, except before the first whole line and after the last pack. Not for elements
+// that do not fill lines, nor for 16-bit floats, whose conversion takes as long as the store.
 template <std::size_t Pack, class A, class Out, class Op, class Last, class... Sources>
 inline void store(bool stream, std::size_t count, Op const& op, Last const& last, Out* out, Sources const*... sources) {
   if constexpr (Pack * sizeof(Out) == pack_bytes && Pack > short_packs && !converts_packs<A, Out>) {

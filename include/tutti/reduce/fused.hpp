@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What may be done in the pass that combines: a prologue on each contribution, an epilogue on each result, and arrays
-// that the epilogue keeps up to date.
+// Fusion into the pass that combines: a prologue on each contribution, an epilogue on each result, and arrays that the
+// epilogue updates.
 #pragma once
 
 #include <cmath>
@@ -24,9 +24,9 @@ struct unchanged {
 
 }  // namespace detail
 
-// An operation with a prologue and an epilogue, both called on accumulators. Types are cast on the way: sources, their
-// accumulator and destinations may all differ. In a collective, what the operation itself prepares and finishes stays, nearest
-// to it: fused{mean{}, scale{0.5f}} is the mean of what was scaled.
+// An operation with a prologue and an epilogue, both called on accumulators. Sources, their accumulator and destinations may
+// differ in type; values are cast between them. In a collective, `prepare` and `finish` of the operation itself apply inside the
+// prologue and the epilogue: fused{mean{}, scale{0.5f}} is the mean of scaled values.
 //
 //   fused{sum{}, unchanged{}, scale{0.25f}}                       the average of four
 //   fused{sum{}, scale{0.5f}}                                     a pre-multiplied sum
@@ -53,9 +53,9 @@ inline constexpr bool is_fused<fused<Op, Before, After>> = true;
 
 }  // namespace detail
 
-// An epilogue that reads and writes element i of some arrays besides: step(result, S (&values)[Arrays]) returns what is
-// stored to the destinations. The arrays are read and written in the same pass. In a collective of ranks that pass a buffer
-// each, element i is that of the rank's own result, and every rank keeps arrays of its own; so they go with one_shot alone.
+// An epilogue that also reads and writes element i of some arrays, in the same pass: step(result, S (&values)[Arrays]) returns
+// the value to store in the destinations. In a collective in which each rank passes a buffer, element i is that of the rank's
+// own result, and every rank has arrays of its own, so only one_shot supports it.
 //
 //   fused{sum{}, scale{1.0f / 8}, with_arrays(adam_step{.rate = 1e-3f}, weights, mean, variance)}
 template <class Step, class S, int Arrays>
@@ -77,7 +77,7 @@ inline constexpr int arrays_of<arrays_step<Step, S, Arrays>> = Arrays;
 template <class Op, class Before, class After>
 inline constexpr int arrays_of<fused<Op, Before, After>> = arrays_of<After>;
 
-// For a pass over the elements from `begin` on, which counts them from 0.
+// The operation for a pass that starts at element `begin` and counts from 0.
 template <class Op, class Before, class After>
 constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Before, After> how) {
   if constexpr (arrays_of<After> > 0)
@@ -112,7 +112,7 @@ struct clip {
 template <class F>
 clip(F, F) -> clip<F>;
 
-// Undoes the scale of a loss. Where a result is not finite, *found becomes 1.
+// Removes the scale of a loss. Sets *found to 1 if a result is not finite.
 template <class F>
 struct unscale {
   F factor;
@@ -120,7 +120,7 @@ struct unscale {
 
   template <class A>
   TUTTI_HOST_DEVICE A operator()(A const& x) const {
-    if (x - x != 0) *found = 1;  // infinity less itself is NaN
+    if (x - x != 0) *found = 1;  // infinity minus itself is NaN
     return static_cast<A>(x * factor);
   }
 };
@@ -134,28 +134,28 @@ struct basic_sgd_step {
 
   template <class A>
   TUTTI_HOST_DEVICE constexpr F operator()(A gradient, F (&values)[2]) const {
-    static_assert(
-        std::is_same_v<A, F>,
-        "this step would narrow gradients to a type other than that in which they were added up; sgd_step is for "
-        "float and what is added up in float, basic_sgd_step<double> for double");
+    static_assert(std::is_same_v<A, F>,
+                  "this step would narrow the gradients from the type in which they were summed; use sgd_step for "
+                  "float and for types "
+                  "that are summed in float, and basic_sgd_step<double> for double");
     values[1] = momentum * values[1] + gradient;
     return values[0] -= rate * values[1];
   }
 };
 using sgd_step = basic_sgd_step<float>;
 
-// Adam (Kingma and Ba 2014) with decoupled decay of weights (Loshchilov and Hutter 2017). The corrections are
-// 1 - beta^t for step t. Arrays: weight, mean and variance of gradients.
+// Adam (Kingma and Ba 2014) with decoupled weight decay (Loshchilov and Hutter 2017). The corrections are 1 - beta^t for step t.
+// Arrays: weight, mean and variance of gradients.
 template <class F>
 struct basic_adam_step {
   F rate, beta1 = F(0.9), beta2 = F(0.999), epsilon = F(1e-8), decay = 0, correction1 = 1, correction2 = 1;
 
   template <class A>
   TUTTI_HOST_DEVICE F operator()(A gradient, F (&values)[3]) const {
-    static_assert(
-        std::is_same_v<A, F>,
-        "this step would narrow gradients to a type other than that in which they were added up; adam_step is for "
-        "float and what is added up in float, basic_adam_step<double> for double");
+    static_assert(std::is_same_v<A, F>,
+                  "this step would narrow the gradients from the type in which they were summed; use adam_step for "
+                  "float and for types "
+                  "that are summed in float, and basic_adam_step<double> for double");
     values[1] = beta1 * values[1] + (1 - beta1) * gradient;
     values[2] = beta2 * values[2] + (1 - beta2) * gradient * gradient;
     F const step = values[1] / correction1 / (std::sqrt(values[2] / correction2) + epsilon);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The two 16-bit floating-point types. They store; arithmetic is done in float, which they convert to by themselves.
-// From float the conversion is explicit and rounds to nearest, ties to even.
+// The two 16-bit floating-point types, for storage: they convert to float implicitly, and arithmetic is done in float. Conversion
+// from float is explicit and rounds to nearest, ties to even.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 namespace tutti {
 namespace detail {
 
-// Conversions are integer arithmetic without branches: a compiler turns them into vector code for every instruction
-// set, and all machines give the same bits, those of a NaN included. (Under plain -O2, GCC 12 makes vectors of neither
-// the F16C conversions nor _Float16.) A NaN stays one: the upper bits of its payload are kept and it becomes quiet.
+// Conversions are integer arithmetic without branches, which compilers vectorise for every instruction set and which gives the
+// same bits on all machines, those of a NaN included. (At plain -O2, GCC 12 vectorises neither F16C conversions nor _Float16.) A
+// NaN stays a NaN: it keeps the upper bits of its payload and becomes quiet.
 
 TUTTI_HOST_DEVICE constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 TUTTI_HOST_DEVICE constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 inline constexpr std::uint32_t float_infinity = 0x7f800000;
 
-// Masks, not `?:`: a compiler turns that into a branch where one side adds floats, since an addition might trap.
+// Uses masks because compilers turn `?:` into a branch if one side adds floats, since an addition might trap.
 TUTTI_HOST_DEVICE constexpr std::uint32_t select(bool choose, std::uint32_t a, std::uint32_t b) {
   std::uint32_t const mask = 0u - static_cast<std::uint32_t>(choose);
   return (a & mask) | (b & ~mask);
 }
 
-// A bfloat16 is the upper half of a float; the lower half of what this gives has no meaning. Adding 0x7fff, and one more
-// where the kept part is odd, carries into it exactly where rounding to even goes up; a carry out of the mantissa is the
-// right exponent, up to infinity. The comparison is signed: SSE2 has no other.
+// A bfloat16 is the upper half of a float; the lower half of the result is unspecified. Adding 0x7fff, and one more if the upper
+// half is odd, carries into it exactly when rounding to even goes up. A carry out of the mantissa gives the right exponent, up to
+// infinity. The comparison is signed because SSE2 has no unsigned one.
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint32_t round_to_bfloat16(float x) {
   std::uint32_t const bits = bits_of(x), rounded = bits + 0x7fff + ((bits >> 16) & 1);
   bool const nan = static_cast<std::int32_t>(bits & 0x7fffffff) > static_cast<std::int32_t>(float_infinity);
@@ -43,9 +43,9 @@ TUTTI_HOST_DEVICE constexpr std::uint32_t select(bool choose, std::uint32_t a, s
   return float_of(std::uint32_t{bits} << 16);
 }
 
-// Three cases, all computed and one selected. A result below the least normal half, 2^-14, is a multiple of 2^-24:
-// adding 0.5, whose last bit is worth that much, lets the adder round. Otherwise rebias the exponent by 127 - 15 and
-// round as above. From 2^16 on it is infinity; between 65520 and that, rounding carries into infinity.
+// Computes three cases and selects one. A result below the least normal half, 2^-14, is a multiple of 2^-24: adding 0.5, whose
+// last bit has that weight, makes the adder round. Other finite results rebias the exponent by 127 - 15 and round as above; from
+// 65520 on, rounding carries into infinity. From 2^16 on the result is infinity.
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr std::uint16_t half_bits(float x) {
   std::uint32_t const bits = bits_of(x), sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7fffffff;
   std::uint32_t const normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
@@ -55,8 +55,8 @@ TUTTI_HOST_DEVICE constexpr std::uint32_t select(bool choose, std::uint32_t a, s
   return static_cast<std::uint16_t>(sign | select(magnitude < (143u << 23), finite, special));
 }
 
-// Rebias the exponent. A subnormal half is a whole number of 2^-24: put it into the mantissa of 2^-14 and take 2^-14
-// off again, which is exact and never meets a subnormal float.
+// Rebiases the exponent. A subnormal half is a multiple of 2^-24: putting it into the mantissa of 2^-14 and subtracting 2^-14 is
+// exact and avoids subnormal floats.
 [[gnu::always_inline]] TUTTI_HOST_DEVICE constexpr float float_of_half(std::uint16_t half) {
   std::uint32_t const sign = (half & 0x8000u) << 16, shifted = (half & 0x7fffu) << 13;
   std::uint32_t const normal = shifted + (112u << 23);
@@ -101,7 +101,7 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 
 namespace detail {
 
-// What the two have in common with every binary floating-point type.
+// The limits of any binary floating-point type.
 template <class T, int Digits, int MaxExponent>
 struct binary_limits {
   static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false;
@@ -113,7 +113,7 @@ struct binary_limits {
   static constexpr int max_exponent10 = MaxExponent * 30103 / 100000,
                        min_exponent10 = -(MaxExponent - 2) * 30103 / 100000;
 
-  // The mantissa has Digits - 1 bits, the exponent stands above it.
+  // The mantissa has Digits - 1 bits; the exponent is above it.
   static constexpr T of(int bits) noexcept { return T::from_bits(static_cast<decltype(T::bits)>(bits)); }
   static constexpr int exponents = 2 * MaxExponent - 1, sign = 1 << (8 * sizeof(T) - 1);
   static constexpr T min() noexcept { return of(1 << (Digits - 1)); }

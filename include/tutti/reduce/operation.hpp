@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a reduction asks of an operation, and what an operation may say of itself.
+// The concept of an operation, and the optional members by which it describes itself.
 #pragma once
 
 #include <concepts>
@@ -30,22 +30,22 @@ struct accumulator<Op, T> {
 
 }  // namespace detail
 
-// The type in which Op combines elements T: the accumulator of T where Op takes that, else T itself, as for a user's
-// functor of two bfloat16.
+// The type in which Op combines elements T: the accumulator of T if Op accepts it, otherwise T itself, as for a user's functor
+// of two bfloat16.
 template <class Op, class T>
 using accumulator_for = typename detail::accumulator<Op, T>::type;
 
 // An operation on elements T: a copyable function object that can be called const on two accumulators and is
-// **associative** as far as rounding goes. It may run on any thread and must not throw. What it may say besides:
+// **associative** up to rounding. It may run on any thread and must not throw. Optional members:
 //
 //   static constexpr bool commutative            the order of operands does not matter (default: it does, see below)
-//   static constexpr std::string_view name       for messages (default: the name of the type)
+//   static constexpr std::string_view name       for error messages (default: the name of the type)
 //   template <class T> static constexpr T identity()
 //   A prepare(A) const                           applied once to each contribution before it is combined
 //   A finish(A, int ranks) const                 applied once to the complete result before it is rounded
 //
-// Ranks are held to the same operation by the name of its type. The lambdas of one function with one signature have one
-// name, so a rank that passes another of them is not noticed; a struct has a name of its own.
+// Ranks are checked to pass the same operation by the name of its type. Lambdas of one function with the same signature share a
+// name, so passing different ones goes undetected; use a struct, whose name is unique.
 //
 //   struct hypotenuse {
 //     static constexpr bool commutative = true;
@@ -101,13 +101,13 @@ constexpr bool commutes() {
 
 }  // namespace detail
 
-// A functor that says nothing is taken as associative and not commutative, which is always safe.
+// Without the member, a functor is taken to be associative but not commutative, which is always safe.
 template <class Op>
 inline constexpr bool is_commutative = detail::commutes<Op>();
 
 namespace detail {
 
-// A function object marked as commutative; all else that it says of itself stays.
+// A function object marked as commutative, with all other members unchanged.
 template <class F>
 struct marked_commutative : F {
   static constexpr bool commutative = true;
@@ -124,7 +124,7 @@ constexpr detail::marked_commutative<F> commutative(F function) {
 
 namespace detail {
 
-// The operation's own name, or that of its type.
+// The `name` of an operation, or that of its type.
 template <class Op>
 constexpr std::string_view name_of() {
   if constexpr (requires { std::string_view{Op::name}; }) return Op::name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Packs of 16-bit floating-point numbers, converted to float and back together, and whether the CPU that runs has the
-// instructions for it. Every way gives the bits of the conversions in half.hpp.
+// Conversion of packs of 16-bit floating-point numbers to float and back, and detection of the CPU instructions for it. Every
+// path gives the bits of the conversions in half.hpp.
 #pragma once
 
 #include <concepts>
@@ -17,23 +17,23 @@
 
 namespace tutti::detail {
 
-// What the code around may use.
+// The instructions that the surrounding code may use.
 enum class instructions { compiled_for, avx2_and_f16c };
 
-// A CPU without fused multiply-add gives a * b + c of a user's operation other bits than one with it, and AVX-512 has
-// it built in. AVX2 has not, so all CPUs agree; sums of bfloat16 would gain 1.03 to 1.2 times by AVX-512, others nothing
-// past the first-level cache (AMD EPYC, family 25 model 17).
+// Fused multiply-add changes the bits of a * b + c in a user's operation. AVX-512 includes it and AVX2 does not, so code for AVX2
+// gives the same bits on all CPUs. AVX-512 would make sums of bfloat16 1.03 to 1.2 times as fast, and nothing else beyond the
+// first-level cache (AMD EPYC, family 25 model 17).
 #if defined(__x86_64__) && !defined(__CUDACC__)
 inline bool cpu_has_avx2_and_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
-// Until it is initialised, the code is slower and its results are the same. Tests set it.
+// Before it is initialised the slower code runs, with the same results. Tests set it.
 inline bool use_widest = cpu_has_avx2_and_f16c();
 #endif
 
-// Some of T are stored in 16 bits and combined in float.
+// Whether any of T is stored in 16 bits and combined in float.
 template <class A, class... T>
 inline constexpr bool converts_packs =
     std::same_as<A, float> && ((std::same_as<T, half> || std::same_as<T, bfloat16>) || ...);
@@ -43,10 +43,10 @@ using eight_halves = short __attribute__((vector_size(16)));
 using eight_floats = float __attribute__((vector_size(32)));
 #endif
 
-// A loop over elements is a memcpy to GCC 12, and that `rep movs`, which takes longer than all else here.
+// GCC 12 turns a loop over elements into memcpy and that into `rep movs`, which takes longer than all other work here.
 template <std::size_t N>
 [[gnu::always_inline]] inline void copy_floats(float const* in, float* out) {
-#if defined(__CUDACC__)  // which knows no such vectors
+#if defined(__CUDACC__)  // nvcc has no such vector types
   TUTTI_UNROLL
   for (std::size_t i = 0; i < N; ++i) out[i] = in[i];
 #else
@@ -61,7 +61,7 @@ template <std::size_t N>
 }
 
 #if defined(__x86_64__) && !defined(__CUDACC__)
-// GCC 12 makes vectors of these conversions only where they are named. N is a multiple of 8, or less.
+// GCC 12 does not vectorise these conversions, so they are written with intrinsics. N is a multiple of 8, or less than 8.
 template <std::size_t N>
 [[gnu::target("avx2,f16c")]] inline void load_halves(half const* in, float* out) {
   constexpr std::size_t step = N < 8 ? N : 8;
@@ -85,7 +85,7 @@ template <std::size_t N>
   }
 }
 
-// The same without these instructions: many of another kind, once for all operations.
+// The same without these instructions, which takes many others, and so is compiled once for all operations.
 [[gnu::noinline]] inline void load_halves_plainly(half const* in, float* out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]);
 }
@@ -94,9 +94,9 @@ template <std::size_t N>
 }
 #endif
 
-// N elements to their accumulators. Those of bfloat16 stand in another order, which store_pack of the same N undoes: two
-// elements are a word of 32 bits, one of them its upper half, which is a float but for what stands below, and the other
-// one shift away. So nothing has to move between the parts of a vector register.
+// Loads N elements into accumulators. Those of bfloat16 are permuted, which store_pack of the same N reverses: each 32-bit word
+// holds two elements, of which the upper becomes a float by a mask and the lower by a shift, so that nothing has to move between
+// lanes of a vector register.
 template <std::size_t N, instructions Has, class T, class A>
 [[gnu::always_inline]] inline void load_pack(T const* in, A* out) {
   if constexpr (std::same_as<T, bfloat16> && N % 2 == 0) {

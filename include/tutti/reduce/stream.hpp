@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies past the caches, for what will not be read soon: the line is not fetched before it is overwritten, and what
-// lies in the caches stays there.
+// Copies that bypass the caches, for data that will not be read soon: a line is not fetched before it is overwritten, and the
+// contents of the caches survive.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ inline std::size_t bytes_to_line(void const* address) {
   return (0 - reinterpret_cast<std::uintptr_t>(address)) % line_bytes;
 }
 
-// Whole lines to the beginning of one; a plain copy where the machine has no such stores. They are unordered: call
-// stream_fence before telling anybody.
+// Copies whole lines to the start of a line; a plain copy if the machine has no such stores. The stores are unordered: call
+// stream_fence before another thread may read them.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void stream_lines(void* to, void const* from) {
   static_assert(Bytes % line_bytes == 0);

@@ -30,11 +30,11 @@ namespace tutti {
 template <detail::cooperative_device D, class Reach = detail::one_device>
 class device_channels {
  public:
-  // Throws error: bad_argument; system, where a device has not as much memory, or cannot reach another.
+  // Throws error: bad_argument; system, if a device has too little memory or cannot access another.
   device_channels(D const& on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, detail::one_device>
       : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
-  // What runs on a device that is there more than once is to run at once, which CUDA does not promise: for tests.
+  // Listing a device more than once is for tests: its kernels must run concurrently, which CUDA does not guarantee.
   device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, detail::several_devices>
       : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
@@ -44,17 +44,17 @@ class device_channels {
   std::size_t share() const { return share_; }
   detail::channel_map const& map() const { return map_; }
 
-  // Channels keep their messages in order by that of a stream, so they have one: that of the first call.
+  // The order of messages relies on that of a stream, so channels belong to one: that of the first call.
   void expect_stream(detail::stream_of<D> stream, std::source_location where) {
     if (!stream_) stream_ = stream;
     if (*stream_ == stream) return;
     throw error({.code = error_code::bad_argument,
-                 .what = "these channels carry the calls of another stream",
-                 .way_out = "make device_channels for each stream",
+                 .what = "these device_channels are already used on another stream",
+                 .way_out = "create device_channels for each stream",
                  .where = where});
   }
 
-  // Room on device k for what calls keep on the way. It grows, and what was handed out stays, for graphs may refer to it.
+  // Scratch memory of calls on device k. It grows; earlier memory stays valid, because captured graphs may refer to it.
   std::byte* scratch(int k, std::size_t bytes) {
     auto& all = scratch_[static_cast<std::size_t>(k)];
     if (all.empty() || all.back().size() < bytes) all.emplace_back(team_->at(k), std::bit_ceil(bytes));
@@ -83,7 +83,7 @@ class device_channels {
   std::shared_ptr<detail::device_team<D> const> team_;
   std::size_t share_;
   detail::channel_map map_;
-  std::vector<detail::device_array<D, std::byte>> posts_;                 // of all ranks of a device
+  std::vector<detail::device_array<D, std::byte>> posts_;                 // of all ranks on a device
   std::vector<std::vector<detail::device_array<D, std::byte>>> scratch_;  // by device
   std::optional<detail::stream_of<D>> stream_;
 };

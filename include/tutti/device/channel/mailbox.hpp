@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between ranks in memory of devices: slots that go round, and how many were sent and taken. The counts go on from
-// call to call, so nothing is cleared between calls, and a graph that was captured can be launched again.
+// Messages between ranks in device memory: rings of slots, with counts of the messages sent and received. Counts continue across
+// calls, so nothing is cleared between calls, and a captured graph can be replayed.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@ namespace tutti {
 
 namespace detail {
 
-inline constexpr int most_device_ranks = 64;
+inline constexpr int max_device_ranks = 64;
 
 }  // namespace detail
 
-// blocks   that work for a rank at most, each with channels of its own
-// share    bytes of a chunk that are worth another block
-// slots    of a channel: two are enough, more let a sender run ahead
-// slice    bytes of a slot; 0: 32 KiB, or less where ranks are many, down to 1 KiB
-// timeout  how long a rank waits for another; then the kernel fails, and the program can use the device no more
+// blocks   the largest number of blocks that work for a rank, each with channels of its own
+// share    bytes of a chunk that justify another block
+// slots    per channel: two suffice, more let a sender run ahead
+// slice    bytes of a slot; 0: 32 KiB, or less with many ranks, down to 1 KiB
+// timeout  how long a rank waits for another; after that the kernel aborts, and the process cannot use the device any more
 struct channel_options {
   int blocks = 4;
   std::size_t share = 8 * 1024;
@@ -38,61 +38,64 @@ struct channel_options {
 
 namespace detail {
 
-inline constexpr std::size_t device_line = 128, most_device_slice = 32 * 1024;
+inline constexpr std::size_t device_line = 128, max_device_slice = 32 * 1024;
 inline constexpr int device_tracks = 4;
 
-// One side of a channel, in the memory of who looks at it: how many messages the other side has sent or taken, and this one.
+// One end of a channel, in the memory of the rank that polls it: the number of messages that the other end has sent or received,
+// and that this one has.
 struct alignas(device_line) channel_end {
   std::uint64_t theirs;
   std::uint64_t own;
 };
 struct slot_head {
-  std::uint32_t bytes_and_more, tag;  // the highest bit: further slices follow
+  std::uint32_t bytes_and_more, tag;  // highest bit: further slices follow
 };
 
-// What each rank has in memory of its device, its post, for others to write to: its ends of all channels, the slots of those
-// to it, an inbox for packets from each rank, and how many calls by packets it has made. Handed to kernels.
+// Each rank has a post in memory of its device, to which others write: its ends of all channels, the slots of channels to it, an
+// inbox for packets from each rank, and the number of calls by packets that it has made. This map of posts is passed to kernels.
 struct channel_map {
-  std::byte* posts[most_device_ranks];
+  std::byte* posts[max_device_ranks];
   int ranks, blocks, window;
   std::size_t slice;
-  std::size_t packet_words;  // for data of an inbox, of which there are two from each rank
+  std::size_t packet_words;  // of data in an inbox; there are two inboxes per sender
   std::uint64_t timeout;     // ns
 
   // Throws error: bad_argument.
   static channel_map checked(int ranks, channel_options const& o) {
-    if (ranks < 1 || ranks > most_device_ranks || o.blocks < 1 || o.blocks > 64 || o.slots < 2 || o.slots > 64 ||
-        o.share < 1 || o.timeout.count() <= 0 || o.slice > most_device_slice || o.slice % device_line != 0)
-      throw error({.code = error_code::bad_argument,
-                   .what = join({"channels were asked for ", ranks, " ranks with ", o.blocks, " blocks, ", o.slots,
-                                 " slots and slices of ", o.slice, " bytes"}),
-                   .way_out = "ask for 1 to 64 ranks and blocks, 2 to 64 slots, and slices that are multiples of 128 "
-                              "bytes up to 32 KiB; share and timeout are above 0"});
+    if (ranks < 1 || ranks > max_device_ranks || o.blocks < 1 || o.blocks > 64 || o.slots < 2 || o.slots > 64 ||
+        o.share < 1 || o.timeout.count() <= 0 || o.slice > max_device_slice || o.slice % device_line != 0)
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = join({"device_channels of ", ranks, " ranks, ", o.blocks, " blocks, ", o.slots,
+                         " slots and slices of ", o.slice, " bytes are not supported"}),
+           .way_out =
+               "use 1 to 64 ranks and blocks, 2 to 64 slots, slices that are multiples of 128 bytes up to 32 KiB, "
+               "and a positive share and timeout"});
     channel_map out{{}, ranks, o.blocks, o.slots, o.slice, 0, static_cast<std::uint64_t>(o.timeout.count())};
     std::size_t const p = static_cast<std::size_t>(ranks),
                       slots = p * out.channels() * static_cast<std::size_t>(o.slots), all = std::size_t{64} << 20;
-    if (o.slice == 0) out.slice = std::clamp<std::size_t>(std::bit_floor(all / slots), 1024, most_device_slice);
+    if (o.slice == 0) out.slice = std::clamp<std::size_t>(std::bit_floor(all / slots), 1024, max_device_slice);
     out.packet_words = std::clamp<std::size_t>(std::bit_floor((std::size_t{1} << 20) / (p * p)), 256, 4096);
     return out;
   }
 
-  // Of a rank, in each direction.
+  // The number of channels of a rank in each direction.
   TUTTI_HOST_DEVICE std::size_t channels() const { return static_cast<std::size_t>(blocks * device_tracks * ranks); }
   TUTTI_HOST_DEVICE std::size_t slot_bytes() const { return device_line + slice; }
   TUTTI_HOST_DEVICE std::size_t packets_begin() const { return 2 * channels() * sizeof(channel_end); }
-  // The words of an inbox are one more than those for data.
+  // An inbox has one word more than those for data.
   TUTTI_HOST_DEVICE std::size_t inbox_stride() const { return packet_words + device_line / 8; }
   TUTTI_HOST_DEVICE std::size_t inbox_words() const { return 2 * static_cast<std::size_t>(ranks) * inbox_stride(); }
-  // What is 0 before the first call; slots follow.
+  // The part that is 0 before the first call; slots follow.
   TUTTI_HOST_DEVICE std::size_t flag_bytes() const { return packets_begin() + inbox_words() * 8 + device_line; }
   std::size_t post_bytes() const { return flag_bytes() + channels() * static_cast<std::size_t>(window) * slot_bytes(); }
-  // The most of a message in packets.
+  // The longest message in packets.
   std::size_t packet_bytes() const { return packet_words * 4; }
 
   TUTTI_HOST_DEVICE std::size_t index(int block, int track, int peer) const {
     return static_cast<std::size_t>((block * device_tracks + track) * ranks + peer);
   }
-  // Of a channel, with a peer: what it sends to the rank, and what the rank sends to it.
+  // The ends of a channel at a rank: from a peer, and to it.
   TUTTI_HOST_DEVICE channel_end& incoming(int rank, std::size_t channel) const {
     return reinterpret_cast<channel_end*>(posts[rank])[channel];
   }
@@ -104,7 +107,7 @@ struct channel_map {
     return posts[rank] + flag_bytes() + (channel * size + static_cast<std::size_t>(message % size)) * slot_bytes();
   }
 
-  // Packets from another in a call of this rank, and how many calls there were.
+  // The packets from another rank in a call, and the number of calls so far.
   TUTTI_HOST_DEVICE std::uint64_t* inbox(int rank, int from, std::uint64_t call) const {
     std::size_t const kind = call % 2;
     return reinterpret_cast<std::uint64_t*>(posts[rank] + packets_begin()) +
@@ -115,12 +118,12 @@ struct channel_map {
   }
 };
 
-// The channels of one block of one rank. A model of `carries_slices`; one thread of the block calls it.
+// The channels of one block of a rank: a model of `carries_slices`, called by one thread of the block.
 template <flag_scope Scope>
 class device_mailbox {
  public:
-  static constexpr std::size_t slice_bytes = detail::most_device_slice;
-  static constexpr int max_ranks = most_device_ranks;
+  static constexpr std::size_t slice_bytes = detail::max_device_slice;
+  static constexpr int max_ranks = max_device_ranks;
 
   TUTTI_HOST_DEVICE device_mailbox(detail::channel_map const& channels, int rank, int block, void* fan_lists)
       : channels_(channels), rank_(rank), block_(block), fan_lists_(fan_lists) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How far apart the ranks are whose kernels wait for each other, and for how long one waits.
+// The distance between ranks whose kernels wait for each other (one device, several, several processes), and how they wait.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ struct several_devices {
   static constexpr flag_scope scope = flag_scope::system;
 };
 
-// Ranks that are processes with a device each. The words are how a kernel and the host's watch over it talk; those of the
-// host are 0 between calls.
+// Ranks that are processes with a device each. Through these words a kernel and the watch of the host communicate; those in host
+// memory are 0 between calls.
 struct several_processes {
   static constexpr flag_scope scope = flag_scope::system;
 
-  std::uint32_t const* fault;  // of the host: not 0 where all ranks give up
-  std::uint32_t* now;          // of the host: in which call this rank is
-  std::uint32_t* beat;         // of the host: changes with every launch
-  std::uint32_t* launches;     // of the device: what beat shows
-  std::uint32_t* ended;        // of the device: blocks that are through with this call
+  std::uint32_t const* fault;  // in host memory: not 0 once all ranks give up
+  std::uint32_t* now;          // in host memory: the call that this rank is in
+  std::uint32_t* beat;         // in host memory: changes with every launch
+  std::uint32_t* launches;     // in device memory: the value of beat
+  std::uint32_t* ended;        // in device memory: blocks that have finished this call
   std::uint32_t call;
 
-  // By one thread of the first block of a rank, and by one of each block at its end.
+  // Called by one thread of the first block of a rank; leave() by one thread of each block at its end.
   TUTTI_HOST_DEVICE void enter() const {
     store_host_word(*beat, ++*launches);
     store_host_word(*now, call);
@@ -49,27 +49,27 @@ inline constexpr bool may_give_up = false;
 template <>
 inline constexpr bool may_give_up<several_processes> = true;
 
-// Looks for what another block does. Where ranks are watched it ends when they give up; elsewhere the kernel ends, and with
-// it the use of the device, when nothing was found for `limit` nanoseconds.
+// The wait of a polling loop for another block. Ranks that are watched stop waiting when all give up. Others abort the kernel
+// when there was no progress for `limit` nanoseconds.
 template <class Reach>
-class patient_look {
+class polling_wait {
  public:
-  TUTTI_HOST_DEVICE patient_look(Reach const& reach, std::uint64_t limit) : reach_(reach), limit_(limit) {}
+  TUTTI_HOST_DEVICE polling_wait(Reach const& reach, std::uint64_t limit) : reach_(reach), limit_(limit) {}
 
-  TUTTI_HOST_DEVICE void found() { began_ = 0; }
-  // Whether to look again.
-  TUTTI_HOST_DEVICE bool found_nothing() {
+  TUTTI_HOST_DEVICE void restart() { began_ = 0; }
+  // Call after a poll without success. Returns whether to poll again.
+  TUTTI_HOST_DEVICE bool keep_polling() {
     std::uint64_t const now = nanoseconds_now();
     if (began_ == 0) began_ = now;
     if constexpr (may_give_up<Reach>) {
-      if (now - began_ > look_at_host_every) {
+      if (now - began_ > read_host_every) {
         began_ = now;
         if (load_host_word(*reach_.fault) != 0) return false;
       }
     } else {
-      if (now - began_ > limit_) stop_the_device();
+      if (now - began_ > limit_) abort_kernel();
     }
-    // A device has nobody else to run meanwhile; on the host, blocks are threads that share cores.
+    // On the host, blocks are threads that share cores.
 #if !defined(__CUDA_ARCH__)
     ::sched_yield();
 #endif
@@ -77,7 +77,7 @@ class patient_look {
   }
 
  private:
-  static constexpr std::uint64_t look_at_host_every = 20'000;  // ns; a look takes one or two thousand
+  static constexpr std::uint64_t read_host_every = 20'000;  // ns; each read takes one or two thousand
 
   Reach const& reach_;
   std::uint64_t limit_, began_ = 0;

@@ -32,8 +32,8 @@ class steps_plan {
         whole_{by_block(C) ? layout::blocks(n, channels.ranks)
                            : layout::whole(n, schedule.lanes(of_), schedule.chunks(of_), grain)} {
     int const chunks = schedule.lanes(of_) * schedule.chunks(of_);
-    if (chunks > work::most_chunks)
-      refuse_call(join({"the schedule has ", chunks, " chunks, but a device takes at most ", work::most_chunks}),
+    if (chunks > work::max_chunks)
+      refuse_call(join({"a schedule of ", chunks, " chunks on a device, which takes ", work::max_chunks}),
                   "use another algorithm, or fewer ranks", where);
     if (sizeof(T) > channels.slice)
       refuse_call(join({"an element of ", sizeof(T), " bytes does not fit a slice of ", channels.slice}),

@@ -67,9 +67,9 @@ class cuda_ipc {
   cuda_ipc(communicator<Transport>& comm, D const& on, std::size_t arena_bytes = usual_arena,
            std::source_location where = std::source_location::current())
       : comm_{comm}, on_{on} {
-    if (size() > detail::most_destinations)
+    if (size() > detail::max_destinations)
       detail::refuse(rank(), detail::join({size(), " ranks were to share memory of devices"}),
-                     detail::join({"let ", detail::most_destinations, " ranks share it at most"}), where);
+                     detail::join({"let ", detail::max_destinations, " ranks share it at most"}), where);
     if (size() == 1) return;
     calls_.emplace(comm, on, arena_bytes, where);
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The data path on a device: a grid combines N sources into M destinations in one pass, with prologue and epilogue. It
-// is made of functions that run on the CPU too, by one thread.
+// The data path on a device: a grid combines N sources into M destinations in one pass, with prologue and epilogue. Its functions
+// also run on the host, on one thread.
 #pragma once
 
 #include <algorithm>
@@ -24,18 +24,18 @@ namespace tutti {
 
 namespace detail {
 
-// Of one pass. Sources and destinations are parameters of the kernel, of which every CUDA takes 4 KiB.
-inline constexpr int most_sources = 256;
-inline constexpr int most_destinations = 64;
+// The limits of one pass. Sources and destinations are kernel parameters, of which every version of CUDA accepts 4 KiB.
+inline constexpr int max_sources = 256;
+inline constexpr int max_destinations = 64;
 
-// The widest access of a device is 16 bytes. Where element types differ, the widest type has such packs and the others
-// narrower ones, so that neighbouring threads touch neighbouring memory in every array.
+// The widest access of a device is 16 bytes. If element types differ, packs of the widest type have 16 bytes and the others fewer,
+// so that neighbouring threads access neighbouring memory in every array.
 inline constexpr std::size_t access_bytes = 16;
 template <class... T>
 inline constexpr std::size_t device_pack =
     ((access_bytes % sizeof(T) == 0) && ...) ? access_bytes / std::max({sizeof(T)...}) : 1;
 
-// What one instruction loads or stores. It may lie over elements of any type.
+// The unit of one load or store instruction. It may alias elements of any type.
 template <class Word, int Words>
 struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
   Word of[Words];
@@ -43,7 +43,7 @@ struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
 template <std::size_t Bytes>
 using words_of = std::conditional_t<Bytes % 4 == 0, words<std::uint32_t, Bytes / 4>, words<std::uint16_t, 1>>;
 
-// nvcc breaks a store of a struct into words, so the wide ones are written down.
+// nvcc splits the store of a struct into words, so wide stores are written in assembly.
 template <class Word, int Words>
 TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x) {
 #if defined(__CUDA_ARCH__)
@@ -59,7 +59,7 @@ TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x)
     *static_cast<words<Word, Words>*>(to) = x;
 }
 
-// N elements from `at` on: a pack in one access; what is no pack, one by one.
+// N elements from `at` on: a pack in one access, otherwise one by one.
 template <std::size_t N, class Source, class T>
 TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
   if constexpr (N > 1 && std::is_pointer_v<Source>) {
@@ -90,7 +90,7 @@ struct array_type<arrays_step<Step, S, Arrays>> {
   using type = S;
 };
 
-// from(k) is the k-th source, to(k) the k-th destination. FanIn sources exactly, or any number where it is 0.
+// from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0.
 template <int FanIn, class From, class To, class Fused>
 struct combining;
 
@@ -110,16 +110,16 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   using A = accumulator_for<Op, in>;
   static constexpr int arrays = arrays_of<After>;
   static constexpr std::size_t pack = arrays > 0 ? device_pack<in, out, array> : device_pack<in, out>;
-  // Eight packs are on their way to a thread at once, as far as the accumulators of all fit its registers.
+  // Each thread has eight packs in flight, as far as all accumulators fit into its registers.
   static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
 
-  // A prologue may ask which source it is applied to.
+  // A prologue may take the index of its source.
   TUTTI_HOST_DEVICE A contribution(int k, A const& x) const {
     if constexpr (requires { how.before(k, x); }) return static_cast<A>(how.before(k, x));
     else return static_cast<A>(how.before(x));
   }
 
-  // The next Sources sources, of which all are loaded before the first is combined. First: nothing was combined yet.
+  // Combines the next Sources sources, all loaded before the first is combined. First: there is no result yet.
   template <int Sources, bool First, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
     in loaded[Turns][Sources][N];
@@ -196,9 +196,9 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
     for (; i < packs; i += size) turn<N, 1>(begin + i * N, 0);
   }
 
-  // Whether a pack may begin `head` elements behind p.
+  // Whether p + head is aligned for a pack.
   template <class P>
-  TUTTI_HOST_DEVICE static bool fits(P p, std::size_t head) {
+  TUTTI_HOST_DEVICE static bool is_aligned(P p, std::size_t head) {
     if constexpr (std::is_pointer_v<P>) {
       constexpr std::size_t bytes = pack * sizeof(*p);
       return reinterpret_cast<std::uintptr_t>(p + head) % bytes == 0;
@@ -207,21 +207,21 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
     }
   }
 
-  // How many elements stand before the first pack. All of them, where arrays are not aligned alike.
+  // The number of elements before the first pack: all of them if the arrays are not aligned alike.
   TUTTI_HOST_DEVICE std::size_t before_packs() const {
     if constexpr (pack == 1) return 0;
     std::size_t head = 0;
     if constexpr (std::is_pointer_v<source>) {
-      while (head < pack && !fits(from(0), head)) ++head;
+      while (head < pack && !is_aligned(from(0), head)) ++head;
     } else {
       if (destinations > 0)
-        while (head < pack && !fits(to(0), head)) ++head;
+        while (head < pack && !is_aligned(to(0), head)) ++head;
     }
     bool all = head < n && head < pack;
-    for (int k = 0; k < sources; ++k) all = all && fits(from(k), head);
-    for (int k = 0; k < destinations; ++k) all = all && fits(to(k), head);
+    for (int k = 0; k < sources; ++k) all = all && is_aligned(from(k), head);
+    for (int k = 0; k < destinations; ++k) all = all && is_aligned(to(k), head);
     if constexpr (arrays > 0)
-      for (int k = 0; k < arrays; ++k) all = all && fits(how.after.arrays[k], head);
+      for (int k = 0; k < arrays; ++k) all = all && is_aligned(how.after.arrays[k], head);
     return all ? head : n;
   }
 
@@ -234,15 +234,15 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   }
 };
 
-// Sources that are more than a pointer take more room.
+// Sources larger than a pointer take more of the kernel parameters.
 template <class Source>
-inline constexpr int most_sources_like = std::min<int>(most_sources, 2048 / sizeof(Source));
+inline constexpr int max_sources_like = std::min<int>(max_sources, 2048 / sizeof(Source));
 
-// What a launch of one pass carries. The constants of FanIn are for the ways that are taken most.
+// The kernel parameters of one pass. Common fan-ins are compiled as constants.
 template <int FanIn, class Source, class Out, class Fused>
 struct combine_pass {
-  Source sources[FanIn > 0 ? FanIn : most_sources_like<Source>];
-  Out* destinations[FanIn > 0 ? 8 : most_destinations];
+  Source sources[FanIn > 0 ? FanIn : max_sources_like<Source>];
+  Out* destinations[FanIn > 0 ? 8 : max_destinations];
   int source_count, destination_count;
   std::size_t n;
   Fused how;
@@ -276,11 +276,11 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
   if (count >= least && count <= most) return;
   throw error({.code = error_code::bad_argument,
                .what = join({"cuda_combine was given ", count, " ", what}),
-               .way_out = join({"pass from ", least, " to ", most, ", or make several passes"})});
+               .way_out = join({"pass ", least, " to ", most, ", or make several passes"})});
 }
 
-// Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
-// iterators of Thrust, which before CUDA 13 have copy constructors of their own.
+// A source of elements: a pointer, which is read in packs, or an object whose source[i] is element i, such as a fancy iterator of
+// Thrust. (It need not be trivially copyable: before CUDA 13 those have user-defined copy constructors.)
 template <class S>
 concept device_source = std::is_trivially_destructible_v<S> && std::default_initializable<S> && std::copyable<S> &&
                         element<std::iter_value_t<S>> && requires(S const& source, std::ptrdiff_t i) {
@@ -292,26 +292,27 @@ static_assert(device_source<float const*>);
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
 //
-//   how        an operation, or fused{operation, prologue, epilogue}; op.prepare and op.finish are not called, for these are
-//              of a collective's ranks
-//   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) of what the prologue makes of each, in the
-//              accumulator type of the sources; then the epilogue; then rounded to the type of the destinations once
-//   sources    1 to 256 pointers to memory that the device reads, or other sources, as many as fit 2 KiB; `combine` has the same rules on aliases
-//   destinations  0 to 64; 0 where an epilogue keeps arrays up to date and nothing else is wanted
-//   bits       those of the host's `combine`, but of NaNs, and of operations that multiply and add, which a device's compiler
-//              fuses unless told not to (nvcc: -fmad=false)
-//   throws     error: bad_argument, system. Errors of the device itself are seen by `wait` or a later call
+//   how        an operation, or fused{operation, prologue, epilogue}; op.prepare and op.finish are not called, because they
+//              apply to the ranks of a collective
+//   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]), after the prologue on each, in the accumulator type of
+//              the sources; then the epilogue; then rounded once to the type of the destinations
+//   sources    1 to 256 pointers to memory that the device can read, or other sources that fit into 2 KiB; aliasing as for
+//              `combine`
+//   destinations  0 to 64; 0 only if an epilogue updates arrays
+//   bits       those of `combine` on the host, except for NaNs, and for operations that multiply and add, which device compilers
+//              fuse unless told not to (nvcc: -fmad=false)
+//   throws     error: bad_argument, system. `wait` or a later call reports errors of the device itself
 //
-// Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
+// Fastest if all arrays start at the same address modulo 16 bytes; otherwise accesses are single elements.
 template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
 void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
                   std::span<Out* const> destinations, std::size_t n, How const& how) {
   if constexpr (!detail::is_fused<How>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
-    constexpr std::size_t least_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
-    detail::expect_number("sources", sources.size(), 1, detail::most_sources_like<Source>);
-    detail::expect_number("destinations", destinations.size(), least_destinations, detail::most_destinations);
+    constexpr std::size_t min_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
+    detail::expect_number("sources", sources.size(), 1, detail::max_sources_like<Source>);
+    detail::expect_number("destinations", destinations.size(), min_destinations, detail::max_destinations);
     if (n == 0) return;
     switch (destinations.size() > 8 ? 0 : sources.size()) {
       case 1: return detail::launch_pass<1>(on, stream, sources, destinations, n, how);

@@ -174,7 +174,7 @@ struct even_blocks {
 };
 // Blocks of uneven sizes, one after another.
 struct ragged_blocks {
-  std::size_t begins[most_destinations + 1];
+  std::size_t begins[max_destinations + 1];
 
   TUTTI_HOST_DEVICE std::size_t begin(int block) const { return begins[block]; }
   TUTTI_HOST_DEVICE std::size_t count(int block) const { return begins[block + 1] - begins[block]; }
@@ -183,8 +183,8 @@ struct ragged_blocks {
 // In the _v forms, all blocks of job j are as long as block j.
 template <collective C, class T, class Fused, class Blocks = even_blocks>
 struct local_work {
-  T const* in[most_destinations];
-  T* out[most_destinations];
+  T const* in[max_destinations];
+  T* out[max_destinations];
   local_jobs<C> plan;
   int first, count;  // of the jobs of this launch
   Blocks blocks;
@@ -219,7 +219,7 @@ struct block_moves {
     Word* to;
     std::size_t n;
   };
-  block all[most_destinations];
+  block all[max_destinations];
   int count = 0;
 
   void add(Word const* from, Word* to, std::size_t n) {

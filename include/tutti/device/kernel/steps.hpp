@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any schedule on devices, in one launch for the ranks of each. The leader of a block walks through the schedule as
-// a rank does on the host, by the same `execution`; what is to be combined it posts to the members of its block.
+// Any schedule on devices, with one launch per device. The leader of each block walks the schedule by the same `execution` as on
+// the host, and posts the elements to combine to the members of its block.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 
 namespace tutti::detail {
 
-static_assert(device_tracks == max_tracks && most_device_ranks <= most_destinations);
+static_assert(device_tracks == max_tracks && max_device_ranks <= max_destinations);
 
-// The chunks that a block takes, looked up where a layout would divide. Has the part of `layout` that an execution needs.
+// The chunks of a block, in a table so that nothing is divided on the device: the part of `layout` that an execution needs.
 class chunk_table {
  public:
   TUTTI_HOST_DEVICE chunk_table() : chunks_(nullptr), parts_(0), origin_(0) {}
@@ -44,7 +44,7 @@ class chunk_table {
   std::size_t origin_;
 };
 
-// op.prepare for one source alone, and op.finish where the result is complete.
+// op.prepare for a single source, and op.finish if the result is complete.
 template <class T, class Op>
 struct prepared_one {
   prepared<T, Op> all;
@@ -75,19 +75,19 @@ TUTTI_HOST_DEVICE auto epilogue_at(Op const& op, stage how) {
   else return unchanged{};
 }
 
-// What the members of a block do together.
+// A pass of combine that the members of a block do together.
 template <class T>
 struct block_job {
-  T const* sources[most_device_ranks];
-  T* destinations[most_device_ranks];
-  int source_count;  // 0: there are no more jobs
+  T const* sources[max_device_ranks];
+  T* destinations[max_device_ranks];
+  int source_count;  // 0: no more jobs
   int destination_count;
   std::size_t n;
   stage how;
 };
 
-// The body of an execution whose elements are combined by a block. Its leader calls it, the others `follow`. The leader's
-// warp does nothing else, so what combines is compiled once, and no warp goes two ways.
+// The body of an execution whose elements are combined by a block. The leader calls it, the other members `follow`. The warp of
+// the leader does nothing else, so the combining code is compiled once and no warp diverges.
 template <class T, class Op, bool Reduces, block_group Group>
 class block_body {
  public:
@@ -99,7 +99,7 @@ class block_body {
   TUTTI_HOST_DEVICE block_body(Group const& group, Op const& op, block_job<T>& job)
       : group_(group), op_(op), job_(job) {}
 
-  // Out of line, for an execution calls it at many places.
+  // Not inlined, because an execution calls it in many places.
   [[gnu::noinline]] TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
                                                       int destination_count, std::size_t n, stage how) const noexcept {
     for (int k = 0; k < source_count; ++k) job_.sources[k] = sources[k];
@@ -111,7 +111,7 @@ class block_body {
     group_.sync();
     group_.sync();
   }
-  TUTTI_HOST_DEVICE void dismiss() const {
+  TUTTI_HOST_DEVICE void end_jobs() const {
     job_.source_count = 0;
     group_.sync();
   }
@@ -154,37 +154,37 @@ class block_body {
   block_job<T>& job_;
 };
 
-// Messages go through slots, though ranks could read each other's buffers in place (`direct`, as on the host), for
-// slots cost little here. Of p ranks, a ring's all_reduce of n elements touches memory (6 - 4/p) n times a rank, 2 n of
-// them in the caller's buffers: input read once, output written once. The rest is in the slots in use, half a megabyte
-// a rank, which stay in the cache of the device. In place it would touch (5 - 5/p) n, all in buffers: more memory
-// traffic where they are larger than the cache. Partial results need room that is given back, which is slots again; a
-// reader has to say when it has read, before the buffer changes; and over a link, loads wait for an answer where stores
-// do not. Where all read one array once, one_shot and two_shot among processes do read registered buffers in place.
+// Messages go through slots although ranks could read each other's buffers in place (`direct`, as on the host), because slots are
+// cheap here. With p ranks, an all_reduce of n elements by a ring accesses memory (6 - 4/p) n times per rank. Of these, 2 n are in
+// the caller's buffers: input read once, output written once. The rest are in the slots in use, half a megabyte per rank, which
+// stay in the cache of the device. In place there would be (5 - 5/p) n accesses, all in buffers: more memory traffic if these are
+// larger than the cache. Besides, partial results need memory that is reused, which is slots again; a reader has to acknowledge
+// before the buffer changes; and over a link, loads wait for an answer and stores do not. Where all ranks read an array once,
+// one_shot and two_shot among processes do read registered buffers in place.
 //
-// Gives the results of an execution of the schedule on the host, bit by bit. Each chunk is cut into a part for every block
-// of a rank: these are independent of each other, each with its own channels, as if each were a call of its own.
+// Results have the same bits as an execution of the schedule on the host. Each chunk is divided among the blocks of a rank, which
+// are independent: each has its own channels, as if it made a call of its own.
 template <collective C, class Schedule, class T, class Op, class Reach = one_device>
 struct steps_work {
-  T const* in[most_device_ranks];  // of the ranks of this launch
-  T* out[most_device_ranks];
+  T const* in[max_device_ranks];  // of the ranks of this launch
+  T* out[max_device_ranks];
   int first;  // of them
   std::byte* scratch;
-  std::size_t scratch_bytes;  // of one rank
+  std::size_t scratch_bytes;  // per rank
   channel_map channels;
   Reach reach;
   std::uint32_t tag;  // of all messages of the call
   shape of;
-  layout whole;  // of the message, or the blocks of all ranks
-  int blocks;    // of a rank
+  layout whole;  // of the message, or of the blocks of all ranks
+  int blocks;    // per rank
   Op op;
 
   static constexpr bool combines = tutti::reduces(C), by_blocks = by_block(C);
   static constexpr bool has_all_in = !by_blocks || deals(C), has_all_out = !by_blocks || collects(C);
   using mailbox = device_mailbox<Reach::scope>;
-  // Chunks in all lanes that a schedule may have.
-  static constexpr int most_chunks = 2 * most_device_ranks;
-  // Elements of a block's part that stay together, so that parts begin aligned like their chunk.
+  // The largest number of chunks in all lanes of a schedule.
+  static constexpr int max_chunks = 2 * max_device_ranks;
+  // Parts of blocks are multiples of this number of elements, so that they are aligned like their chunk.
   static constexpr std::size_t grain = sizeof(T) < device_line ? device_line / sizeof(T) : 1;
   TUTTI_HOST_DEVICE static constexpr bool one_slice(Schedule const& s, shape const& of) {
     return s.pipelined && s.phases(of) == 1;
@@ -197,7 +197,7 @@ struct steps_work {
 
   template <class Group>
   struct room {
-    extent chunks[most_chunks];
+    extent chunks[max_chunks];
     block_job<T> job;
     alignas(std::max_align_t) std::byte lists[sizeof(typename traffic<mailbox, T>::fan)];
     alignas(std::max_align_t) std::byte steps[sizeof(engine<Group>)];
@@ -215,7 +215,7 @@ struct steps_work {
     body<Group> const together(group, op, shared.job);
     if (group.rank() != 0) return together.follow();
     lead(together, rank, block, shared);
-    together.dismiss();
+    together.end_jobs();
   }
 
  private:
@@ -249,15 +249,15 @@ struct steps_work {
     mailbox mail(channels, rank, block, shared.lists);
     auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, tag,
                                                        {.slice = slice * sizeof(T)}, false);
-    patient_look<Reach> look(reach, channels.timeout);
+    polling_wait<Reach> wait(reach, channels.timeout);
     for (progress last = steps.poll(); last != progress::done; last = steps.poll()) {
-      if (last != progress::stuck) look.found();
-      else if (!look.found_nothing()) return;
+      if (last != progress::stuck) wait.restart();
+      else if (!wait.keep_polling()) return;
     }
     if (!steps.found()) return;
-    // A message that is not due. Where there is a watch, it finds who calls something else, or that time is up.
-    if constexpr (!may_give_up<Reach>) stop_the_device();
-    while (look.found_nothing()) {
+    // A message of another call. If ranks are watched, wait until the watch raises the mismatch or a timeout.
+    if constexpr (!may_give_up<Reach>) abort_kernel();
+    while (wait.keep_polling()) {
     }
   }
 };

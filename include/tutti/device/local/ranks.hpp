@@ -93,10 +93,10 @@ class cuda_local {
 
   cuda_local(std::shared_ptr<detail::device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
       : team_{std::move(team)}, ranks_{ranks}, channels_{channels} {
-    if (ranks < 1 || ranks > detail::most_device_ranks)
+    if (ranks < 1 || ranks > detail::max_device_ranks)
       throw error({.code = error_code::bad_argument,
                    .what = detail::join({"a device was asked for ", ranks, " virtual ranks"}),
-                   .way_out = detail::join({"ask for 1 to ", detail::most_device_ranks})});
+                   .way_out = detail::join({"ask for 1 to ", detail::max_device_ranks})});
   }
 
   std::shared_ptr<detail::device_team<D> const> team_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device as collectives see it: memory, and work that is ordered on streams. What follows is free of CUDA.
+// The concepts of a device: memory, work ordered on streams, and optional capabilities. Free of CUDA.
 #pragma once
 
 #include <array>
@@ -15,40 +15,40 @@
 
 namespace tutti::detail {
 
-// The work of a launch is a trivially copyable function object. It is called by every member of a group that shares the
-// work (a cooperating_group), with that member as the argument; members never wait for each other.
+// The work of a launch is a trivially copyable function object. Every member of a cooperating_group calls it with itself as the
+// argument; members never wait for each other.
 struct no_work {
   template <class Group>
   TUTTI_HOST_DEVICE void operator()(Group) const {}
 };
 
-// `launch` does not block, and `wait` until a deadline; `copy` may for pageable memory of the host. `release` does
-// until the device has done what it was given before, as cudaFree: a buffer may go while calls on it run. All throw
-// error, `system` where the device refuses something.
+// `launch` does not block, `wait` blocks until a deadline, and `copy` may block for pageable host memory. `release`, like
+// cudaFree, blocks until the device has done all earlier work, so a buffer may be released while calls use it. All throw error,
+// `system` if the device reports an error.
 template <class D>
 concept device = requires(D const d, typename D::stream_type stream, void* to, void const* from, std::size_t bytes,
                           no_work work, deadline until) {
   { d.allocate(bytes) } -> std::same_as<void*>;
   { d.release(to) } noexcept;
   { d.copy(stream, to, from, bytes) };  // between any two of host and device memory
-  { d.launch(stream, bytes, work) };    // for as many elements of work, which may be any number
-  { d.wait(stream, until) };            // until all that was given to the stream is done
+  { d.launch(stream, bytes, work) };    // `bytes` items of work, any number
+  { d.wait(stream, until) };            // until all work of the stream is done
 };
 template <device D>
 using stream_of = typename D::stream_type;
 
-// A member of a block: its members may wait for each other. Block and rank count from 0, and rank 0 leads. A block has more
-// than one warp, whose members go the same way.
+// A member of a block, whose members may wait for each other. Blocks and ranks count from 0; rank 0 leads. A block has more than
+// one warp, and the members of a warp should not diverge.
 template <class Group>
 concept block_group = requires(Group const group) {
   { group.rank() } -> std::convertible_to<int>;
   { group.size() } -> std::convertible_to<int>;
   { group.block() } -> std::convertible_to<int>;
   { Group::warp } -> std::convertible_to<int>;
-  { group.sync() };  // what members did before is seen by all behind it; they may call it at different places
+  { group.sync() };  // a barrier and fence, which members may call at different places
 };
 
-// The work of a launch together: called by every member of every block with what the block shares, uninitialised.
+// The work of a cooperative launch, called by every member of every block with uninitialised memory that the block shares.
 struct no_work_together {
   template <class Group>
   struct room {};
@@ -57,46 +57,46 @@ struct no_work_together {
   TUTTI_HOST_DEVICE void operator()(Group const&, room<Group>&) const {}
 };
 
-// A device whose blocks may wait for each other, since all blocks of a launch run at once. `launch_together` throws error,
-// bad_argument, for more than those.
+// All blocks of a launch run at once, so they may wait for each other. `launch_together` throws error, bad_argument, for more
+// blocks than can run at once.
 template <class D>
 concept cooperative_device = device<D> && std::equality_comparable<typename D::stream_type> &&
                              requires(D const d, typename D::stream_type stream, int blocks, no_work_together work) {
                                {
                                  d.template blocks_at_once<no_work_together>()
-                               } -> std::same_as<int>;  // 0: this device cannot
+                               } -> std::same_as<int>;  // 0: not supported
                                { d.launch_together(stream, blocks, work) };
                              };
-// Events mark a place in a stream, which others can wait for. Nothing here blocks.
+// Events mark a place in a stream, for which other streams can wait. Nothing here blocks.
 template <class D>
 concept marking_device =
     device<D> && requires(D const d, typename D::stream_type stream, typename D::event_type event) {
-      { d.make_event() } -> std::same_as<typename D::event_type>;  // which is reached until it is recorded
+      { d.make_event() } -> std::same_as<typename D::event_type>;  // reached from the start, until it is recorded
       { d.drop(event) } noexcept;
       { d.record(event, stream) };
-      { d.follow(stream, event) };  // what the stream is given from now on begins when the event is reached
+      { d.follow(stream, event) };  // later work of the stream begins once the event is reached
       { d.reached(event) } -> std::same_as<bool>;
       {
         d.capturing(stream)
-      } -> std::same_as<bool>;  // what the stream is given becomes part of a graph, and does not run
+      } -> std::same_as<bool>;  // work given to the stream is captured into a graph and does not run
     };
 
-// Streams of tutti's own, which do not wait for the default one.
+// Can create streams, which do not wait for the default stream.
 template <class D>
 concept streaming_device = marking_device<D> && requires(D const d, typename D::stream_type stream) {
   { d.make_stream() } -> std::same_as<typename D::stream_type>;
   { d.end_stream(stream) } noexcept;
 };
 
-// Several of a process work on one call. `reach`: what runs on d reads and writes memory of the other from then on; throws
-// error, system, which names both and the reason.
+// Several devices of a process work on one call. After `reach`, work on d can access memory of the other; it throws error, system,
+// naming both and the reason.
 template <class D>
 concept linked_device = streaming_device<D> && requires(D const d, D const other) {
   { d.same_as(other) } -> std::same_as<bool>;
   { d.reach(other) };
 };
 
-// An event of a device, which must outlive it.
+// An event. Its device must outlive it.
 template <marking_device D>
 class device_event {
  public:
@@ -107,7 +107,9 @@ class device_event {
 
   void record(stream_of<D> stream) const { owner_->record(event_, stream); }
   void before(stream_of<D> stream) const { before(*owner_, stream); }
-  void before(D const& other, stream_of<D> stream) const { other.follow(stream, event_); }  // a stream of another
+  void before(D const& other, stream_of<D> stream) const {
+    other.follow(stream, event_);
+  }  // a stream of another device
   bool reached() const { return owner_->reached(event_); }
 
  private:
@@ -115,7 +117,7 @@ class device_event {
   typename D::event_type event_;
 };
 
-// A stream of its own, on a device that must outlive it.
+// A stream that it creates and ends. Its device must outlive it.
 template <streaming_device D>
 class device_stream {
  public:
@@ -131,40 +133,42 @@ class device_stream {
   stream_of<D> stream_;
 };
 
-// How another process finds memory of a device: made by one device and understood by others of its kind alone.
+// Identifies device memory to another process. Only devices of the same kind understand it.
 struct device_memory_handle {
   std::array<std::byte, 64> token{};
-  std::array<std::byte, 16> owner{};  // which device
+  std::array<std::byte, 16> owner{};  // identity of the device
   void* address = nullptr;            // in its process
   std::int64_t process = 0;
-  std::size_t offset = 0;  // from the begin of what the token stands for
+  std::size_t offset = 0;  // from the start of the allocation that the token names
 };
 
-// What a stream does in its turn with a word that others use meanwhile: waits until it has a value, or writes one when all that
-// came before is done and seen.
+// An operation of a stream, in its order, on a word that others use meanwhile: waits until the word has a value, or writes one
+// once all earlier work is done and visible.
 struct stream_signal {
   enum class kind : std::uint8_t { wait, write } what;
   std::uint32_t* word;  // as the device addresses it
   std::uint32_t value;
 };
 
-// Processes share its memory, and its streams wait for words that others write. All throw error: system.
+// Shares memory with other processes, and its streams can wait for words that others write. All throw error: system.
 template <class D>
 concept sharing_device =
     marking_device<D> && requires(D const d, typename D::stream_type stream, void* memory, std::size_t bytes,
                                   device_memory_handle const& handle, std::span<stream_signal const> signals,
                                   std::uint32_t const* unless, no_work work) {
-      { d.share(memory) } -> std::same_as<device_memory_handle>;  // or any place in memory that the device has given
-      { d.open(handle) } -> std::same_as<void*>;                  // where this process finds it
+      {
+        d.share(memory)
+      } -> std::same_as<device_memory_handle>;    // `memory`: any address in an allocation of the device
+      { d.open(handle) } -> std::same_as<void*>;  // its address in this process
       { d.close(handle, memory) } noexcept;
-      { d.expose(memory, bytes) } -> std::same_as<void*>;  // where the device finds memory of the host
+      { d.expose(memory, bytes) } -> std::same_as<void*>;  // the device address of host memory
       { d.hide(memory) } noexcept;
-      { d.signal(stream, signals) };                     // one after the other
-      { d.launch_unless(stream, unless, bytes, work) };  // nothing where that word is not 0 by then
-      { d.text() } -> std::convertible_to<std::string>;  // which device this is
+      { d.signal(stream, signals) };                     // in order
+      { d.launch_unless(stream, unless, bytes, work) };  // does nothing if *unless is not 0 by then
+      { d.text() } -> std::convertible_to<std::string>;  // names the device
     };
 
-// Memory of a device, which must outlive it.
+// An array in device memory. Its device must outlive it.
 template <device D, class T>
 class device_array {
  public:

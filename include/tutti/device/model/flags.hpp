@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words in memory of a device by which its blocks tell each other how far they are, and of the host. On the
-// host they are atomic words.
+// Flags and words in device and host memory by which blocks, devices and the host synchronise. On the host they are atomic.
 #pragma once
 
 #include <atomic>
@@ -12,10 +11,10 @@
 
 namespace tutti::detail {
 
-// Who else reads and writes a flag: blocks of the same device, or other devices too.
+// The scope of a flag: blocks of the same device, or other devices too.
 enum class flag_scope { device, system };
 
-// All that was written before the flag is seen by who reads it so.
+// A reader that acquires the flag sees everything written before its release.
 template <flag_scope Scope>
 TUTTI_HOST_DEVICE inline std::uint64_t load_acquire(std::uint64_t const& flag) {
 #if defined(__CUDA_ARCH__)
@@ -41,7 +40,7 @@ TUTTI_HOST_DEVICE inline void store_release(std::uint64_t& flag, std::uint64_t v
 #endif
 }
 
-// A word that arrives whole, and says nothing of others.
+// A word read and written as a whole, without ordering other memory.
 template <flag_scope Scope>
 TUTTI_HOST_DEVICE inline std::uint64_t load_word(std::uint64_t const& word) {
 #if defined(__CUDA_ARCH__)
@@ -67,7 +66,7 @@ TUTTI_HOST_DEVICE inline void store_word(std::uint64_t& word, std::uint64_t valu
 #endif
 }
 
-// A word of the host's memory, which the host reads and writes meanwhile.
+// A word of host memory that the host reads and writes meanwhile.
 TUTTI_HOST_DEVICE inline std::uint32_t load_host_word(std::uint32_t const& word) {
 #if defined(__CUDA_ARCH__)
   return *static_cast<std::uint32_t const volatile*>(&word);
@@ -83,7 +82,7 @@ TUTTI_HOST_DEVICE inline void store_host_word(std::uint32_t& word, std::uint32_t
 #endif
 }
 
-// One more, of a word that blocks of one device count in; what it was before.
+// Increments a counter shared by the blocks of one device; returns its previous value.
 TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
 #if defined(__CUDA_ARCH__)
   return atomicAdd(&word, 1u);
@@ -92,8 +91,8 @@ TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
 #endif
 }
 
-// Ends the kernel, and with it the use of the device, where going on would be wrong.
-[[noreturn]] TUTTI_HOST_DEVICE inline void stop_the_device() {
+// Aborts the kernel when it cannot continue correctly. The process cannot use the device afterwards.
+[[noreturn]] TUTTI_HOST_DEVICE inline void abort_kernel() {
 #if defined(__CUDA_ARCH__)
   __trap();
 #else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device whose launches do nothing once a word is not 0, and show that they run.
+// A device whose launches do nothing once a fault word is set, and which counts them where the host can see.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace tutti::detail {
 template <class Work>
 struct beating {
   Work work;
-  std::uint32_t* count;  // launches, in memory of the device
-  std::uint32_t* beat;   // the same, where the host sees it
+  std::uint32_t* count;  // launches so far, in device memory
+  std::uint32_t* beat;   // the same, in host memory
 
   template <class Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a device has for those who bring its memory to other ranks by way of the host: memory of the host that copies
-// run through at full speed.
+// The concept of a device with pinned host memory, through which its memory is staged to other ranks, and such memory.
 #pragma once
 
 #include <concepts>
@@ -17,7 +16,7 @@ concept staging_device = streaming_device<D> && requires(D const d, std::size_t 
   { d.release_pinned(memory) } noexcept;
 };
 
-// Bytes that messages are sent from or received in: pinned memory of the host, or the device's own.
+// A buffer for messages: pinned host memory, or device memory.
 template <staging_device D>
 class message_memory {
  public:

@@ -121,9 +121,9 @@ class cuda_staged {
       std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
       return combine_sources(call.how.stream, from, call.out, call.got.at(0, 0).count, how);
     }
-    if (size() > detail::most_sources)
+    if (size() > detail::max_sources)
       detail::refuse(rank(),
-                     detail::join({"a device combines the values of ", detail::most_sources,
+                     detail::join({"a device combines the values of ", detail::max_sources,
                                    " ranks at most, and these are ", size()}),
                      "combine inside groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A page of host memory that ranks with devices share: the words by which their streams wait for each other, what each calls,
-// and the first fault.
+// Host memory that ranks with devices share: the words by which their streams wait for each other, the calls of each rank, and
+// the first fault.
 #pragma once
 
 #include <atomic>
@@ -23,28 +23,27 @@
 
 namespace tutti::detail {
 
-// From one rank to another. Streams leave `ready` 0 and `unread` 0 between calls, whatever calls these were: a call that was
-// captured in a graph can be replayed. A call has one or two shots, in which it shows memory to its peers.
+// The words from one rank to another. After every call streams leave `ready` and `unread` 0, so a captured call can be replayed. A
+// call has one or two shots, in each of which a rank lets its peers read memory.
 struct alignas(cache_line) device_words {
-  std::atomic<std::uint32_t>
-      ready[2];                       // in this shot: the sender's memory may be read; a value that stands for the call
-  std::atomic<std::uint32_t> unread;  // the sender has shown what the receiver has not read yet
+  std::atomic<std::uint32_t> ready[2];  // by shot: identifies the call in which the sender's memory may be read
+  std::atomic<std::uint32_t> unread;    // the receiver has not read the sender's memory yet
 };
 
-// A call is known by a number that is made of what it is, so that a replay of it has the same.
+// A call is identified by a hash of its description, so a replay has the same number.
 struct device_page {
   static constexpr std::size_t recent_calls = 64, known_calls = 256;
 
-  alignas(cache_line) std::atomic<std::uint32_t> now;  // the call that its stream is in; 0: none
+  alignas(cache_line) std::atomic<std::uint32_t> now;  // the call in which the stream is; 0: none
   std::atomic<std::uint32_t> beat;                     // changes with every launch of a call
   alignas(cache_line) std::atomic<presence> status;
-  std::atomic<std::uint64_t> called;                // how many calls its program has made
+  std::atomic<std::uint64_t> called;                // number of calls that the program has made
   std::atomic<std::uint64_t> recent[recent_calls];  // sequence number << 32 | number of the call
   call_record calls[known_calls];                   // by the number of the call
   name_record known_names[names];
 };
 
-// The addresses of all that.
+// A view of that memory.
 class device_board {
  public:
   device_board(std::byte* base, int ranks) : base_{base}, ranks_{static_cast<std::size_t>(ranks)} {}
@@ -69,7 +68,7 @@ class device_board {
   void raise(fault const& f) const noexcept { write_fault(fault_of_all(), f); }
   bool faulty() const noexcept { return fault_of_all().state.load(std::memory_order_seq_cst) != 0; }
 
-  // A call of this rank, with the names of its type and operation.
+  // Describes a call of this rank, and names its type and operation.
   void introduce(int self, std::uint32_t call, call_words const& words) const noexcept {
     call_record& record = this->record(self, call);
     if (record.sequence.load(std::memory_order_relaxed) != call) write_call(record, call, words);
@@ -80,19 +79,19 @@ class device_board {
   std::optional<call_words> find(int r, std::uint32_t call) const noexcept { return read_call(record(r, call), call); }
   std::string name(int r, std::uint32_t id) const { return read_name(rank(r).known_names, id); }
 
-  // The `sequence`-th call of this rank's program.
+  // Records the `sequence`-th call of this rank's program.
   void note(int self, std::uint64_t sequence, std::uint32_t call) const noexcept {
     recent(self, sequence).store(sequence << 32 | call);
     rank(self).called.store(sequence);
   }
-  // That of another rank; 0 where it is not there any more, or has not been made.
+  // The number of a call of another rank; 0 if it was overwritten, or has not been made.
   std::uint32_t noted(int r, std::uint64_t sequence) const noexcept {
     std::uint64_t const entry = recent(r, sequence).load();
     return entry >> 32 == (sequence & 0xffffffff) ? static_cast<std::uint32_t>(entry) : 0;
   }
 
  private:
-  // Two calls at one place cost words of a message at most.
+  // A collision of two calls costs at most the description in an error message.
   call_record& record(int r, std::uint32_t call) const noexcept {
     return rank(r).calls[call / 2 % device_page::known_calls];
   }
@@ -104,10 +103,10 @@ class device_board {
   std::size_t ranks_;
 };
 
-// Such memory, as a file without a name, which other processes of the same user find by the process that made it.
+// Owns that memory: an unnamed file, which other processes of the same user open through the process that created it.
 class device_board_memory {
  public:
-  // What they need for that.
+  // Identifies the file to them.
   struct place {
     std::int64_t process = 0;
     std::int32_t file = -1;
@@ -118,8 +117,8 @@ class device_board_memory {
       : file_(::memfd_create("tutti-device", MFD_CLOEXEC | MFD_ALLOW_SEALING)), bytes_{device_board::bytes(ranks)} {
     if (!file_ || ::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0 ||
         ::fcntl(file_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      throw_system("cannot make shared memory for signals of devices",
-                   "see the limits of memory and files (ulimit -a)");
+      throw_system("cannot create shared memory for device signals",
+                   "check the limits of memory and open files (ulimit -a)");
     map();
   }
   device_board_memory(place const& there, int ranks) : bytes_{device_board::bytes(ranks)} {
@@ -127,11 +126,11 @@ class device_board_memory {
     file_ = descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     struct stat info{};
     if (!file_ || ::fstat(file_.get(), &info) != 0)
-      throw_system(join({"cannot open ", path}), "start all ranks as one user, in one container");
+      throw_system(join({"cannot open ", path}), "start all ranks as the same user, in the same container");
     if (info.st_ino != there.number || static_cast<std::size_t>(info.st_size) != bytes_)
       throw error({.code = error_code::system,
-                   .what = join({path, " is not the memory that rank 0 has made"}),
-                   .way_out = "start all ranks in one container"});
+                   .what = join({path, " is not the shared memory that rank 0 created"}),
+                   .way_out = "start all ranks in the same container"});
     map();
   }
   device_board_memory(device_board_memory const&) = delete;
@@ -149,7 +148,8 @@ class device_board_memory {
  private:
   void map() {
     void* const base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-    if (base == MAP_FAILED) throw_system("cannot map the signals of devices", "raise the limit of virtual memory");
+    if (base == MAP_FAILED)
+      throw_system("cannot map the shared memory for device signals", "raise the limit of virtual memory");
     base_ = static_cast<std::byte*>(base);
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the buffers of a symmetric call on devices lie, as the notice board keeps it and as a person reads it.
+// The places of the buffers of a symmetric device call, encoded in the words of the call and printed in messages.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tutti::detail {
 
-// A byte of a registered buffer; 0 stands for none.
+// Encodes a byte of a registered buffer; 0 means none.
 constexpr std::uint64_t symmetric_place_word(std::size_t buffer, std::size_t byte) {
   return (static_cast<std::uint64_t>(buffer) + 1) << 40 | byte;
 }
@@ -20,13 +20,13 @@ inline std::string text_of_place(std::uint64_t word) {
   return join({"byte ", word & 0xff'ffff'ffff, " of registered buffer #", (word >> 40) - 1});
 }
 
-// In words of the call that are 0 where it is direct, on a device.
+// Stores places in bits of the call that are 0 for direct calls on devices.
 inline void put_places(call_words& call, std::uint64_t in, std::uint64_t out) {
   call[5] = in;
   call[3] |= out << 32;
   call[4] |= out >> 32 << 32;
 }
-// And out of them again: what is to be said of them; empty for another call.
+// Removes them again and returns their text; empty for other calls.
 inline std::string take_places(call_words& call) {
   if (static_cast<protocol>(call[0] >> 48 & 0xff) != protocol::direct) return {};
   std::uint64_t const in = call[5], out = call[3] >> 32 | call[4] >> 32 << 32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks on one machine or many: messages go over MPI, and there are two transports more, for collectives in two levels:
-// shared memory for the ranks of each node, and MPI for ranks that stand for their nodes.
+// The transport over nodes: MPI among all ranks and, for collectives in two levels, shared memory within each node and MPI among
+// the ranks that represent their nodes.
 #pragma once
 
 #include <algorithm>
@@ -33,30 +33,30 @@ class hierarchical : public mpi {
   using inside = shm;
   using across = mpi;
 
-  // Nodes are what MPI_COMM_TYPE_SHARED says, or the ranks that pass the same number, which all ranks do or none.
+  // A node is the ranks that share memory by MPI_COMM_TYPE_SHARED, or those that pass the same number: all ranks pass one, or none.
   static constexpr int by_machine = -1;
 
-  // As mpi's; on all ranks, by the same kind of `node`.
+  // Like the constructor of mpi.
   [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node = by_machine)
       : hierarchical(ranks, tracks, limit, node, [&](detail::deadline until) { return meet_inside(until); }) {}
 
   detail::node_map const& nodes() const noexcept { return nodes_; }
   std::vector<detail::location> const& locations() const noexcept { return locations_; }
-  // The ranks of this node, by their local ranks.
+  // The transport of this node; its ranks are local ranks.
   std::unique_ptr<shm> take_inside() noexcept { return std::move(inside_); }
-  // The ranks with this local rank, by their nodes; where nodes are uneven, for those with local rank 0 alone.
+  // The transport of all ranks with the same local rank, one per node. Uneven nodes have only that of local rank 0.
   std::unique_ptr<mpi> take_across() noexcept { return std::move(across_); }
 
   // Memory that the ranks of this node can read in place.
   std::byte* allocate(std::size_t bytes) { return shared_->allocate(bytes); }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept { shared_->deallocate(memory, bytes); }
 
-  // The levels are closed before this is.
+  // Tells peers at once, because both levels are closed before this transport.
   void leave() noexcept { leave_at_once(); }
 
-  // As mpi's; nodes stay what they are.
+  // Like mpi::subgroup; ranks keep their nodes.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::deadline until) {
-    return naming_the_lost([&] { return on_nodes(members, meet_members(members, until), until); });
+    return name_lost_rank_in([&] { return on_nodes(members, meet_members(members, until), until); });
   }
   [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
                                                      detail::deadline until) {
@@ -64,7 +64,7 @@ class hierarchical : public mpi {
   }
 
  private:
-  // A transport of the members, whose communicator is `theirs`.
+  // A transport of the members on their communicator `theirs`.
   [[gnu::cold]] std::unique_ptr<hierarchical> on_nodes(std::vector<int> const& members, detail::mpi_communicator theirs,
                                                        detail::deadline until) {
     int const node = nodes_.node_of(rank());
@@ -83,22 +83,22 @@ class hierarchical : public mpi {
     connect();
   }
 
-  // Calls make(deadline) on all ranks. Where it throws on one of them, all throw what the lowest of those did: no rank waits
-  // for one that has given up.
+  // Calls make(deadline) on all ranks. If it throws on some, all ranks throw the error of the lowest of them, so that none waits
+  // for a rank that has given up.
   template <class Make>
   [[gnu::cold]] void make_together(Make&& make) {
     together(MPI_COMM_NULL, [&] { make_and_compare(make); });
   }
   template <class Make>
   [[gnu::cold]] void make_and_compare(Make&& make) const {
-    struct trouble {
-      int least = 0, code = 0;
+    struct failure {
+      int rank = 0, code = 0;
       char text[1016]{};
     };
-    auto mine = std::make_unique<trouble>(), first = std::make_unique<trouble>();
+    auto mine = std::make_unique<failure>(), first = std::make_unique<failure>();
     auto const until = detail::deadline::after(limit_);
     try {
-      mine->least = ranks();
+      mine->rank = ranks();
       make(until);
     } catch (error const& e) {
       *mine = {rank(), static_cast<int>(e.code()), {}};
@@ -107,7 +107,7 @@ class hierarchical : public mpi {
       *mine = {rank(), static_cast<int>(error_code::system), {}};
       std::string_view(e.what()).copy(mine->text, sizeof mine->text - 1);
     }
-    // Others may have till their deadline, and begin a moment later.
+    // Other ranks may use all of their time, and may begin a moment later.
     auto const all = detail::deadline::after(limit_ + std::chrono::seconds(1));
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       detail::expect_success(code, call);
@@ -118,13 +118,13 @@ class hierarchical : public mpi {
       if (detail::mpi_wait(request, all, communicator(), leave)) return;
       throw error({.code = error_code::timeout,
                    .rank = rank(),
-                   .what = "not all ranks have come to share memory on their nodes",
-                   .way_out = "see what keeps them, or raise TUTTI_TIMEOUT"});
+                   .what = "timed out: not all ranks have finished setting up shared memory on their nodes",
+                   .way_out = "see what delays the other ranks, or raise TUTTI_TIMEOUT"});
     };
     MPI_Request request = MPI_REQUEST_NULL;
-    complete(MPI_Iallreduce(&mine->least, &first->least, 1, MPI_INT, MPI_MIN, communicator(), &request), request,
+    complete(MPI_Iallreduce(&mine->rank, &first->rank, 1, MPI_INT, MPI_MIN, communicator(), &request), request,
              "MPI_Iallreduce");
-    int const failed = first->least;
+    int const failed = first->rank;
     if (failed == ranks()) return;
     if (failed == rank()) *first = *mine;
     complete(MPI_Ibcast(first.get(), sizeof *first, MPI_BYTE, failed, communicator(), &request), request, "MPI_Ibcast");
@@ -132,7 +132,7 @@ class hierarchical : public mpi {
                  .rank = rank(),
                  .peer = failed == rank() ? -1 : failed,
                  .what = detail::join({"rank ", failed, ": ", first->text}),
-                 .way_out = "all ranks of a node must be able to share memory"});
+                 .way_out = "make sure that all ranks of a node can share memory"});
   }
 
   [[gnu::cold]] std::vector<detail::location> locate(int node) {
@@ -143,8 +143,7 @@ class hierarchical : public mpi {
       });
       node = rank();
     }
-    // The ranks of a node meet under the name of the first of them, a random number: processes that count alike may share
-    // a machine.
+    // The ranks of a node meet under a random number of their first rank, because several jobs may run on one machine.
     struct introduction {
       detail::location where;
       std::uint64_t name = 0;
@@ -163,7 +162,7 @@ class hierarchical : public mpi {
     });
     std::vector<detail::location> out;
     for (introduction const& i : all) out.push_back(i.where);
-    name_of_meeting_ = std::ranges::find(all, node, [](introduction const& i) { return i.where.node; })->name;
+    meeting_name_ = std::ranges::find(all, node, [](introduction const& i) { return i.where.node; })->name;
     return out;
   }
 
@@ -176,29 +175,30 @@ class hierarchical : public mpi {
   [[gnu::cold]] std::unique_ptr<shm> meet_inside(detail::deadline until) const {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
     if (size == 1) return std::make_unique<shm>();
-    detail::acquaintance const others{nodes_.members(node), {}, "see why the ranks of one machine cannot meet on it"};
-    detail::rendezvous meeting(detail::join({"node-", name_of_meeting_}), local, size, until, others);
+    detail::acquaintance const others{
+        nodes_.members(node), {}, "see what keeps these ranks of the same machine from connecting"};
+    detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     return std::make_unique<shm>(file, local, size, tracks_, until);
   }
   [[gnu::cold]] void connect() {
     if (nodes_.count() == 1) return;
     int const local = nodes_.local_rank(rank());
-    bool const stands = nodes_.even() || local == 0;
+    bool const represents = nodes_.even() || local == 0;
     detail::mpi_communicator alike = make_part([&](MPI_Comm* made) {
-      return MPI_Comm_split(communicator(), stands ? local : MPI_UNDEFINED, nodes_.node_of(rank()), made);
+      return MPI_Comm_split(communicator(), represents ? local : MPI_UNDEFINED, nodes_.node_of(rank()), made);
     });
     make_together([&](detail::deadline) {
-      if (stands) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_);
+      if (represents) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_);
     });
   }
 
-  std::uint64_t name_of_meeting_ = 0;
+  std::uint64_t meeting_name_ = 0;
   std::vector<detail::location> locations_;
   detail::node_map nodes_;
   std::unique_ptr<shm> inside_;
   std::unique_ptr<mpi> across_;
-  shm* shared_ = nullptr;  // inside_, wherever it is
+  shm* shared_ = nullptr;  // inside_, even after take_inside()
 };
 
 static_assert(detail::divisible<hierarchical> && detail::may_survive<hierarchical> &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks agree by messages though some of them end in the middle: what transport/ballot.hpp does in memory that they share.
+// Agreement by messages among ranks, some of which may end meanwhile. transport/ballot.hpp does the same in shared memory.
 #pragma once
 
 #include <array>
@@ -16,19 +16,18 @@
 
 namespace tutti::detail {
 
-// Every rank tells all others its vote. Who knows the votes of all that are left has an opinion of the outcome, and then
-// the ranks take turns, in their order: each tells all its opinion, and all take it for theirs. A turn is waited for
-// until that rank is known to have ended or left, so nobody has an outcome before all that are left had their turns: the
-// opinion of the first who gets that far is by then that of all who come after it, and no later turn brings another.
-// (Consensus with a detector that accuses nobody who lives, "hierarchical consensus": Guerraoui and Rodrigues, 2006.) That
-// takes 2 p messages a rank and the time of p messages in a row.
+// Every rank sends its vote to all others. A rank that knows the votes of all survivors forms an opinion of the outcome. Then
+// the ranks take turns in rank order: each sends its opinion to all, and all adopt it. Ranks wait for each turn until its rank
+// is known to have ended or left, so none has an outcome before every survivor has had its turn. By then all later ranks share
+// the opinion of the first survivor, and no later turn can change it. This is hierarchical consensus with a perfect failure
+// detector (Guerraoui and Rodrigues, 2006). It takes 2 p messages per rank and the time of p consecutive messages.
 //
-// Who has no more time says so, and all others give up with it. Those who did not vote get no turn, and learn from the
-// turns of the others, which the MPI keeps for them, that they were late. Who stands still in the middle for as long as the
-// time limit may think otherwise of the outcome.
+// A rank whose time is up says so, and all others time out with it. Ranks that did not vote get no turn; they learn that they
+// were late from the turns of the others, which the MPI keeps for them. A rank that stalls in the middle for as long as the
+// timeout may see another outcome.
 class mpi_ballot {
  public:
-  // Copies are handles of one ballot.
+  // Copies share one ballot.
   mpi_ballot(MPI_Comm comm, int tag, int rank, int ranks, mpi_board const& board)
       : urn_(std::make_shared<urn>(comm, tag, rank, ranks, board)) {}
 
@@ -43,8 +42,8 @@ class mpi_ballot {
     letter l = u.blank(letter::vote);
     l.on = v.on;
     l.flags = v.flags;
-    u.take(u.rank, l);
-    u.tell_all(l);
+    u.store(u.rank, l);
+    u.send_to_all(l);
   }
   std::optional<vote> of(int rank, std::uint64_t number) const noexcept {
     page const& p = urn_->at(rank, number);
@@ -54,14 +53,14 @@ class mpi_ballot {
     urn& u = *urn_;
     if (number != u.number || u.opinion) return;
     u.opinion = r;
-    if (r.outcome == resolution::timed_out) u.tell_all(u.blank(letter::hurry));
+    if (r.outcome == resolution::timed_out) u.send_to_all(u.blank(letter::timed_out));
   }
   std::optional<resolution> decision(std::uint64_t number) {
     urn& u = *urn_;
-    if (number == u.number) u.go_on();
+    if (number == u.number) u.advance();
     return number == u.decided.first ? std::optional(u.decided.second) : std::nullopt;
   }
-  // Peers may have decided on more, without this rank.
+  // Includes agreements that peers have decided without this rank.
   std::uint64_t last_decided() const noexcept {
     std::uint64_t out = urn_->decided.first;
     for (auto const& pages : urn_->pages)
@@ -70,7 +69,7 @@ class mpi_ballot {
     return out;
   }
 
-  // Ends the ballot. False where messages are still on their way: then `abandon` leaves their memory to the MPI.
+  // Ends the ballot. False while messages are in flight: abandon() then leaves their memory to the MPI.
   bool close() noexcept { return urn_->close(); }
   void abandon() noexcept { static_cast<void>(new std::shared_ptr<urn>(urn_)); }
   bool was_used() const noexcept { return urn_->number != 0; }
@@ -79,17 +78,17 @@ class mpi_ballot {
   using set = std::array<std::uint64_t, max_ranks / 64>;
 
   struct letter {
-    enum kinds : std::uint32_t { vote, hurry, turn } kind;
+    enum kinds : std::uint32_t { vote, timed_out, turn } kind;
     motion on;
     std::uint32_t flags;
     resolution::outcomes outcome;
     std::uint64_t number;
     set gone, left, named;
   };
-  // What a rank has said in an agreement.
+  // The letters of a rank in one agreement.
   struct page {
     std::uint64_t number = 0;
-    bool voted = false, hurries = false, had_turn = false;
+    bool voted = false, has_timed_out = false, had_turn = false;
     ballot::vote said{};
     resolution opinion{};
   };
@@ -107,56 +106,56 @@ class mpi_ballot {
       page const& p = pages[static_cast<std::size_t>(from)][n % kept];
       return p.number == n ? p : empty;
     }
-    void take(int from, letter const& l) {
+    void store(int from, letter const& l) {
       page& p = pages[static_cast<std::size_t>(from)][l.number % kept];
       if (p.number > l.number) return;
       if (p.number < l.number) p = {.number = l.number};
       if (l.kind == letter::vote) {
         p.voted = true;
         p.said = {l.on, l.flags};
-      } else if (l.kind == letter::hurry) {
-        p.hurries = true;
+      } else if (l.kind == letter::timed_out) {
+        p.has_timed_out = true;
       } else {
         p.had_turn = true;
         p.opinion = {l.outcome, l.flags, list(l.gone), list(l.left), list(l.named)};
       }
     }
 
-    void tell_all(letter const& l) {
+    void send_to_all(letter const& l) {
       auto const text = std::make_shared<letter const>(l);
       for (int r = 0; r < ranks; ++r)
         if (r != rank && !gone(r)) {
-          on_their_way.push_back({text, MPI_REQUEST_NULL});
-          MPI_Isend(text.get(), sizeof *text, MPI_BYTE, r, tag, comm, &on_their_way.back().request);
+          in_flight.push_back({text, MPI_REQUEST_NULL});
+          MPI_Isend(text.get(), sizeof *text, MPI_BYTE, r, tag, comm, &in_flight.back().request);
         }
     }
     void listen() {
       board.listen();
-      std::erase_if(on_their_way, [](sending& s) { return s.ended(); });
+      std::erase_if(in_flight, [](sending& s) { return s.ended(); });
       while (true) {
         int arrived = 0;
         MPI_Status status;
-        int const code = mpi_receive_any(comm, tag, &heard, sizeof heard, arrived, status);
+        int const code = mpi_receive_any(comm, tag, &received, sizeof received, arrived, status);
         if (mpi_is_loss(code)) board.look_for_lost();
         if (code != MPI_SUCCESS || arrived == 0) return;
-        take(status.MPI_SOURCE, heard);
+        store(status.MPI_SOURCE, received);
       }
     }
 
     bool gone(int r) { return board.lost(r) || board.left(r); }
     bool was_late(int r) const { return opinion->outcome == resolution::timed_out && contains(opinion->named, r); }
 
-    void go_on() {
+    void advance() {
       if (decided.first == number) return;
       listen();
-      // The others have gone on without this rank, further than pages are kept.
+      // The others have continued without this rank, beyond the pages that are kept.
       for (auto const& said : pages)
         if (said[number % kept].number > number) return decide({resolution::timed_out, 0, {}, {}, {rank}});
-      if (!opinion) give_up_with_others();
+      if (!opinion) time_out_with_others();
       if (!opinion) return;
       for (; turn < ranks; ++turn) {
         page const& p = at(turn, number);
-        if (turn == rank) tell_opinion();
+        if (turn == rank) send_opinion();
         else if (p.had_turn) opinion = p.opinion;
         else if (!gone(turn) && !was_late(turn)) return;
       }
@@ -164,30 +163,30 @@ class mpi_ballot {
     }
     void decide(resolution const& r) { decided = {number, r}; }
 
-    void give_up_with_others() {
-      bool hurried = false;
+    void time_out_with_others() {
+      bool timed_out = false;
       resolution out{resolution::timed_out, 0, {}, {}, {}};
       for (int r = 0; r < ranks; ++r) {
-        hurried |= at(r, number).hurries;
+        timed_out |= at(r, number).has_timed_out;
         if (at(r, number).voted) continue;
         if (gone(r)) out.gone.push_back(r);
         else out.named.push_back(r);
       }
-      if (hurried && !out.named.empty()) opinion = out;
+      if (timed_out && !out.named.empty()) opinion = out;
     }
-    void tell_opinion() {
+    void send_opinion() {
       letter l = blank(letter::turn);
       l.outcome = opinion->outcome;
       l.flags = opinion->flags;
       l.gone = bits(opinion->gone);
       l.left = bits(opinion->left);
       l.named = bits(opinion->named);
-      tell_all(l);
+      send_to_all(l);
     }
 
     bool close() noexcept {
-      std::erase_if(on_their_way, [](sending& s) { return s.ended(); });
-      return on_their_way.empty();
+      std::erase_if(in_flight, [](sending& s) { return s.ended(); });
+      return in_flight.empty();
     }
 
     static bool contains(std::vector<int> const& ranks, int r) {
@@ -207,10 +206,10 @@ class mpi_ballot {
       return out;
     }
 
-    // A peer is one agreement ahead of this rank at most, or this rank was late.
+    // A peer is at most one agreement ahead, unless this rank was late.
     static constexpr std::size_t kept = 2;
 
-    // Those who are told the same share the text. A message to a rank that has ended fails, and nobody minds.
+    // Messages of the same text share it. Sending to a rank that has ended fails, which is ignored.
     struct sending {
       std::shared_ptr<letter const> text;
       MPI_Request request;
@@ -227,12 +226,12 @@ class mpi_ballot {
     int ranks;
     mpi_board board;
     std::vector<std::array<page, kept>> pages;  // of all ranks
-    std::uint64_t number = 0;                   // the agreement that this rank is in, or was last
+    std::uint64_t number = 0;                   // of the current or last agreement
     std::optional<resolution> opinion;
-    int turn = 0;  // whose it is
+    int turn = 0;  // the rank whose turn is awaited
     std::pair<std::uint64_t, resolution> decided{};
-    letter heard{};
-    std::vector<sending> on_their_way;
+    letter received{};
+    std::vector<sending> in_flight;
   };
 
   std::shared_ptr<urn> urn_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between the ranks of an MPI communicator: a channel for every peer and track, each with a window of slots.
+// Messages between the ranks of an MPI communicator: a channel per peer and track, each with a window of slots.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@
 
 namespace tutti::detail {
 
-// A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
-// slots. A peer in a later call has received all that it got in those before. Of a peer that was not heard of for half a
-// window of messages, each further half begins with a synchronous one, which ends only when its receive has been matched,
-// and messages are matched in order: so a sender never runs far ahead, and no message says so.
-// An error of the MPI is a fault on the board like any other: the data path throws nothing.
+// A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. Flow
+// control needs no messages of its own. A peer that is in a later call has received everything sent to it in earlier ones. If
+// a sender has sent half a window without such confirmation, the first message of each further half is synchronous: it
+// completes only once its receive is matched, and messages are matched in order, so the sender cannot run far ahead.
+// An error of the MPI becomes a fault on the board; the data path throws nothing.
 class mpi_channels {
  public:
   static constexpr std::size_t slice_bytes = 64 * 1024;
@@ -50,12 +50,12 @@ class mpi_channels {
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     if (!std::exchange(out.listed, true)) busy_.push_back({&out, to});
-    std::uint64_t const unheard = out.published - out.confirmed_by(board_, to);
+    std::uint64_t const unconfirmed = out.published - out.confirmed_by(board_, to);
     head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
-    send(out, to, track, front, bytes, unheard);
+    send(out, to, track, front, bytes, unconfirmed);
   }
-  // The same beside all calls: none waits for the message, and it says nothing of them. `awaited`: the receiver waits for
-  // it; of others the sender must bound how many there are.
+  // The same for a message outside calls, for which no call waits and which confirms none. `awaited`: the receiver is known to
+  // receive it. The caller must bound the number of others in flight.
   void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
@@ -66,30 +66,30 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     return out.sent >= count || (advance(out, to), out.sent >= count);
   }
-  // Whether all of all channels have.
+  // Whether all messages of all channels have left.
   bool idle() noexcept {
     for (int track = 0; track < tracks_; ++track)
       for (int to = 0; to < ranks_; ++to)
         if (!has_left(to, track, published(to, track))) return false;
     return true;
   }
-  // Whether all that was published has left, so that nobody needs this rank's help to get it.
+  // Whether all messages of calls have left, so that no receiver depends on this rank to poll.
   bool all_sent() noexcept {
     std::erase_if(busy_, [&](busy const& b) { return advance(*b.out, b.to) && std::exchange(b.out->listed, false); });
     return busy_.empty();
   }
 
-  // -- Receiving: look, use the view, release.
+  // -- Receiving: peek, use the view, release.
   arrival peek(int from, int track, std::uint32_t tag) noexcept {
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
     slot& here = in.slots.get()[in.taken % window];
-    // A receive that the loss of a rank has ended is no request any more.
+    // If a rank was lost, the MPI may have ended the receive without a message.
     bool const ended = mpi_survives() && here.request == MPI_REQUEST_NULL;
     if (!in.arrived && (ended || !done(here.request, from))) return {};
     in.arrived = true;
     bool const ours = here.front.tag == tag;
-    if (ours) board_.hear(from, here.front.sequence);
+    if (ours) board_.note_call(from, here.front.sequence);
     return {ours ? arrival::message : arrival::mismatched, here.data, here.front.bytes_and_more >> 1,
             (here.front.bytes_and_more & 1) != 0};
   }
@@ -101,46 +101,46 @@ class mpi_channels {
 
   // -- Closing.
 
-  // Receives what no receive was posted for, farewells among it.
+  // Receives messages that have no posted receive, farewells included, and drops them.
   void discard() noexcept {
-    if (!remains_) remains_.reset(new (std::nothrow) slot);
-    while (remains_ && (remains_->request == MPI_REQUEST_NULL || done(remains_->request, rank_))) {
+    if (!unexpected_) unexpected_.reset(new (std::nothrow) slot);
+    while (unexpected_ && (unexpected_->request == MPI_REQUEST_NULL || done(unexpected_->request, rank_))) {
       int there = 0;
       MPI_Status found;
       if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
         return;
-      check(MPI_Irecv(&remains_->front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG, comm_,
-                      &remains_->request),
+      check(MPI_Irecv(&unexpected_->front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG, comm_,
+                      &unexpected_->request),
             "MPI_Irecv", found.MPI_SOURCE);
     }
   }
-  // Messages of a rank are matched in order: who has its farewell will get nothing else from it, and a communicator that
-  // the MPI makes in the place of this one neither.
-  void bid_farewell() noexcept {
+  // Messages of a rank are matched in order, so nothing follows its farewell: neither on this communicator nor on one that the
+  // MPI creates later with the same identifier.
+  void send_farewells() noexcept {
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_)
         check(MPI_Issend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &farewells_.emplace_back()),
               "MPI_Issend", r);
   }
-  bool farewells_are_taken() noexcept {
+  bool farewells_received() noexcept {
     std::erase_if(farewells_, [&](MPI_Request& r) { return r == MPI_REQUEST_NULL || done(r, rank_); });
     return farewells_.empty();
   }
   static int farewell_tag(int tracks) noexcept { return tracks + 1; }
 
-  // Takes back the receives that are posted. What a sender that is elsewhere has begun to fill stays with the MPI.
+  // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
     for (receiver& in : incoming_) in.cancel(until);
-    while (remains_ && remains_->request != MPI_REQUEST_NULL && !done(remains_->request, rank_))
-      if (until.passed()) static_cast<void>(remains_.release());
+    while (unexpected_ && unexpected_->request != MPI_REQUEST_NULL && !done(unexpected_->request, rank_))
+      if (until.passed()) static_cast<void>(unexpected_.release());
   }
-  // What has not left stays with the MPI.
+  // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {
     for (sender& out : outgoing_) out.abandon();
   }
 
-  // -- Calls of the MPI, whose errors are faults; but where a rank has ended, who waits finds out which. Whether there was
-  // none.
+  // -- Calls of the MPI. Raises an error as a fault, except the loss of a rank, which the waiting caller identifies. Returns
+  // whether the call succeeded.
   bool check(int code, char const* call, int peer) noexcept {
     if (code == MPI_SUCCESS) return true;
     if (mpi_is_loss(code)) board_.look_for_lost();
@@ -155,7 +155,7 @@ class mpi_channels {
  private:
   static constexpr std::size_t window = 16;
 
-  // What goes before the bytes of a message.
+  // Precedes the payload of a message.
   struct head {
     std::uint32_t tag;
     std::uint32_t bytes_and_more;
@@ -173,13 +173,13 @@ class mpi_channels {
     std::unique_ptr<slot[]> slots;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
-    bool listed = false;          // among the busy ones
-    std::uint64_t confirmed = 0;  // the receiver has taken these
-    std::uint64_t marked = 0;     // and these, once it is heard of in a call after `marked_in`
+    bool listed = false;          // in busy_
+    std::uint64_t confirmed = 0;  // messages that the receiver has received
+    std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`
     std::uint64_t marked_in = 0;
 
     std::uint64_t confirmed_by(mpi_board const& board, int to) noexcept {
-      if (board.heard(to) > marked_in) {
+      if (board.last_known_call(to) > marked_in) {
         confirmed = marked;
         marked = published;
         marked_in = board.sequence();
@@ -193,7 +193,7 @@ class mpi_channels {
   struct receiver {
     std::unique_ptr<slot[]> slots;
     std::uint64_t taken = 0;
-    bool arrived = false;  // the next message
+    bool arrived = false;  // at the head of the channel
 
     void cancel(deadline until) noexcept {
       if (!slots) return;
@@ -223,16 +223,16 @@ class mpi_channels {
   [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
     try {
       board_.raise({static_cast<int>(error_code::system), rank_, peer,
-                    peer == rank_ ? join({"at rank ", rank_, ", ", text()})
-                                  : join({"between rank ", rank_, " and rank ", peer, ", ", text()})});
+                    peer == rank_ ? join({"on rank ", rank_, ": ", text()})
+                                  : join({"between rank ", rank_, " and rank ", peer, ": ", text()})});
     } catch (...) {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer, "MPI has failed"});
+      board_.raise({static_cast<int>(error_code::system), rank_, peer, "an MPI call failed"});
     }
   }
 
   [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, int peer) noexcept {
     slots.reset(new (std::nothrow) slot[window]);
-    if (!slots) fail(peer, [] { return "there is no memory for a channel"; });
+    if (!slots) fail(peer, [] { return "cannot allocate memory for a channel"; });
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
@@ -245,10 +245,10 @@ class mpi_channels {
       if (!post(in, place, from, track)) return false;
     return true;
   }
-  void send(sender& out, int to, int track, head const& front, std::size_t bytes, std::uint64_t unheard) noexcept {
+  void send(sender& out, int to, int track, head const& front, std::size_t bytes, std::uint64_t unconfirmed) noexcept {
     slot& here = out.slots.get()[out.published++ % window];
     here.front = front;
-    auto const begin = unheard != 0 && unheard % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
+    auto const begin = unconfirmed != 0 && unconfirmed % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
     check(begin(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_, &here.request),
           "MPI_Isend", to);
   }
@@ -266,7 +266,7 @@ class mpi_channels {
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
   std::vector<busy> busy_;  // channels with messages that have not left
-  std::unique_ptr<slot> remains_;
+  std::unique_ptr<slot> unexpected_;
   std::vector<MPI_Request> farewells_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A communicator of the MPI that is our own.
+// An MPI communicator that tutti owns, and waits on it that have a deadline.
 #pragma once
 
 #include <exception>
@@ -15,10 +15,10 @@
 
 namespace tutti::detail {
 
-// Whether a request has ended by then. Throws where somebody has given up `whole`, because of a rank that has ended. Calls
-// leave() where it may not have ended: the MPI may still write to it, and to all that it refers to.
-template <class Leave>
-[[gnu::cold]] bool mpi_wait(MPI_Request& request, deadline until, MPI_Comm whole, Leave&& leave) {
+// Waits for a request; false if the deadline passes first. Throws if a rank has revoked `whole` because another has ended. Calls
+// abandon() if the request may still be active: the MPI may then still write to it and to the buffers that it refers to.
+template <class Abandon>
+[[gnu::cold]] bool mpi_wait(MPI_Request& request, deadline until, MPI_Comm whole, Abandon&& abandon) {
   auto const poll = [&] {
     int done = 0;
     expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -32,15 +32,15 @@ template <class Leave>
       return true;
     });
   } catch (...) {
-    leave();
+    abandon();
     throw;
   }
-  if (!ended) leave();
+  if (!ended) abandon();
   return ended;
 }
 
-// Calls make(), which all ranks of `whole` do and which uses communicators `used`: all of them throw or none, though ranks
-// end meanwhile. Who fails lets go of those that wait in the communicators.
+// Calls make() on all ranks of `whole`, which uses the communicators `used`. Even if ranks end meanwhile, it throws on all
+// survivors or on none: a rank that fails revokes these communicators, which releases the ranks that wait in them.
 template <class Make>
 [[gnu::cold]] void mpi_together(MPI_Comm whole, std::initializer_list<MPI_Comm> used, Make&& make) {
   if (!mpi_survives()) return make();
@@ -53,13 +53,13 @@ template <class Make>
   }
   bool const all = mpi_agree(whole, !failed);
   if (failed) std::rethrow_exception(failed);
-  if (!all) expect_success(mpi_rank_lost, "making a communicator");
+  if (!all) expect_success(mpi_rank_lost, "creating a communicator");
 }
 
-// A copy of a communicator, so that no message of ours meets one of the program's. It returns errors.
+// A communicator of tutti's own, so that its messages never match those of the program. Its error handler returns errors.
 class mpi_communicator {
  public:
-  // All ranks of `original` call it. Throws error: timeout where not all have come, system.
+  // A duplicate, which all ranks of `original` make. Throws error: timeout if some do not, system.
   [[gnu::cold]] mpi_communicator(MPI_Comm original, deadline until) {
     struct copying {
       MPI_Comm made = MPI_COMM_NULL;
@@ -68,16 +68,18 @@ class mpi_communicator {
     auto copy = std::make_unique<copying>();
     auto const complete = [&] {
       if (mpi_wait(copy->request, until, original, [&] { static_cast<void>(copy.release()); })) return;
-      throw error({.code = error_code::timeout,
-                   .what = "not all ranks of the MPI communicator have come to make a communicator of it",
-                   .way_out = "call it on all of them, or raise TUTTI_TIMEOUT"});
+      throw error(
+          {.code = error_code::timeout,
+           .what =
+               "timed out: not all ranks of the MPI communicator have called to create a tutti communicator from it",
+           .way_out = "create it on all of them, or raise TUTTI_TIMEOUT"});
     };
     expect_success(MPI_Comm_idup(original, &copy->made, &copy->request), "MPI_Comm_idup");
     complete();
     own_ = copy->made;
     expect_success(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    // Who comes last has a copy although others may have given up: all are known to be here when they meet on it. A rank that
-    // ends here may have been met by some; what comes next fails on all alike.
+    // The last rank gets its duplicate even if others have given up, so a barrier on it confirms that all are here. If a rank
+    // ends in this barrier, some ranks may have passed it; the next step then fails on all alike.
     try {
       expect_success(MPI_Ibarrier(own_, &copy->request), "MPI_Ibarrier");
       complete();
@@ -86,7 +88,7 @@ class mpi_communicator {
     }
   }
   mpi_communicator() = default;
-  // One that nobody else has.
+  // Takes ownership of `made`.
   static mpi_communicator adopt(MPI_Comm made) {
     mpi_communicator out;
     out.own_ = made;
@@ -102,7 +104,7 @@ class mpi_communicator {
     if (own_ != MPI_COMM_NULL && !mpi_is_finalized()) MPI_Comm_free(&own_);
   }
 
-  // Leaves it to the MPI, where not all ranks would come to free it.
+  // Gives up ownership without freeing it, because freeing needs all ranks.
   void abandon() noexcept { own_ = MPI_COMM_NULL; }
 
   MPI_Comm get() const noexcept { return own_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The MPI library as the transport sees it: its errors as exceptions, its beginning and end.
+// The MPI library: error codes as exceptions, initialisation, and the properties that the transport depends on.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace tutti::detail {
 
 static_assert(MPI_VERSION >= 3, "tutti needs MPI 3 or later");
 
-// What is sent at once between ranks of a machine, with a few words before it: by Open MPI 4.1 up to 4,032 bytes, by MPICH
-// 4.0 a little above 8 KiB. Through a network it is more.
+// The eager limit between ranks of one machine, less a few words of header: Open MPI 4.1 sends up to 4,032 bytes at once, MPICH
+// 4.0 a little over 8 KiB. Over a network the limit is higher.
 #ifdef OPEN_MPI
 inline constexpr std::size_t mpi_eager_bytes = 3968;
 #else
@@ -36,7 +36,7 @@ inline void expect_success(int code, char const* call) {
   bool const loss = mpi_is_loss(code);
   throw error({.code = loss ? error_code::rank_lost : error_code::system,
                .what = mpi_text(call, code),
-               .way_out = loss ? "see the output of the rank that ended" : "see what else the MPI says"});
+               .way_out = loss ? "see the output of the rank that ended" : "look for messages of the MPI library"});
 }
 
 inline bool mpi_is_finalized() noexcept {
@@ -45,12 +45,12 @@ inline bool mpi_is_finalized() noexcept {
   return finalized != 0;
 }
 
-// Initialises MPI where the program has not; then it is finalized when the process exits.
+// Initialises MPI if the program has not; MPI is then finalized when the process exits.
 [[gnu::cold]] inline void start_mpi() {
   if (mpi_is_finalized())
     throw error({.code = error_code::bad_argument,
-                 .what = "MPI is finalized already",
-                 .way_out = "make communicators before MPI_Finalize, and none after it"});
+                 .what = "MPI has already been finalized",
+                 .way_out = "create communicators before MPI_Finalize"});
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) return;
@@ -61,7 +61,7 @@ inline bool mpi_is_finalized() noexcept {
   });
 }
 
-// Whether the MPI was built for memory of a GPU, as far as it can say, once it is initialised.
+// Whether the MPI reports, once initialised, that it accepts device memory.
 inline bool mpi_reports_device_memory_support() {
 #if (defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA)
   return MPIX_Query_cuda_support() != 0;
@@ -72,15 +72,16 @@ inline bool mpi_reports_device_memory_support() {
   return false;
 #endif
 }
-// TUTTI_CUDA_AWARE=0 or 1 says it where that is not so.
+// TUTTI_CUDA_AWARE=0 or 1 overrides the report.
 [[gnu::cold]] inline bool mpi_accepts_device_memory() {
   char const* const text = std::getenv("TUTTI_CUDA_AWARE");
   std::string_view const said = text != nullptr ? text : "";
   if (said.empty()) return mpi_reports_device_memory_support();
   if (said == "0" || said == "1") return said == "1";
-  throw error({.code = error_code::bad_argument,
-               .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
-               .way_out = "set it to 1 where the MPI takes memory of a GPU, to 0 where it does not, or leave it"});
+  throw error(
+      {.code = error_code::bad_argument,
+       .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),
+       .way_out = "set it to 1 if the MPI accepts device memory, to 0 if it does not, or unset it to ask the MPI"});
 }
 
 }  // namespace tutti::detail

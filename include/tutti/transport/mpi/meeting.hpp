@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Some ranks of an MPI communicator find out that all of them are here, before they make a call that waits for ever.
+// A meeting of some ranks of an MPI communicator, which confirms that all have arrived before a call that has no timeout.
 #pragma once
 
 #include <algorithm>
@@ -14,46 +14,47 @@
 
 namespace tutti::detail {
 
-// The first of them leads. It hears from each that it is here, asks whether it still is, and lets all in when all have said
-// so. A member that gave up leaves its words behind: they have the number of another attempt and are not believed.
+// The first member leads. Each member reports its arrival; once all have, the leader asks each whether it is still there, and
+// admits all once all have confirmed. A member that gives up may leave letters behind; they carry the number of an earlier
+// attempt and are ignored.
 class mpi_meeting {
  public:
-  // Messages have this tag, which no other list of members uses. `attempt`: another one each time at this rank.
+  // `tag` is used for no other list of members. `attempt` differs between meetings of this rank.
   mpi_meeting(MPI_Comm comm, int tag, std::vector<int> const& members, int rank, std::uint64_t attempt)
       : comm_(comm), tag_(tag), leads_(members.front() == rank), attempt_(attempt) {
     for (int const m : members)
       if (m != rank && (leads_ || m == members.front())) partners_.push_back({.rank = m});
-    for (partner& p : partners_) listen(p);
-    if (!leads_) say(partners_.front(), letter::here, attempt_);
+    for (partner& p : partners_) post_receive(p);
+    if (!leads_) send(partners_.front(), letter::here, attempt_);
   }
   mpi_meeting(mpi_meeting const&) = delete;
   mpi_meeting& operator=(mpi_meeting const&) = delete;
   ~mpi_meeting() {
     for (partner& p : partners_)
-      if (p.hearing != MPI_REQUEST_NULL) {
-        MPI_Cancel(&p.hearing);
-        MPI_Wait(&p.hearing, MPI_STATUS_IGNORE);
+      if (p.receiving != MPI_REQUEST_NULL) {
+        MPI_Cancel(&p.receiving);
+        MPI_Wait(&p.receiving, MPI_STATUS_IGNORE);
       }
   }
 
-  // `apart`: whether the members must make their communicator without that of all. What the leader says counts.
+  // `independent`: the members must create their communicator without the parent. The leader decides for all.
   // Throws error: system.
-  progress poll(bool apart) {
+  progress poll(bool independent) {
     for (partner& p : partners_)
-      while (p.hearing != MPI_REQUEST_NULL && arrived(p)) {
+      while (p.receiving != MPI_REQUEST_NULL && arrived(p)) {
         leads_ ? lead(p) : follow(p);
-        if (p.stage != letter::in) listen(p);
+        if (p.stage != letter::admitted) post_receive(p);
       }
-    if (leads_ && !everyone(letter::in)) return progress::stuck;
-    if (leads_) apart_ = apart;
+    if (leads_ && !all_at(letter::admitted)) return progress::stuck;
+    if (leads_) independent_ = independent;
     if (leads_)
-      for (partner& p : partners_) say(p, letter::in, p.attempt, apart_ ? 1 : 0);
-    return everyone(letter::in) ? progress::done : progress::stuck;
+      for (partner& p : partners_) send(p, letter::admitted, p.attempt, independent_ ? 1 : 0);
+    return all_at(letter::admitted) ? progress::done : progress::stuck;
   }
 
-  bool apart() const { return apart_; }
+  bool independent() const { return independent_; }
 
-  // Members that have not come, as far as this rank knows. The leader tells what it knows now and then.
+  // Members that have not arrived, as far as this rank knows: the leader reports them from time to time.
   std::vector<int> absent() {
     std::vector<int> out;
     for (partner const& p : partners_)
@@ -62,71 +63,72 @@ class mpi_meeting {
     if (out.empty()) out.push_back(partners_.front().rank);
     return out;
   }
-  void tell_absent() {
+  void report_absent() {
     auto const now = std::chrono::steady_clock::now();
-    if (!leads_ || now - told_ < std::chrono::milliseconds(50)) return;
-    told_ = now;
+    if (!leads_ || now - reported_ < std::chrono::milliseconds(50)) return;
+    reported_ = now;
     auto const first = std::ranges::find(partners_, letter::nothing, &partner::stage);
     for (partner& p : partners_)
-      if (first != partners_.end() && p.stage != letter::nothing) say(p, letter::waiting, p.attempt, first->rank);
+      if (first != partners_.end() && p.stage != letter::nothing) send(p, letter::waiting, p.attempt, first->rank);
   }
 
  private:
   struct letter {
-    enum kinds : int { nothing, here, waiting, still_here, in } kind = nothing;
-    int number = -1;  // waiting: who is awaited; in: whether apart
+    enum kinds : int { nothing, here, waiting, still_here, admitted } kind = nothing;
+    int number = -1;  // waiting: the rank that is absent; admitted: whether independent
     std::uint64_t attempt = 0;
   };
   struct partner {
     int rank;
-    letter::kinds stage = letter::nothing;  // what it has said
-    std::uint64_t attempt = 0;              // of the member
-    std::unique_ptr<letter> heard = std::make_unique<letter>();
-    MPI_Request hearing = MPI_REQUEST_NULL;
+    letter::kinds stage = letter::nothing;  // the last letter that counted
+    std::uint64_t attempt = 0;              // the member's number
+    std::unique_ptr<letter> received = std::make_unique<letter>();
+    MPI_Request receiving = MPI_REQUEST_NULL;
   };
 
   void lead(partner& p) {
-    letter const& l = *p.heard;
+    letter const& l = *p.received;
     if (l.kind == letter::here) {
       p.stage = letter::here;
       p.attempt = l.attempt;
     } else if (l.kind == letter::still_here && l.attempt == p.attempt) {
-      p.stage = letter::in;
+      p.stage = letter::admitted;
     }
     if (l.kind != letter::here ||
         std::ranges::any_of(partners_, [](partner const& q) { return q.stage < letter::here; }))
       return;
-    // All are here or were; one that came again is asked alone.
+    // All have arrived. Ask each whether it is still here; a member that has come back is asked alone.
     for (partner& q : partners_)
       if (q.stage == letter::here) {
         q.stage = letter::still_here;
-        say(q, letter::still_here, q.attempt);
+        send(q, letter::still_here, q.attempt);
       }
   }
   void follow(partner& leader) {
-    letter const& l = *leader.heard;
+    letter const& l = *leader.received;
     if (l.attempt != attempt_) return;
     leader.stage = l.kind;
     if (l.kind == letter::waiting) absent_ = l.number;
-    if (l.kind == letter::in) apart_ = l.number != 0;
-    if (l.kind == letter::still_here) say(leader, letter::still_here, attempt_);
+    if (l.kind == letter::admitted) independent_ = l.number != 0;
+    if (l.kind == letter::still_here) send(leader, letter::still_here, attempt_);
   }
 
-  bool everyone(letter::kinds stage) const {
+  bool all_at(letter::kinds stage) const {
     return std::ranges::all_of(partners_, [&](partner const& p) { return p.stage == stage; });
   }
   bool arrived(partner& p) {
     int there = 0;
-    int const code = MPI_Test(&p.hearing, &there, MPI_STATUS_IGNORE);
-    if (mpi_is_loss(code)) return false;  // whoever waits for the meeting looks for that
+    int const code = MPI_Test(&p.receiving, &there, MPI_STATUS_IGNORE);
+    if (mpi_is_loss(code)) return false;  // the caller looks for lost ranks while it waits
     expect_success(code, "MPI_Test");
     return there != 0;
   }
-  void listen(partner& p) {
-    expect_success(MPI_Irecv(p.heard.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &p.hearing), "MPI_Irecv");
+  void post_receive(partner& p) {
+    expect_success(MPI_Irecv(p.received.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &p.receiving),
+                   "MPI_Irecv");
   }
-  // Few and small, so they leave at once; one that does not is left to the MPI, with its memory.
-  void say(partner& p, letter::kinds kind, std::uint64_t attempt, int number = -1) {
+  // Letters are few and small, so they leave at once. The memory of one that does not is left to the MPI.
+  void send(partner& p, letter::kinds kind, std::uint64_t attempt, int number = -1) {
     auto text = std::make_unique<letter>(letter{kind, number, attempt});
     MPI_Request sending = MPI_REQUEST_NULL;
     int code = MPI_Isend(text.get(), sizeof(letter), MPI_BYTE, p.rank, tag_, comm_, &sending);
@@ -144,8 +146,8 @@ class mpi_meeting {
   bool leads_;
   std::uint64_t attempt_;
   int absent_ = -1;
-  bool apart_ = false;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  bool independent_ = false;
+  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
   std::vector<partner> partners_;
 };
 

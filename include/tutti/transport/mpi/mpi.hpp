@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks are those of an MPI communicator, on one machine or many: slices travel as messages.
+// The transport over MPI, for ranks on one machine or many: each slice is a message.
 #pragma once
 
 #include <chrono>
@@ -41,11 +41,11 @@ class mpi : public detail::mpi_ranks {
   static constexpr std::size_t slice_bytes = detail::mpi_channels::slice_bytes;
   static constexpr std::size_t eager_bytes = detail::mpi_eager_bytes;
 
-  // All ranks of `ranks` call it, and all destroy it; `limit`: how long they may wait for each other there.
+  // All ranks of the communicator construct it, and all destroy it, waiting at most `limit` for each other.
   // Throws error: timeout, bad_argument, system.
   [[gnu::cold]] mpi(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit)
       : mpi(detail::mpi_communicator(ranks, detail::deadline::after(limit)), tracks, limit) {}
-  // The same with a communicator of their own.
+  // The same on a communicator that the transport takes over.
   [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
       : detail::mpi_ranks(std::move(own), tracks, limit),
         ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
@@ -55,17 +55,19 @@ class mpi : public detail::mpi_ranks {
   ~mpi() {
     if (detail::mpi_is_finalized()) return;
     bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close();
-    if (board_.anyone_lost()) tell_that_it_left();
-    auto const last_moment = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
-    channels_.cancel_receives(last_moment);
-    bool const unread = ballot_.was_used();  // a letter may be on its way to it, which no farewell follows
+    if (board_.anyone_lost()) announce_leaving();
+    auto const grace_period = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
+    channels_.cancel_receives(grace_period);
+    bool const unread = ballot_.was_used();  // one of its letters may still be in flight, with no farewell behind it
     bool const closed = board_.close() && ballot_.close() && orderly;
     if (closed && !unread) return;
     comm_.abandon();
     if (closed) return;
     if (!board_.anyone_lost())
       std::fprintf(stderr,
-                   "tutti: rank %d closes a communicator that not all ranks have closed; its MPI communicator stays\n",
+                   "tutti: rank %d closes a communicator that other ranks still have open, so its MPI communicator is "
+                   "not freed; "
+                   "close it on all ranks\n",
                    rank_);
     channels_.abandon_sends();
     board_.abandon();
@@ -73,24 +75,25 @@ class mpi : public detail::mpi_ranks {
     calls_.abandon();
   }
 
-  // The MPI's own collectives, which native/mpi_collectives.hpp has. An error of theirs is a fault.
+  // The collectives of the MPI, in native/mpi_collectives.hpp. Their errors are faults.
   using native_collectives = detail::mpi_collectives;
-  void note_all_arrived() noexcept { board_.hear_all(); }
+  void note_all_arrived() noexcept { board_.note_all_arrived(); }
   bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
-    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) name_the_lost(call);
+    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
   }
 
-  // Where the MPI was initialised for one thread, that thread must call.
+  // If the MPI was initialised for a single thread, only that thread may call.
   void expect_thread() const {
     if (level_ >= MPI_THREAD_SERIALIZED || std::this_thread::get_id() == thread_) return;
-    throw error({.code = error_code::bad_argument,
-                 .rank = rank_,
-                 .what = "a collective over MPI was called by another thread than the one that MPI allows",
-                 .way_out = "call it from the main thread, or initialise MPI with MPI_THREAD_SERIALIZED"});
+    throw error(
+        {.code = error_code::bad_argument,
+         .rank = rank_,
+         .what = "tutti was called over MPI from a thread that MPI does not allow to call it",
+         .way_out = "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_SERIALIZED"});
   }
 
-  // Whether threads may call it at the same time as others call the MPI.
+  // Whether threads may call it while others call the MPI.
   bool allows_concurrent_threads() const noexcept { return level_ >= MPI_THREAD_MULTIPLE; }
 
   // -- Messages: see mpi_channels.
@@ -116,25 +119,24 @@ class mpi : public detail::mpi_ranks {
   }
 
   void leave() noexcept {
-    if (!detail::mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
+    if (!detail::mpi_is_finalized()) board_.leave();  // a program may wrongly finalize MPI first
   }
   void leave_at_once() noexcept {
     if (!detail::mpi_is_finalized()) board_.leave_at_once();
   }
 
-  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
-  // it returns when all have.
-  // Throws error: timeout with the ranks that did not come, rank_lost where one of them has left, system.
+  // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
+  // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
   [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::deadline until) {
-    return naming_the_lost([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
+    return name_lost_rank_in([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
   }
 
-  // -- Ranks that end, where the MPI stands by those that are left.
+  // -- The loss of ranks, if the MPI survives it.
   bool survives() const noexcept { return detail::mpi_survives(); }
   detail::mpi_ballot votes() const noexcept { return ballot_; }
-  // A transport for the ranks that are left, `members`, who have agreed on that and all come. `others_live`: some of those
-  // that are left out may, having closed their communicator.
-  // Throws error: rank_lost where one of them has ended meanwhile, system.
+  // A transport of the survivors `members`, who have agreed on that list and all call it. `others_live`: processes of other ranks
+  // may be running, after closing their communicator.
+  // Throws error: rank_lost if one of the members has ended meanwhile, system.
   [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, detail::deadline) {
     return std::make_unique<mpi>(meet_survivors(members, others_live), tracks_, limit_);
   }
@@ -142,9 +144,9 @@ class mpi : public detail::mpi_ranks {
   void end_job(int code) noexcept { MPI_Abort(comm_.get(), code); }
 
   detail::mpi_board notices() const noexcept { return board_; }
-  // Gives peers that are in this call too a moment to say so.
-  void query_peers() noexcept { board_.ask(); }
-  // For who waits elsewhere in the middle of a call.
+  // Gives peers that are in the same call a moment to say so.
+  void query_peers() noexcept { board_.query_peers(); }
+  // For a caller that waits elsewhere in the middle of a call.
   void poll_notices() noexcept {
     if (!detail::mpi_is_finalized()) board_.poll_notices();
   }
@@ -155,17 +157,17 @@ class mpi : public detail::mpi_ranks {
     detail::expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     return level;
   }
-  [[gnu::cold]] void name_the_lost(char const* call) noexcept {
-    int const peer = find_the_lost(true);
+  [[gnu::cold]] void raise_loss(char const* call) noexcept {
+    int const peer = find_lost_rank(true);
     board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < 0 ? rank_ : peer,
                   detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
   }
 
-  // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
-  // messages may have no receiver, nor need those beside calls have one: once all are here, and so know of the fault, those
-  // who may have sent some say farewell, and all receive what comes until each farewell was taken.
+  // Whether all ranks have arrived here with no messages in flight. After a fault, and outside calls, messages may have no
+  // receiver. So once all ranks are here, and hence know of the fault, those that may have sent such messages send farewells,
+  // and all receive and drop messages until every farewell has been received.
   [[gnu::cold]] bool meet_to_close() noexcept {
-    enum { sends, all_here, farewells, all_taken } awaited = sends;
+    enum { sends, all_here, farewells, all_received } awaited = sends;
     MPI_Request meeting = MPI_REQUEST_NULL;
     auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
     auto const look = [&] {
@@ -176,11 +178,11 @@ class mpi : public detail::mpi_ranks {
       if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
       if (awaited == all_here && channels_.done(meeting, rank_)) {
         board_.listen();
-        if (strays_ || board_.faulty()) channels_.bid_farewell();
+        if (strays_ || board_.faulty()) channels_.send_farewells();
         awaited = farewells;
       }
-      if (awaited == farewells && channels_.farewells_are_taken() && meet()) awaited = all_taken;
-      bool const last = awaited == all_taken && channels_.done(meeting, rank_) && channels_.idle();
+      if (awaited == farewells && channels_.farewells_received() && meet()) awaited = all_received;
+      bool const last = awaited == all_received && channels_.done(meeting, rank_) && channels_.idle();
       return last ? detail::progress::done : detail::progress::stuck;
     };
     detail::countdown after_fault(std::chrono::seconds(1));
@@ -191,10 +193,10 @@ class mpi : public detail::mpi_ranks {
     });
   }
 
-  // Nobody meets to close what a rank was lost of, and those who agree on who is left wait for those who are there.
-  [[gnu::cold]] void tell_that_it_left() noexcept {
+  // After the loss of a rank there is no meeting to close. Ranks that agree on the survivors must know that this one has left.
+  [[gnu::cold]] void announce_leaving() noexcept {
     board_.leave_at_once();
-    detail::wait_until_done([&] { return board_.has_told() ? detail::progress::done : detail::progress::stuck; },
+    detail::wait_until_done([&] { return board_.all_in_flight() ? detail::progress::done : detail::progress::stuck; },
                             waits_, detail::deadline::after(std::chrono::seconds(1)),
                             [](auto const&) {
                               std::this_thread::sleep_for(detail::nap_length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks of an MPI communicator: where they are, news of them, and how communicators of some of them are made.
+// The ranks of an MPI communicator: their machines, their state, and communicators of some of them.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,13 @@ class mpi_ranks {
  public:
   mpi_ranks(mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
       : comm_(std::move(own)),
-        calls_(copy_to_revoke()),
+        calls_(revocable_duplicate()),
         rank_(comm_.rank()),
         ranks_(comm_.size()),
         tracks_(tracks),
         limit_(limit),
-        machine_(look_around()),
-        waits_(machine_.cores ? patience_with_cores : patience_sharing_cores),
+        machine_(find_machine()),
+        waits_(machine_.enough_cores ? patience_with_cores : patience_sharing_cores),
         board_(comm_.get(), communicator(), tracks, rank_, ranks_) {}
   mpi_ranks(mpi_ranks const&) = delete;
   mpi_ranks& operator=(mpi_ranks const&) = delete;
@@ -46,19 +46,19 @@ class mpi_ranks {
   int local_rank() const noexcept { return machine_.rank; }
   int local_ranks() const noexcept { return machine_.ranks; }
   patience waits() const noexcept { return waits_; }
-  // What the choice of algorithm depends on, the same at all ranks.
+  // An input of the choice of algorithm, so the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
-  // That of calls.
+  // The communicator of calls.
   MPI_Comm communicator() const noexcept { return calls_.get() != MPI_COMM_NULL ? calls_.get() : comm_.get(); }
 
-  // -- Waiting. MPI wakes nobody.
+  // -- Waiting. MPI cannot wake a rank that sleeps.
   template <class Ready>
   void nap(Ready&& ready) noexcept {
     board_.listen();
     if (!ready()) board_.sleep();
   }
   void wake_all() noexcept {}
-  // An MPI without fault tolerance does not tell when a process ends: it ends the others too.
+  // Without fault tolerance this stays false: the MPI ends all other processes too.
   bool lost(int peer) const noexcept { return board_.lost(peer); }
   bool left(int peer) const noexcept { return board_.left(peer); }
   std::string describe(int peer) const { return join({"rank ", peer}); }
@@ -71,14 +71,14 @@ class mpi_ranks {
     bool const met = wait_until_done([&] { return meeting.poll(board_.anyone_lost()); }, waits_, until,
                                      [&](auto const& ready) {
                                        nap(ready);
-                                       meeting.tell_absent();
+                                       meeting.report_absent();
                                        for (int const m : members)
                                          if (m != rank_ && (left(m) || lost(m))) gone = m;
                                        return gone < 0 || ready();
                                      });
     if (!met) strays_ = true;
     if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), members_must_join) : rank_gone(rank_, gone);
-    return create(members, tag, meeting.apart());
+    return create(members, tag, meeting.independent());
   }
   [[gnu::cold]] mpi_communicator meet_survivors(std::vector<int> const& members, bool others_live) {
     if (others_live || members.size() == 1) return create(members, meeting_tag(members), true);
@@ -86,24 +86,25 @@ class mpi_ranks {
     expect_success(mpi_shrink(comm_.get(), &made), "MPIX_Comm_shrink");
     auto out = mpi_communicator::adopt(made);
     if (out.size() == static_cast<int>(members.size())) return out;
-    throw error(
-        {.code = error_code::rank_lost, .rank = rank_, .what = "a rank ended before all that were left had met"});
+    throw error({.code = error_code::rank_lost,
+                 .rank = rank_,
+                 .what = "another rank ended while the survivors created their communicator"});
   }
 
-  // Calls make(), which makes a transport of some ranks, and names the rank that was lost in the middle of it.
+  // Calls make(), which creates a transport of some ranks. If a rank is lost meanwhile, the error names it.
   template <class Make>
-  [[gnu::cold]] std::invoke_result_t<Make> naming_the_lost(Make&& make) {
+  [[gnu::cold]] std::invoke_result_t<Make> name_lost_rank_in(Make&& make) {
     try {
       return make();
     } catch (error const& e) {
-      int const peer = e.code() == error_code::rank_lost && e.peer() < 0 ? find_the_lost(false) : -1;
+      int const peer = e.code() == error_code::rank_lost && e.peer() < 0 ? find_lost_rank(false) : -1;
       if (peer < 0) throw;
       throw rank_gone(rank_, peer);
     }
   }
 
-  // A part of making this transport, on all ranks: calls make(), which uses the communicator of calls, and `part`. Where
-  // ranks may end in the middle of that, it fails on all of them or on none.
+  // A step in the construction of this transport, on all ranks: calls make(), which uses the communicator of calls and `part`.
+  // Even if ranks end meanwhile, it fails on all of them or on none.
   template <class Make>
   [[gnu::cold]] void together(MPI_Comm part, Make&& make) {
     try {
@@ -114,20 +115,21 @@ class mpi_ranks {
       throw;
     }
   }
-  // make(&made) returns what the MPI said.
+  // make(&made) returns the code of the MPI.
   template <class Make>
   [[gnu::cold]] mpi_communicator make_part(Make&& make) {
     mpi_communicator out;
     together(MPI_COMM_NULL, [&] {
       MPI_Comm made = MPI_COMM_NULL;
-      expect_success(make(&made), "making a communicator");
+      expect_success(make(&made), "creating a communicator");
       if (made != MPI_COMM_NULL) out = mpi_communicator::adopt(made);
     });
     return out;
   }
 
-  // Whom a call of the MPI has failed for, which may know of it from another rank alone; -1 where that stays unknown.
-  [[gnu::cold]] int find_the_lost(bool or_a_fault) noexcept {
+  // Finds the lost rank that made a call of the MPI fail, or -1 if that stays unknown: the MPI may have heard of the loss only
+  // from another rank. `or_a_fault`: returns early if a fault has been raised.
+  [[gnu::cold]] int find_lost_rank(bool or_a_fault) noexcept {
     auto const look = [&] {
       board_.listen();
       board_.look_for_lost();
@@ -144,24 +146,25 @@ class mpi_ranks {
 
  private:
   struct machine {
-    int rank = 0;  // among those that are here
-    int ranks = 1;
-    bool cores = false;  // every rank, of all machines, has one for itself
+    int rank = 0;               // among the ranks on this machine
+    int ranks = 1;              // on this machine
+    bool enough_cores = false;  // on every machine, one for each rank
   };
 
-  // One for each list, as far as the MPI has tags, after those of the channels and the board.
+  // A tag for each list of members, as far as the MPI has tags, after those of the channels and the board.
   [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
-    int* most = nullptr;
+    int* max_tag = nullptr;
     int found = 0;
-    expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, static_cast<void*>(&most), &found), "MPI_Comm_get_attr");
+    expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, static_cast<void*>(&max_tag), &found),
+                   "MPI_Comm_get_attr");
     std::uint32_t hash = 2166136261u;  // FNV-1a
     for (int const m : members) hash = (hash ^ static_cast<std::uint32_t>(m)) * 16777619u;
-    int const least = mpi_channels::farewell_tag(tracks_) + 2, all = (found != 0 ? *most : 32767) - least;
+    int const least = mpi_channels::farewell_tag(tracks_) + 2, all = (found != 0 ? *max_tag : 32767) - least;
     return least + static_cast<int>(hash % static_cast<std::uint32_t>(all));
   }
-  // A member that meets with one that has ended lets go of those that wait for it. Nothing is made of a communicator with
-  // ranks that have ended, as Open MPI has it: then the members make theirs apart from it.
-  [[gnu::cold]] mpi_communicator create(std::vector<int> const& members, int tag, bool apart) {
+  // If the call fails because a member has ended, revokes the communicator to release the members that wait in the call.
+  // `independent`: without a parent, because Open MPI creates nothing from a communicator that has lost a rank.
+  [[gnu::cold]] mpi_communicator create(std::vector<int> const& members, int tag, bool independent) {
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     MPI_Comm out = MPI_COMM_NULL;
     if (members.size() == 1) {
@@ -170,17 +173,17 @@ class mpi_ranks {
     }
     expect_success(MPI_Comm_group(comm_.get(), &all), "MPI_Comm_group");
     expect_success(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some), "MPI_Group_incl");
-    int const code = apart ? mpi_create_apart(some, join({"tutti-", tag}).c_str(), &out)
-                           : MPI_Comm_create_group(communicator(), some, tag, &out);
+    int const code = independent ? mpi_create_independent(some, join({"tutti-", tag}).c_str(), &out)
+                                 : MPI_Comm_create_group(communicator(), some, tag, &out);
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     if (mpi_is_loss(code)) mpi_revoke(communicator());
-    expect_success(code, apart ? "MPI_Comm_create_from_group" : "MPI_Comm_create_group");
+    expect_success(code, independent ? "MPI_Comm_create_from_group" : "MPI_Comm_create_group");
     return mpi_communicator::adopt(out);
   }
 
-  // A launcher may have bound each rank to a core.
-  [[gnu::cold]] machine look_around() {
+  // Counts the cores that the ranks of each machine may use, for a launcher may have bound each rank to one.
+  [[gnu::cold]] machine find_machine() {
     mpi_communicator const here = make_part([&](MPI_Comm* made) {
       return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, made);
     });
@@ -192,14 +195,14 @@ class mpi_ranks {
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here.get()), "MPI_Allreduce");
       int enough = CPU_COUNT(&cores) >= out.ranks;
       expect_success(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_MIN, communicator()), "MPI_Allreduce");
-      out.cores = enough != 0;
+      out.enough_cores = enough != 0;
     });
     return out;
   }
 
-  // Under fault tolerance calls have a communicator apart, which is revoked where ranks are lost, while those that are left
-  // go on talking.
-  [[gnu::cold]] mpi_communicator copy_to_revoke() {
+  // With fault tolerance, calls have a communicator of their own, which is revoked when a rank is lost, while notices and votes
+  // continue on the other.
+  [[gnu::cold]] mpi_communicator revocable_duplicate() {
     mpi_communicator out;
     if (!mpi_survives()) return out;
     try {
@@ -218,7 +221,7 @@ class mpi_ranks {
 
  protected:
   mpi_communicator comm_;
-  mpi_communicator calls_;  // of its own where the MPI survives the end of ranks
+  mpi_communicator calls_;  // null unless the MPI survives the loss of ranks
   int rank_;
   int ranks_;
   int tracks_;
@@ -226,8 +229,8 @@ class mpi_ranks {
   machine machine_;
   patience waits_;
   std::uint64_t meetings_ = 0;
-  std::atomic<bool> strays_ = false;  // messages may have no receiver
-  mpi_board board_;                   // on the tag after those of the tracks
+  std::atomic<bool> strays_ = false;  // some messages may have no receiver
+  mpi_board board_;                   // uses the tag after those of the tracks
 };
 
 }  // namespace tutti::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an MPI with fault tolerance (ULFM, User Level Failure Mitigation) does when ranks end: Open MPI 5 or later, under
-// `mpirun --with-ft ulfm`. Everywhere else ranks that end take the job with them.
+// Fault tolerance of the MPI by ULFM (User Level Failure Mitigation): Open MPI 5 or later under `mpirun --with-ft ulfm`. With
+// any other MPI, the loss of a rank ends the job.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +15,7 @@ namespace tutti::detail {
 
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
 
-// Open MPI has the calls though fault tolerance may be off, and says so in a variable of MPI_T alone.
+// Open MPI may be built with these calls and run without fault tolerance, which only a variable of MPI_T tells.
 [[gnu::cold]] inline bool mpi_survives() {
   static bool const on = [] {
     int level = 0, index = 0, count = 0, value = 0;
@@ -28,14 +28,14 @@ namespace tutti::detail {
       MPI_T_cvar_handle_free(&handle);
     }
     MPI_T_finalize();
-    return found && (value & 0xff) != 0;  // it writes one byte
+    return found && (value & 0xff) != 0;  // the call sets a single byte of it
   }();
   return on;
 }
 
 inline constexpr int mpi_rank_lost = MPIX_ERR_PROC_FAILED;
 
-// Whether a call has failed because a rank has ended, or because another has heard of that and called mpi_revoke.
+// Whether a call failed because a rank has ended, or because another rank found that and called mpi_revoke.
 [[gnu::cold]] inline bool mpi_is_loss(int code) noexcept {
   if (code == MPI_SUCCESS) return false;
   int kind = MPI_SUCCESS;
@@ -43,7 +43,7 @@ inline constexpr int mpi_rank_lost = MPIX_ERR_PROC_FAILED;
   return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING || kind == MPIX_ERR_REVOKED;
 }
 
-// Who has ended. Probes of any source go on without them.
+// The ranks that have ended. Probes of any source work again after this call, without them.
 [[gnu::cold]] inline std::vector<int> mpi_lost(MPI_Comm comm) noexcept {
   MPI_Group lost = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
   int count = 0;
@@ -60,28 +60,28 @@ inline constexpr int mpi_rank_lost = MPIX_ERR_PROC_FAILED;
   return out;
 }
 
-// Ends all calls of all ranks on this communicator, with an error.
+// Makes all calls on this communicator fail at all ranks.
 [[gnu::cold]] inline void mpi_revoke(MPI_Comm comm) noexcept {
   if (comm != MPI_COMM_NULL) MPIX_Comm_revoke(comm);
 }
-// The error of calls on it, where it was revoked.
+// The error of calls on this communicator if it was revoked.
 [[gnu::cold]] inline int mpi_revoked(MPI_Comm comm) noexcept {
   int revoked = 0;
   MPIX_Comm_is_revoked(comm, &revoked);
   return revoked != 0 ? MPIX_ERR_REVOKED : MPI_SUCCESS;
 }
 
-// Whether all ranks that are left say yes: the same at all, though ranks end meanwhile and the communicator was revoked.
+// Whether all survivors say yes: the same answer at all, even if ranks end meanwhile or the communicator was revoked.
 [[gnu::cold]] inline bool mpi_agree(MPI_Comm comm, bool yes) noexcept {
   int all = yes ? 1 : 0;
-  MPIX_Comm_agree(comm, &all);  // whatever it says of ranks that have ended, the flag is the same
+  MPIX_Comm_agree(comm, &all);  // the flag agrees even where the code reports lost ranks
   return all != 0;
 }
 
-// A communicator of the ranks that have not ended, all of which call it.
+// Creates a communicator of the survivors, all of which must call it.
 [[gnu::cold]] inline int mpi_shrink(MPI_Comm comm, MPI_Comm* made) noexcept { return MPIX_Comm_shrink(comm, made); }
-// The same for ranks of which others live and do not call it. A rank that ends in the middle may leave the others waiting.
-[[gnu::cold]] inline int mpi_create_apart(MPI_Group group, char const* name, MPI_Comm* made) noexcept {
+// Creates a communicator of a group without needing other ranks. If a member ends meanwhile, the others may wait for ever.
+[[gnu::cold]] inline int mpi_create_independent(MPI_Group group, char const* name, MPI_Comm* made) noexcept {
   return MPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, made);
 }
 
@@ -95,12 +95,12 @@ inline constexpr int mpi_rank_lost = MPI_ERR_OTHER;
 [[gnu::cold]] inline int mpi_revoked(MPI_Comm) noexcept { return MPI_SUCCESS; }
 [[gnu::cold]] inline bool mpi_agree(MPI_Comm, bool yes) noexcept { return yes; }
 [[gnu::cold]] inline int mpi_shrink(MPI_Comm, MPI_Comm*) noexcept { return MPI_ERR_OTHER; }
-[[gnu::cold]] inline int mpi_create_apart(MPI_Group, char const*, MPI_Comm*) noexcept { return MPI_ERR_OTHER; }
+[[gnu::cold]] inline int mpi_create_independent(MPI_Group, char const*, MPI_Comm*) noexcept { return MPI_ERR_OTHER; }
 
 #endif
 
-// Receives a message from any source, if there is one. A receive that is posted ahead may fail with a message in it where a
-// rank is lost (Open MPI 5.0.7); a probe only fails until somebody calls mpi_lost.
+// Receives a message from any source, if there is one. It probes rather than posting a receive ahead, because when a rank is lost
+// Open MPI 5.0.7 may fail such a receive and drop its message; a probe only fails until mpi_lost is called.
 inline int mpi_receive_any(MPI_Comm comm, int tag, void* to, int bytes, int& arrived, MPI_Status& status) noexcept {
   int const code = MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &arrived, &status);
   if (code != MPI_SUCCESS) arrived = 0;
