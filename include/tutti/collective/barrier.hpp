@@ -1,42 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// barrier: no rank goes on before all have come.
+// barrier: no rank continues before all have called it.
 #pragma once
 
+#include <source_location>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/started/reduction.hpp"
 
 namespace tutti {
 
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.3.
-//
-//   tutti::barrier(comm);
-//   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
-template <class Algorithm = automatic, communicating Comm>
-returned_by<Comm> barrier(Comm&& comm, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
-  if (comm.size() == 1) return detail::call_alone(comm, [] {});
-  detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
+namespace detail {
+
+template <class Algorithm, class Comm>
+returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) {
+  if (comm.size() == 1) return call_alone(comm, [] {});
+  check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   // Schedules pass a token: one byte, combined like a reduction.
   struct tokens {
     unsigned char own = 0;
     mutable unsigned char heard = 0;
     bit_or op{};
   };
-  return detail::call_on<Algorithm>(
-      comm, o, where, detail::no_memory,
+  return call_on<Algorithm>(
+      comm, o, where, no_memory,
       [=](auto& ranks, tokens const& t) {
         request const r{.what = collective::barrier,
-                        .algorithm = detail::id_of<Algorithm>(o),
+                        .algorithm = id_of<Algorithm>(o),
                         .how = o.protocol,
                         .count = 1,
-                        .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
-        auto call = detail::open(ranks, r, o, "token", {}, where);
+                        .unlisted = unlisted_or_none<Algorithm, collective::barrier>()};
+        auto call = open(ranks, r, o, "token", {}, where);
         reducing<unsigned char, bit_or> const body{t.op};
         if (call.plan().how == protocol::packet)
-          return detail::execute_packets<collective::barrier>(ranks.group(), call, r, body, &t.own, &t.heard);
+          return execute_packets<collective::barrier>(ranks.group(), call, r, body, &t.own, &t.heard);
         surfaces<unsigned char> memory{.input = {&t.own}, .output = {&t.heard}, .scratch = {}};
-        detail::execute<Algorithm, collective::barrier>(ranks.group(), call, r, body, memory, 1);
+        execute<Algorithm, collective::barrier>(ranks.group(), call, r, body, memory, 1);
       },
       tokens{});
+}
+
+}  // namespace detail
+
+// Returns when all ranks have called it. It carries no data.
+//
+// Throws    error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source    MPI-4.1, 6.3
+//
+//   tutti::barrier(comm);
+//   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
+template <class Algorithm = automatic, class Comm>
+  requires detail::on_host<Comm>
+auto barrier(Comm&& comm, options const& o = {}, std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_communicator<Comm>()) return detail::meet<Algorithm>(comm, o, where);
 }
 
 }  // namespace tutti

@@ -1,36 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// broadcast: every rank gets the root's array.
+// broadcast: every rank gets the root's array or value.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/started/movement.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `data` of the same count; the root's is sent, the others' are overwritten.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.4.
-//
-//   tutti::broadcast(comm, weights, 0);
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
-returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
-                            std::source_location where = std::source_location::current()) {
-  using T = value_of<InOut>;
-  std::size_t const count = std::ranges::size(data);
-  detail::expect_root(comm, root, where);
-  if (comm.size() == 1) return detail::call_alone(comm, [] {});
-  detail::check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
-  std::byte* const memory = detail::writable_bytes_of(data);
-  auto const used = detail::memory_of(collective::broadcast, "", [=, sends = comm.rank() == root](auto& use) {
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, options const& o,
+                                  std::source_location where) {
+  std::size_t const count = data.size();
+  expect_root(comm, root, where);
+  if (comm.size() == 1) return call_alone(comm, [] {});
+  check_algorithm<Algorithm, collective::broadcast, void>(comm, o, where);
+  std::byte* const memory = writable_bytes_of(data);
+  auto const used = memory_of(collective::broadcast, "", [=, sends = comm.rank() == root](auto& use) {
     if (sends) use.reads(memory, count * sizeof(T));
     else use.writes(memory, count * sizeof(T));
   });
-  return detail::call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
-    request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
-    auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
+  return call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
+    request const r = movement_request<collective::broadcast, Algorithm, T>(o, count, root);
+    auto call = open(ranks, r, o, type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet)
-      return detail::execute_packets<collective::broadcast>(ranks.group(), call, r, moving{}, memory, memory);
+      return execute_packets<collective::broadcast>(ranks.group(), call, r, moving{}, memory, memory);
     surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-    detail::execute<Algorithm, collective::broadcast>(ranks.group(), call, r, moving{}, both, r.bytes());
+    execute<Algorithm, collective::broadcast>(ranks.group(), call, r, moving{}, both, r.bytes());
   });
+}
+
+}  // namespace detail
+
+// Sends the root's array to all ranks, whose own arrays it overwrites.
+//
+// Each rank passes    `data` of the same count
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.4
+//
+//   tutti::broadcast(comm, weights, 0);
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm>
+auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
+               std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut>())
+    return detail::broadcast_array<Algorithm>(comm, detail::elements(data), root, o, where);
+}
+
+// By value: returns the root's number or struct, or, of an array that is const or temporary, a std::vector of the root's
+// elements. What the others pass gives the type and the count alone. Blocking calls only.
+//
+//   config = tutti::broadcast(comm, config, 0);
+//   int n = tutti::broadcast(comm, comm.is_main() ? read_size() : 0);
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto broadcast(Comm&& comm, Value&& value, int root = 0, options const& o = {},
+                             std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value>())
+    return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::broadcast_array<Algorithm>(comm, data, root, o, where);
+    });
 }
 
 }  // namespace tutti
