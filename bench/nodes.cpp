@@ -64,7 +64,7 @@ int main() {
   if (comm.is_main()) {
     fmt::print(
         "all_reduce of float with max, {}, median of the slowest rank in us; in brackets its ratio to two_level\n\n",
-        comm.group().transport().nodes().text());
+        comm.engine().transport().nodes().text());
     fmt::print("{:>10}", "bytes");
     for (contestant const& c : contestants) fmt::print(" {:>18}", c.name);
     fmt::print("\n");

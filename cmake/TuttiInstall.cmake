@@ -7,6 +7,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
 
 install(TARGETS tutti tutti_cuda EXPORT tuttiTargets FILE_SET HEADERS)
 install(EXPORT tuttiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
+# Who installs without building gets the headers alone.
+install(TARGETS tutti_compiled EXPORT tuttiCompiledTargets OPTIONAL)
+install(EXPORT tuttiCompiledTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 install(TARGETS tutti_mpi EXPORT tuttiMpiTargets FILE_SET HEADERS)
 install(EXPORT tuttiMpiTargets NAMESPACE tutti:: DESTINATION ${package_dir})
 

@@ -46,9 +46,9 @@ void measure(settings const& s, notes& shared) {
       std::vector<float> first(floats), second(floats);
       auto const third = comm.allocate<float>(floats), fourth = comm.allocate<float>(floats);
       memories const memory{{first, second}, {std::span(third), std::span(fourth)}};
-      shared_field field(shared.line, comm.rank(), comm.size(), comm.group().transport().crowded());
+      shared_field field(shared.line, comm.rank(), comm.size(), comm.engine().transport().crowded());
       referee judge(comm, field, memory, block);
-      if (comm.rank() == 0 && ranks == s.ranks.front()) shared.links = comm.group().tuned.table().links;
+      if (comm.rank() == 0 && ranks == s.ranks.front()) shared.links = comm.engine().tuned.table().links;
       for (std::size_t i = 0; i < mine.size(); ++i) {
         auto const found = judge.hold(mine[i]);
         if (comm.rank() != 0) continue;

@@ -19,7 +19,8 @@ std::string including(std::string const& what) { return head + "#include \"tutti
 // A small tree in order, to which each case adds one thing that is not.
 tree small_tree() {
   return {{"README.md",
-           "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\ntransport/mpi: core transport\nlaunch: core transport\n```\n"},
+           "# Page\n```layers\ncore:\nanalyze: core\ntransport: core\ntransport/mpi: core transport\nlaunch: core "
+           "transport\n```\n"},
           {"core/error.hpp", head + "#include <string>\n"},
           {"analyze/cost.hpp", including("core/error.hpp")},
           {"transport/shm.hpp", including("core/error.hpp")},
@@ -89,6 +90,26 @@ TEST_CASE("circles are found") {
   SUBCASE("a page without layers") {
     files["README.md"] = "# Page\n";
     CHECK(complains(files, "there is no block"));
+  }
+}
+
+TEST_CASE("a header and its definitions are one") {
+  tree files = small_tree();
+  files["core/error.hpp"] = including("core/error_impl.hpp");
+  files["core/error_impl.hpp"] = including("core/error.hpp");
+  CHECK(problems_of(files).empty());
+  SUBCASE("which may not include what includes the header") {
+    files["core/error_impl.hpp"] = including("core/wait.hpp");
+    files["core/wait.hpp"] = including("core/error.hpp");
+    CHECK(complains(files, "in a circle"));
+  }
+  SUBCASE("which keeps to the arrows") {
+    files["core/error_impl.hpp"] = including("launch/init.hpp");
+    CHECK(complains(files, "core/error_impl.hpp: includes launch/init.hpp, an arrow that the page does not have"));
+  }
+  SUBCASE("and there are no definitions of nothing") {
+    files["core/other_impl.hpp"] = head;
+    CHECK(complains(files, "core/other_impl.hpp: there is no core/other.hpp"));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace architecture {
@@ -38,11 +39,18 @@ inline std::string layer_of(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+// The definitions of x.hpp are in x_impl.hpp, which is a part of it: x.hpp includes it unless they are compiled elsewhere.
+inline std::string whole_of(std::string const& path) {
+  std::string_view const ending = "_impl.hpp";
+  return path.ends_with(ending) ? path.substr(0, path.size() - ending.size()) + ".hpp" : path;
+}
+
 // An umbrella holds comments, includes and blank lines, and nothing else.
 inline bool only_includes(std::string const& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
-    if (!line.empty() && !line.starts_with("//") && line != "#pragma once" && !line.starts_with("#include ")) return false;
+    if (!line.empty() && !line.starts_with("//") && line != "#pragma once" && !line.starts_with("#include "))
+      return false;
   return true;
 }
 
@@ -114,14 +122,19 @@ inline std::vector<std::string> problems_of(tree const& files) {
       problems.push_back(path + ": does not begin with the SPDX line");
     if (text.find("\n#pragma once\n") == std::string::npos) problems.push_back(path + ": has no #pragma once");
 
-    edges[path] = own_includes(path, files, problems);
+    if (whole_of(path) != path && !files.contains(whole_of(path)))
+      problems.push_back(path + ": there is no " + whole_of(path) + ", whose definitions it could hold");
+
+    std::vector<std::string> const included = own_includes(path, files, problems);
+    for (std::string const& target : included)
+      if (whole_of(target) != whole_of(path)) edges[whole_of(path)].push_back(whole_of(target));
     std::string const from = layer_of(path);
     if (!from.empty() && !declared.may_include.contains(from)) {
       problems.push_back(path + ": the layer " + from + " is not on the page");
       continue;
     }
     if (from.empty() && !only_includes(text)) problems.push_back(path + ": an umbrella may do nothing but include");
-    for (std::string const& target : edges[path]) {
+    for (std::string const& target : included) {
       std::string const to = layer_of(target);
       // An umbrella may include any layer but the analysis, which nobody should compile who did not name it.
       bool const allowed = from.empty() ? to != "analyze" : to == from || declared.may_include.at(from).contains(to);
@@ -141,7 +154,7 @@ inline std::vector<std::string> problems_of(tree const& files) {
     seen[path] = state::done;
   };
   for (auto const& [path, text] : files)
-    if (is_header(path) && seen[path] == state::unseen) follow(path);
+    if (is_header(path) && seen[whole_of(path)] == state::unseen) follow(whole_of(path));
   return problems;
 }
 

@@ -196,7 +196,7 @@ void check_late_member(Comm& comm) {
   auto const form = [&] { return comm.subgroup({2, 1, 0}); };
   if (comm.rank() != 1) {
     error const e = error_of(form);
-    expect_error(e, error_code::timeout, "waited for ranks to join that did not: 1");
+    expect_error(e, error_code::timeout, "timed out waiting for ranks to join: 1");
     expect_error(e, error_code::timeout, "with the same ranks in the same order");
     expect_error(e, error_code::timeout, "groups.hpp:");
   }
@@ -215,7 +215,7 @@ void check_leaving_member(Comm& comm) {
   }
   for (auto const& list : {std::vector{0, 1, 2}, std::vector{1, 0, 2}, std::vector{2, 1, 0}}) {
     error const e = error_of([&] { comm.subgroup(list); });
-    expect_error(e, error_code::rank_lost, "rank 1 has ended or closed its communicator, and will not join");
+    expect_error(e, error_code::rank_lost, "rank 1 has ended or closed its communicator, so it cannot join");
     expect(e.peer() == 1, "the wrong rank is to blame");
   }
   auto rest = comm.subgroup({0, 2});
@@ -226,7 +226,7 @@ void check_leaving_member(Comm& comm) {
 template <class Comm>
 void check_meshes(Comm& comm) {
   int const rank = comm.rank();
-  auto const in = [&](mesh<std::remove_cvref_t<decltype(comm.group().transport())>>& m,
+  auto const in = [&](mesh<std::remove_cvref_t<decltype(comm.engine().transport())>>& m,
                       std::initializer_list<std::string_view> axes) {
     return [&m, axes, rank](std::vector<int> const& members) { expect_members(m.along(axes), rank, members); };
   };

@@ -36,7 +36,7 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
   try {
     communicator<shm> comm(
         std::make_unique<shm>(file, rank, rank_count, all_tracks, deadline::after(std::chrono::seconds(20))));
-    detail::agree_on_tuning(comm.group());
+    detail::agree_on_tuning(comm.engine());
     f(comm);
   } catch (std::exception const& e) {
     std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
@@ -61,7 +61,7 @@ std::vector<int> run_ranks(int forbidden, F const& f) {
 }
 
 void work_without_pull(communicator<shm>& comm) {
-  expect(!comm.group().transport().pulls(), "this rank would pull");
+  expect(!comm.engine().transport().pulls(), "this rank would pull");
   std::vector<float> data(std::size_t{1} << 20, 1);
   bool refused = false;
   try {
@@ -92,7 +92,8 @@ TEST_CASE("where one rank may not read its peers' memory, all know and none pull
 }
 
 TEST_CASE("where all may, all pull, or the test above would prove nothing") {
-  auto const codes = run_ranks(-1, [](auto& comm) { expect(comm.group().transport().pulls(), "this rank would not"); });
+  auto const codes =
+      run_ranks(-1, [](auto& comm) { expect(comm.engine().transport().pulls(), "this rank would not"); });
   if (codes == std::vector<int>(rank_count, 1)) MESSAGE("the system lets no process read another's memory");
   else CHECK(codes == std::vector<int>(rank_count, 0));
 }

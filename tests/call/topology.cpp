@@ -84,7 +84,7 @@ TEST_CASE("where a rank goes while links are measured, the others throw") {
     std::string said = "nothing";
     try {
       communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 3, all_tracks, until));
-      if (outer.rank() != 1) detail::measure_links(comm.group());
+      if (outer.rank() != 1) detail::measure_links(comm.engine());
     } catch (error const& e) {
       said = e.what();
     }

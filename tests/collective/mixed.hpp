@@ -71,7 +71,7 @@ class random_sequence {
   void run_ahead() {
     int const late = any_rank();
     if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    constexpr bool packets = shows_packets<std::remove_reference_t<decltype(comm_.group().transport())>>;
+    constexpr bool packets = shares_packets<std::remove_reference_t<decltype(comm_.engine().transport())>>;
     auto c = collective::broadcast;
     int root = any_rank();
     for (std::size_t i = 0; i < 3 * far_sets; ++i) {

@@ -118,7 +118,7 @@ void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
     for (std::size_t const count : {3u, 3000u, 60000u})
       for (int const way : {0, 1, 2}) pass_around(comm, way, count, o);
   });
-  while (!comm.group().transport().all_sent()) std::this_thread::yield();  // what is late
+  while (!comm.engine().transport().all_sent()) std::this_thread::yield();  // what is late
   bool const threw = e.happened() != "nothing was thrown";
   expect(!threw || e.happened().find("rank ") != std::string::npos,
          text + ": an error that names no rank: " + e.what());
@@ -126,7 +126,7 @@ void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
     expect(e.code() == error_code::rank_lost && e.peer() == unlucky, text + ": " + e.what());
     return;
   }
-  std::vector<int> fine{threw ? 0 : 1}, struck{comm.group().transport().struck() ? 1 : 0};
+  std::vector<int> fine{threw ? 0 : 1}, struck{comm.engine().transport().struck() ? 1 : 0};
   all_reduce(sound, fine, min{});
   all_reduce(sound, struck, max{});
   error const last = error_of([&] { barrier(comm); });

@@ -14,7 +14,8 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-static_assert(maps_memory<faulty<loopback>> && shows_packets<faulty<loopback>> && sends_later<faulty<loopback>>);
+static_assert(maps_memory<faulty<loopback>> && shares_packets<faulty<loopback>> &&
+              needs_sender_progress<faulty<loopback>>);
 
 namespace {
 

@@ -14,7 +14,7 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-static_assert(maps_memory<faulty<shm>> && shows_packets<faulty<shm>> && sends_later<faulty<shm>>);
+static_assert(maps_memory<faulty<shm>> && shares_packets<faulty<shm>> && needs_sender_progress<faulty<shm>>);
 
 namespace {
 

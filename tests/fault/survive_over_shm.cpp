@@ -80,7 +80,7 @@ TEST_CASE("of ranks that are killed before or after their vote, all see the same
     CAPTURE(votes);
     run_with_victims(5, {1, 4}, [&](auto& comm) {
       expect_sum(comm);
-      auto& g = comm.group();
+      auto& g = comm.engine();
       if (comm.rank() % 3 == 1) {
         for (int i = 1; i < votes; ++i) comm.agree(6);
         if (votes > 0) g.transport().votes().cast(++g.agreements, {motion::agree, 6});

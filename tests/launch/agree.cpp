@@ -57,7 +57,7 @@ TEST_CASE("ranks that name different files get that of rank 0") {
     ::setenv("TUTTI_TUNING", outer.rank() == 0 ? main.path() : outer.rank() == 1 ? other.path() : "/no/such/file", 1);
     auto const until = deadline::after(std::chrono::seconds(60));
     communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), ranks, all_tracks, until));
-    detail::agree_on_tuning(comm.group());
+    detail::agree_on_tuning(comm.engine());
     expect_choice(comm, algorithm_id::ring);
     barrier(outer);
   });
@@ -77,7 +77,7 @@ TEST_CASE("a table of several slots, threads, groups, and no table at all") {
   ::unsetenv("TUTTI_ALGORITHM");
   ::setenv("TUTTI_TUNING", "", 1);
   run_local(2, [](auto& comm) {
-    expect(comm.group().tuned.table().rules.data() == shipped.rules.data(), "it is not the built-in table");
+    expect(comm.engine().tuned.table().rules.data() == shipped.rules.data(), "it is not the built-in table");
   });
   ::unsetenv("TUTTI_TUNING");
 }
@@ -109,9 +109,9 @@ TEST_CASE("the usual file is found, and a table that the program has compiled in
   run_local(2, [&](auto& outer) {
     auto const until = deadline::after(std::chrono::seconds(60));
     communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 2, all_tracks, until));
-    detail::agree_on_tuning(comm.group(), compiled);
+    detail::agree_on_tuning(comm.engine(), compiled);
     expect_choice(comm, algorithm_id::two_shot);
-    expect(comm.group().tuned.source() == "the program's table", comm.group().tuned.source());
+    expect(comm.engine().tuned.source() == "the program's table", comm.engine().tuned.source());
     barrier(outer);
   });
   ::unsetenv("XDG_CONFIG_HOME");

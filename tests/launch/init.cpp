@@ -57,7 +57,7 @@ TEST_CASE("a rank that does not come is named by all others") {
     CHECK(c.wait() == 1);
     CAPTURE(c.output);
     CHECK(lines_with(c.output, missing == 0 ? "rank 0 did not open the meeting point of this job"
-                                            : "waited for ranks to join that did not: 2") == 3);
+                                            : "timed out waiting for ranks to join: 2") == 3);
     CHECK(time.seconds() < 50);
   }
 }

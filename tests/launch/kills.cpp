@@ -222,7 +222,7 @@ TEST_CASE("a rank killed in the middle of an all_reduce of 64 MiB") {
       auto const these = survive(seen, victim, [&](auto& comm) {
         using array = decltype(comm.template allocate<float>(0));
         options how = wanted;
-        if (how.protocol == protocol::pull && !comm.group().transport().pulls()) how.protocol = protocol::automatic;
+        if (how.protocol == protocol::pull && !comm.engine().transport().pulls()) how.protocol = protocol::automatic;
         std::vector<float> mine(shared ? 0 : count);
         array given = comm.template allocate<float>(shared ? count : 0);
         std::span<float> const data = shared ? std::span<float>(given.data(), count) : std::span<float>(mine);

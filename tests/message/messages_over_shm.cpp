@@ -159,7 +159,7 @@ TEST_CASE("windows of messages arrive over shm, whoever waits for which") {
 TEST_CASE("what a receiver has asked a sender for that waits arrives, though the sender goes on to something else") {
   shared_words const words;
   auto const run = [&](auto& comm) {
-    if (!comm.group().transport().pulls()) return;  // the system lets no rank read another
+    if (!comm.engine().transport().pulls()) return;  // the system lets no rank read another
     int const rounds = 30;
     std::vector<std::vector<int>> data(6);
     for (int round = 1; round <= rounds; ++round) {
@@ -218,7 +218,7 @@ TEST_CASE("what follows a message is done by who has moved it to its end, who wa
 TEST_CASE("a receiver that waited for one message leaves no sender with another half sent") {
   shared_words const words;
   auto const run = [&](auto& comm) {
-    if (!comm.group().transport().pulls()) return;
+    if (!comm.engine().transport().pulls()) return;
     for (int round = 1; round <= 30; ++round) {
       std::vector<int> const small(3, round);
       std::vector<int> large = numbered<int>(1000000, static_cast<std::uint32_t>(round)), in(3);

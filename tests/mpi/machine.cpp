@@ -50,7 +50,7 @@ void check_local_rank(Communicator& comm) {
 
 TEST_CASE("nodes are the machines that ranks are on") {
   auto comm = init<hierarchical>();
-  node_map const& nodes = comm.group().transport().nodes();
+  node_map const& nodes = comm.engine().transport().nodes();
   std::vector<machine_name> const hosts = names_of(comm);
   for (int a = 0; a < comm.size(); ++a)
     for (int b = 0; b < comm.size(); ++b)

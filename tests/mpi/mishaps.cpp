@@ -13,7 +13,7 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-static_assert(sends_beside_calls<faulty<mpi>>);
+static_assert(sends_outside_calls<faulty<mpi>>);
 
 TEST_CASE("messages between two ranks that are late arrive, and others are errors of all over MPI") {
   auto const fortunes = message_fortunes(

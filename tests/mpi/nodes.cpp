@@ -57,7 +57,7 @@ std::string on_ground(ground const& g, int ranks, F&& f) {
 
 template <class Comm>
 bool two_levels_serve(Comm& comm, collective c, bool commutative) {
-  bool const consecutive = comm.group().transport().nodes().consecutive();
+  bool const consecutive = comm.engine().transport().nodes().consecutive();
   return objection(algorithm_id::two_level, {.what = c,
                                              .ranks = comm.size(),
                                              .commutative = commutative,
@@ -171,7 +171,7 @@ TEST_CASE("groups of ranks on nodes know their nodes") {
   CHECK(on_ground(grounds[5], 4, [](auto& comm) { check_subgroups(comm); }) == "");
   CHECK(on_ground(grounds[3], 8, [](auto& comm) {
           auto upper = comm.split(comm.rank() / 4).value();
-          expect(upper.group().transport().nodes().text() ==
+          expect(upper.engine().transport().nodes().text() ==
                      (comm.rank() < 4 ? "2 nodes of 1 to 3 ranks" : "1 node of 4 ranks"),
                  "a group knows other nodes");
         }) == "");
@@ -201,8 +201,8 @@ TEST_CASE("links that are measured at start are the same at all ranks") {
   for (ground const& g : grounds) {
     CAPTURE(g.name);
     CHECK(on_ground(g, 8, [](auto& comm) {
-            detail::agree_on_tuning(comm.group());
-            auto const& times = comm.group().tuned.table().links.all;
+            detail::agree_on_tuning(comm.engine());
+            auto const& times = comm.engine().tuned.table().links.all;
             std::vector<link_time> mine(times.begin(), times.end()), all(mine.size() * 8);
             all_gather(comm, mine, all);
             for (std::size_t i = 0; i < all.size(); ++i)

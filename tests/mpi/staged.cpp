@@ -56,7 +56,7 @@ std::string thrown_on(int ranks, bool hands_over) {
 
 TEST_CASE("by way of the host") {
   start_mpi();
-  CHECK_FALSE(mpi_says_it_takes_device_memory());  // those of Debian do not
+  CHECK_FALSE(mpi_reports_device_memory_support());  // those of Debian do not
   for (int const ranks : {1, 2, 3, 4}) CHECK(thrown_on<mpi>(ranks, false) == "");
 }
 TEST_CASE("among ranks of one node, which share memory") { CHECK(thrown_on<hierarchical>(3, false) == ""); }
@@ -68,10 +68,10 @@ TEST_CASE("handed to the MPI") {
 TEST_CASE("what the environment says of the MPI counts, where it is one of two words") {
   {
     cuda_aware const said("0");
-    CHECK_FALSE(mpi_takes_device_memory());
+    CHECK_FALSE(mpi_accepts_device_memory());
   }
   cuda_aware const said("yes");
-  CHECK_THROWS_WITH_AS(mpi_takes_device_memory(), doctest::Contains("TUTTI_CUDA_AWARE=\"yes\" is neither 0 nor 1"),
+  CHECK_THROWS_WITH_AS(mpi_accepts_device_memory(), doctest::Contains("TUTTI_CUDA_AWARE=\"yes\" is neither 0 nor 1"),
                        error);
 }
 

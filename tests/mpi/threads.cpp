@@ -47,7 +47,7 @@ TEST_CASE("a progress thread lives beside messages, agree, revoke and shrink ove
   ::setenv("TUTTI_TRACE", prefix.c_str(), 1);
   for (int const ranks : {2, 4}) {
     CHECK(on_ranks(ranks, [&](auto& comm) {
-            check_beside_progress_thread(comm, comm.group().transport().survives(), prefix);
+            check_beside_progress_thread(comm, comm.engine().transport().survives(), prefix);
           }) == "");
     CHECK(on_ranks(ranks, hierarchical_ranks, [&](auto& comm) { check_beside_progress_thread(comm, true, prefix); }) ==
           "");

@@ -41,14 +41,14 @@ struct trial {
 template <class Comm>
 bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id id, protocol how, std::size_t bytes) {
   if (comm.size() == 1) return true;
-  using Transport = std::remove_reference_t<decltype(comm.group().transport())>;
+  using Transport = std::remove_reference_t<decltype(comm.engine().transport())>;
   std::size_t const blocks = deals(c) ? static_cast<std::size_t>(comm.size()) : 1;
   switch (how) {
     case protocol::packet:
-      return shows_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= most_packet_bytes;
+      return shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= most_packet_bytes;
     case protocol::direct: return maps_memory<Transport> && s.direct;
     case protocol::pull:
-      if constexpr (maps_memory<Transport>) return s.direct && s.fetchable && comm.group().transport().pulls();
+      if constexpr (maps_memory<Transport>) return s.direct && s.fetchable && comm.engine().transport().pulls();
       else return false;
     default: return true;
   }

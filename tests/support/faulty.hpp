@@ -48,44 +48,47 @@ class faulty : public Transport {
     befall(to, track, bytes, tag,
            [=, this](std::size_t b, std::uint32_t t) { Transport::publish(to, track, b, more, t); });
   }
-  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept
-    requires sends_beside_calls<Transport>
+  void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept
+    requires sends_outside_calls<Transport>
   {
     befall(to, track, bytes, tag,
-           [=, this](std::size_t b, std::uint32_t t) { Transport::publish_beside_calls(to, track, b, awaited, t); });
+           [=, this](std::size_t b, std::uint32_t t) { Transport::publish_outside_calls(to, track, b, awaited, t); });
   }
-  void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+  void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+                         std::uint32_t tag) noexcept {
     switch (next()) {
       case mishap::lose: return;
-      case mishap::cut: return Transport::refer(to, track, data, bytes - 1, more, tag);
-      case mishap::mistake: return Transport::refer(to, track, data, bytes, more, ~tag);
+      case mishap::cut: return Transport::publish_reference(to, track, data, bytes - 1, more, tag);
+      case mishap::mistake: return Transport::publish_reference(to, track, data, bytes, more, ~tag);
       case mishap::repeat:
-        Transport::refer(to, track, data, bytes, more, tag);
-        if (Transport::claim(to, track, bytes, 1) != nullptr) Transport::refer(to, track, data, bytes, more, tag);
+        Transport::publish_reference(to, track, data, bytes, more, tag);
+        if (Transport::claim(to, track, bytes, 1) != nullptr)
+          Transport::publish_reference(to, track, data, bytes, more, tag);
         return;
-      default: send([=, this] { Transport::refer(to, track, data, bytes, more, tag); }, to, track);
+      default: send([=, this] { Transport::publish_reference(to, track, data, bytes, more, tag); }, to, track);
     }
   }
-  void refer_foreign(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+  void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+                                 std::uint32_t tag) noexcept {
     next();
-    send([=, this] { Transport::refer_foreign(to, track, data, bytes, more, tag); }, to, track);
+    send([=, this] { Transport::publish_private_reference(to, track, data, bytes, more, tag); }, to, track);
   }
   std::uint64_t published(int to, int track) noexcept {
     return Transport::published(to, track) + (is_held(to, track) ? 1 : 0);
   }
   bool has_left(int to, int track, std::uint64_t count) noexcept
-    requires sends_beside_calls<Transport>
+    requires sends_outside_calls<Transport>
   {
     send_some();
     return Transport::has_left(to, track, count);
   }
-  arrival look(int from, int track, std::uint32_t tag) noexcept {
+  arrival peek(int from, int track, std::uint32_t tag) noexcept {
     send_some();
-    return mute() ? arrival{} : Transport::look(from, track, tag);
+    return mute() ? arrival{} : Transport::peek(from, track, tag);
   }
   bool all_sent() noexcept {
     send_some();
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!Transport::all_sent()) return false;
     return held_.empty();
   }

@@ -51,7 +51,7 @@ void let_the_mpi_work() noexcept {
 
 communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {
   communicator out(std::move(transport));
-  out.group().transport().while_waiting(&let_the_mpi_work);
+  out.engine().transport().while_waiting(&let_the_mpi_work);
   return out;
 }
 
@@ -86,7 +86,7 @@ communicator join_machine(int rank, int ranks, std::uint64_t job) {
   tutti::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
   tutti::descriptor const file = meeting.meet([&] { return tutti::shm::create(ranks, tutti::all_tracks); });
   communicator out = while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::all_tracks, until));
-  tutti::detail::agree_on_tuning(out.group());
+  tutti::detail::agree_on_tuning(out.engine());
   return out;
 }
 
@@ -137,9 +137,9 @@ void bind(MPI_Comm comm, binding& made) {
   std::uint64_t number = 0;
   PMPI_Allreduce(&mine, &number, 1, MPI_UINT64_T, MPI_MAX, comm);
   made.own = made_by_all(comm, [&] {
-    auto& machine = running->machine->group();
+    auto& machine = running->machine->engine();
     communicator out = while_the_mpi_works(machine.transport().subgroup(members, meetings_end(), number));
-    out.group().tuned = machine.tuned;
+    out.engine().tuned = machine.tuned;
     return out;
   });
   if (made.own) made.ranks = &*made.own;

@@ -54,7 +54,7 @@ class call {
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
       std::fprintf(stderr, "%s\n", e.what());
-      if (ranks() > 1) bound_->ranks->group().give_up();  // where the others do not know
+      if (ranks() > 1) bound_->ranks->engine().give_up();  // where the others do not know
       PMPI_Comm_call_errhandler(comm_, MPI_ERR_INTERN);
       return MPI_ERR_INTERN;
     }

@@ -9,6 +9,7 @@
 namespace interpose {
 
 // What an element is to an operation.
+// clang-format off
 enum class element {
   none,
   int8, uint8, int16, uint16, int32, uint32, int64, uint64,
@@ -16,6 +17,7 @@ enum class element {
   byte, boolean,
   float_int, double_int, long_int, short_int, two_int,
 };
+// clang-format on
 
 enum class operation { sum, product, min, max, land, lor, lxor, band, bor, bxor, maxloc, minloc };
 

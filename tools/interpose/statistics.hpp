@@ -14,6 +14,7 @@
 
 namespace interpose {
 
+// clang-format off
 enum class function {
   allgather, allgatherv, allreduce, alltoall, alltoallv, alltoallw, barrier, bcast, exscan, gather, gatherv, reduce,
   reduce_scatter, reduce_scatter_block, scan, scatter, scatterv,
@@ -28,8 +29,10 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
   "MPI_Ibarrier", "MPI_Ibcast", "MPI_Iexscan", "MPI_Igather", "MPI_Igatherv", "MPI_Ireduce", "MPI_Ireduce_scatter",
   "MPI_Ireduce_scatter_block", "MPI_Iscan", "MPI_Iscatter", "MPI_Iscatterv",
 });
+// clang-format on
 
 // Why a call goes to the MPI.
+// clang-format off
 enum class reason {
   none, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
   not_started, failed,
@@ -39,6 +42,7 @@ inline constexpr auto reason_texts = std::to_array<std::string_view>({
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
   "an argument that the MPI is to refuse", "outside of MPI_Init and MPI_Finalize", "shared memory could not be made",
 });
+// clang-format on
 
 class statistics {
  public:
@@ -79,7 +83,8 @@ class statistics {
   };
 
   row& of(function f) { return rows_[static_cast<std::size_t>(f)]; }
-  static std::string line(std::string_view name, std::string_view ran, std::string_view bytes, std::string_view passed) {
+  static std::string line(std::string_view name, std::string_view ran, std::string_view bytes,
+                          std::string_view passed) {
     auto const right = [](std::string_view text, std::size_t width) {
       return std::string(text.size() < width ? width - text.size() : 0, ' ').append(text);
     };

@@ -88,7 +88,7 @@ class referee {
  public:
   // `block`: about how many nanoseconds a block of one contestant lasts.
   referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, double block)
-      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.group().transport().crowded()) {}
+      : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.engine().transport().crowded()) {}
 
   std::vector<result> hold(contest const& t) {
     std::vector<contestant> all = contestants(t);
@@ -123,7 +123,8 @@ class referee {
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
     tutti::problem p{t.what, t.bytes, t.ranks};
-    if (tutti::has_library<Transport>) out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
+    if (tutti::has_native_collectives<Transport>)
+      out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
     for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::objection(id, p).empty()) continue;
@@ -131,8 +132,8 @@ class referee {
       if (pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
     }
     if constexpr (tutti::has_levels<Transport>) {
-      p.nodes = comm_.group().transport().nodes().consecutive() ? tutti::node_order::consecutive
-                                                                : tutti::node_order::scattered;
+      p.nodes = comm_.engine().transport().nodes().consecutive() ? tutti::node_order::consecutive
+                                                                 : tutti::node_order::scattered;
       if (tutti::objection(tutti::algorithm_id::two_level, p).empty())
         out.push_back({tutti::algorithm_id::two_level, tutti::protocol::automatic});
     }
@@ -140,7 +141,7 @@ class referee {
   }
 
   bool pulls() const {
-    if constexpr (shares) return comm_.group().transport().pulls();
+    if constexpr (shares) return comm_.engine().transport().pulls();
     else return false;
   }
 

@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
       if (!s.results.empty()) times.emplace(s.results);
       fmt::print("{}\n", topology_of(comm).text());
     }
-    tutti::node_map const& nodes = comm.group().transport().nodes();
+    tutti::node_map const& nodes = comm.engine().transport().nodes();
     std::vector<result> results;
     if (nodes.count() > 1) {
       results = measure(s, comm);
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       results = measure(s, flat);
     }
     if (!writes) return 0;
-    table.links = comm.group().tuned.table().links;
+    table.links = comm.engine().tuned.table().links;
     std::vector<result> one_level;
     std::ranges::copy_if(results, std::back_inserter(one_level),
                          [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/group.hpp"
+#include "tutti/call/engine.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/reduce/types.hpp"
@@ -31,7 +31,7 @@ namespace tutti {
 template <element T, transport Transport>
 class shared_array {
  public:
-  shared_array(group<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
+  shared_array(engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
@@ -57,7 +57,7 @@ class shared_array {
  private:
   std::size_t bytes() const { return size_ * sizeof(T); }
 
-  group<Transport>* owner_;
+  engine<Transport>* owner_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
@@ -102,19 +102,19 @@ class communicator {
   using transport_type = Transport;
 
   explicit communicator(std::unique_ptr<Transport> transport)
-      : group_(std::make_unique<tutti::group<Transport>>(std::move(transport))) {}
+      : engine_(std::make_unique<tutti::engine<Transport>>(std::move(transport))) {}
 
-  int rank() const noexcept { return group_->rank(); }
-  int size() const noexcept { return group_->ranks(); }
+  int rank() const noexcept { return engine_->rank(); }
+  int size() const noexcept { return engine_->ranks(); }
   bool is_main() const noexcept { return rank() == 0; }
 
   // This rank among those of the communicator that are on its machine, in rank order, and how many these are.
   int local_rank() const noexcept {
-    if constexpr (spans_machines<Transport>) return group_->transport().local_rank();
+    if constexpr (spans_machines<Transport>) return engine_->transport().local_rank();
     else return rank();
   }
   int local_size() const noexcept {
-    if constexpr (spans_machines<Transport>) return group_->transport().local_ranks();
+    if constexpr (spans_machines<Transport>) return engine_->transport().local_ranks();
     else return size();
   }
 
@@ -138,7 +138,7 @@ class communicator {
   template <element T>
   shared_array<T, Transport> allocate(std::size_t count) {
     static_assert(alignof(T) <= page);
-    return {*group_, count};
+    return {*engine_, count};
   }
 
   // A communicator of the ranks that pass the same color, which all ranks call; ordered by key, and by rank where keys are
@@ -167,7 +167,7 @@ class communicator {
   {
     detail::check_members(ranks, rank(), size(), where);
     try {
-      return of_this(group_->transport().subgroup(ranks, deadline::after(group_->environment.timeout)));
+      return of_this(engine_->transport().subgroup(ranks, deadline::after(engine_->environment.timeout)));
     } catch (error const& e) {
       throw e.in_call(where);
     }
@@ -180,10 +180,10 @@ class communicator {
   // <prefix>.<rank>-<number>.json.
   // Throws error: bad_argument where it cannot be written.
   void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
-    group_->write_record(prefix, reason);
+    engine_->write_record(prefix, reason);
   }
   // This rank's calls of a collective that have ended, where TUTTI_STATISTICS=1 or TUTTI_TRACE was set when this was made.
-  call_statistics statistics(collective what) const { return group_->statistics(what); }
+  call_statistics statistics(collective what) const { return engine_->statistics(what); }
 
   // -- When something went wrong: defined in call/survive.hpp, and named as by ULFM (MPI_Comm_revoke, _agree, _shrink).
 
@@ -230,19 +230,19 @@ class communicator {
   std::vector<int> const& survivors() const noexcept { return survivors_; }
 
   // For the collectives.
-  tutti::group<Transport>& group() noexcept { return *group_; }
+  tutti::engine<Transport>& engine() noexcept { return *engine_; }
 
   // A communicator of some of its ranks, which has its tuning table.
   communicator of_this(std::unique_ptr<Transport> some) const {
     communicator out(std::move(some));
-    out.group_->tuned = group_->tuned;
-    if constexpr (has_levels<Transport>) out.group_->levels->tune_by(group_->tuned);
+    out.engine_->tuned = engine_->tuned;
+    if constexpr (has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);
     return out;
   }
 
  private:
   std::vector<int> survivors_;
-  std::unique_ptr<tutti::group<Transport>> group_;
+  std::unique_ptr<tutti::engine<Transport>> engine_;
 };
 
 }  // namespace tutti

@@ -1,39 +1,171 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all collectives share: how a call is executed by the algorithm of its plan.
+// The engine of a communicator: begins and ends calls, and keeps what is reused from call to call.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <source_location>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
-#include "tutti/call/native.hpp"
+#include "tutti/call/grown_memory.hpp"
+#include "tutti/call/progress.hpp"
+#include "tutti/core/made_once.hpp"
+#include "tutti/execute/host.hpp"
+#include "tutti/execute/packet.hpp"
+#include "tutti/fault/faults.hpp"
+#include "tutti/tune/select.hpp"
 
-namespace tutti::detail {
+namespace tutti {
 
-// Where all ranks are on one node, its communicator does what the caller asks for: calls f(that communicator) and says so.
-template <class Algorithm, class Transport, class F>
-bool on_only_node(communicator<Transport>& comm, options const& o, std::source_location where, F&& f) {
-  if constexpr (has_levels<Transport> && !std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)
-    if (o.algorithm == algorithm_id::automatic || is_scheduled(o.algorithm))
-      if (auto* const node = comm.group().levels->only_node()) {
-        if constexpr (bound_to_thread<Transport>) comm.group().transport().expect_thread();
-        comm.group().expect_no_fault(where);
-        f(*node);
-        return true;
+// Counts and offsets of _v forms.
+using lists_of_sizes = std::array<std::vector<std::size_t>, 4>;
+
+// What the algorithm two_level works with; see call/levels.hpp.
+template <class Transport>
+class levels;
+struct no_levels {};
+
+template <transport Transport>
+class engine : public faults<Transport> {
+ public:
+  using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport;
+
+  // Whether threads other than that which uses the communicator may move what it has started.
+  bool any_thread = true;
+  tuning tuned;  // by which algorithms are chosen
+  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
+      levels;
+  made_once<detail::pending_calls> started;
+  made_once<detail::pending_calls> messages;
+
+  std::uint64_t agreements = 0;  // that this rank has voted in
+
+  // Kept from call to call, so that a call allocates nothing once they have grown.
+  plan_cache plans;
+  reference_list references;
+  grown_memory<Transport> scratch;  // space::scratch
+  grown_memory<Transport> copy;     // of an input, where an algorithm does not work in place
+  grown_memory<Transport> fetched;  // from peers' private memory, to be combined
+  grown_memory<Transport> bucket;   // of small arrays that share a call
+  lists_of_sizes numbers;
+  deadline::clock::time_point last_meeting{};  // when this rank came to it
+
+  explicit engine(std::unique_ptr<Transport> own)
+      : faults<Transport>(std::move(own)),
+        scratch(transport()),
+        copy(transport()),
+        fetched(transport()),
+        bucket(transport()),
+        inbox_(transport()) {
+    if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
+    // Where all ranks are on one node, its group makes their calls, and has the first record.
+    bool node_is_first = false;
+    if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
+    if (!node_is_first) make_recorder();
+    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
+    if (node_is_first) make_recorder();
+    if constexpr (maps_memory<Transport>) {
+      std::size_t open = 0;  // messages to one peer at once
+      for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
+      references.reserve(open * static_cast<std::size_t>(ranks() - 1));
+    }
+  }
+  ~engine() {
+    started.reset();
+    messages.reset();
+    if (ranks() == 1) return;
+    if constexpr (has_levels<Transport>) levels->end_started();
+    if constexpr (has_levels<Transport>) {
+      if (auto const f = this->poll_fault()) levels->take_over(*f);
+    }
+    transport().leave();
+  }
+
+  // -- The life of a call. Throws where the communicator has a fault already.
+  void begin(plan const& p, std::source_location where) {
+    if constexpr (bound_to_thread<Transport>) transport().expect_thread();
+    history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
+    std::uint64_t const sequence = this->sequence() + 1;
+    sequence_.store(sequence, std::memory_order_relaxed);
+    auto const place = places_.word_of(where, [&] { return shared_place(where); });
+    notices_->begin(sequence, p.words, place,
+                    this->memory_outlives_owner ? std::memory_order_release : std::memory_order_seq_cst);
+    recorder_->begin(sequence, *notices_);
+    if (notices_->faulty()) this->report_fault(where, this->in_call);
+  }
+  // Who has a fault may have changed memory that this rank has just read.
+  void finish(std::source_location where) {
+    if (notices_->faulty()) this->report_fault(where, this->in_call);
+    notices_->finish(this->sequence());
+    recorder_->end(this->sequence(), *notices_);
+  }
+  // An exception has ended the call before it was complete: the others must not wait.
+  [[gnu::cold]] void give_up() noexcept {
+    if (notices_->faulty()) return;
+    try {
+      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
+                       join({"rank ", rank(), " gave up ", this->this_call(), ", because of an exception"})});
+    } catch (...) {
+      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
+    }
+    transport().wake_all();
+  }
+
+  // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and
+  // nobody read, the next message that is read tells.
+  std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
+  // The calls of another group are the same on all ranks as well, or the next message tells.
+  void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
+  // A place for each rank's packets, packet_stride apart.
+  std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
+
+  // For calls and messages, which may begin on two threads.
+  void introduce(std::uint32_t id, std::string_view name) noexcept {
+    if (!notices_) return;
+    std::lock_guard const lock(introducing_);
+    notices_->introduce(id, name);
+  }
+
+  // A place in the program, for the board.
+  std::uint64_t shared_place(std::source_location where) {
+    return to_shared_word(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
+  }
+
+  void note_messages(message_history const* all) noexcept { recorder_->note_messages(all); }
+  call_statistics statistics(collective what) const {
+    call_statistics out = recorder_->statistics(what);
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = levels->only_node()) out += node->statistics(what);
+    return out;
+  }
+  void write_record(std::string const& prefix, std::string const& reason) const {
+    if (!notices_) return;
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = levels->only_node()) {
+        node->write_record(prefix, reason);
+        if (this->sequence() == 0) return;
       }
-  return false;
-}
+    recorder_->write(prefix, reason, this->sequence(), *notices_);
+  }
 
-template <class Algorithm, collective C, class Transport, class Call, class Body>
-void execute(group<Transport>& g, Call& call, request const& r, Body body, surfaces<typename Body::element>& memory,
-             std::size_t elements = 0) {
-  if constexpr (has_library<Transport> && Call::blocks)
-    if (call.plan().algorithm == algorithm_id::native) return execute_native<C>(g, call, r, body, memory, elements);
-  if constexpr (has_levels<Transport> && Call::blocks)
-    if (call.plan().algorithm == algorithm_id::two_level)
-      return g.levels->template execute<Algorithm, C>(call, r, body, memory, elements);
-  if constexpr (!std::is_same_v<Algorithm, native> && !in_two_levels<Algorithm>)
-    execute_schedule<Algorithm, C>(g, call, r, body, memory, elements);
-}
+ private:
+  using faults<Transport>::notices_;
+  using faults<Transport>::recorder_;
+  using faults<Transport>::sequence_;
 
-}  // namespace tutti::detail
+  void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
+
+  grown_memory<Transport> inbox_;
+  std::uint64_t history_ = 0;  // a hash of all calls
+  std::mutex introducing_;
+  shared_places places_;
+};
+
+}  // namespace tutti

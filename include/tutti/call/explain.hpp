@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tutti/call/engine.hpp"
+#include "tutti/call/execute.hpp"
 #include "tutti/call/topology.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
@@ -53,17 +53,17 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   if (reduces(what)) text += " with " + std::string(name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
-  plan const p = detail::make_plan(comm.group(), r, where);
+  plan const p = detail::make_plan(comm.engine(), r, where);
   bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native) text += "by its own means";
-  else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.group().transport());
+  else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";
-  auto& tuned = comm.group().tuned;
-  choice const tabled = tuned.select(detail::problem_of(comm.group(), r));
+  auto& tuned = comm.engine().tuned;
+  choice const tabled = tuned.select(detail::problem_of(comm.engine(), r));
   text += " (" + (p.why == tabled.why ? tuned.reason(tabled, this_machine()) : std::string(p.why)) + ")";
   if constexpr (knows_locations<Transport>) text += "\n" + topology_of(comm).text();
   return {p.algorithm, p.how, text};

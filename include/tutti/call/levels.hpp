@@ -48,7 +48,7 @@ struct serving<Algorithm, Transport, C, Commutative, Ragged> {
   using type =
       std::conditional_t<(Commutative || !how.needs_commutative) && (!Ragged || how.ragged), Algorithm, automatic>;
 };
-template <has_library Transport, collective C, bool Commutative, bool Ragged>
+template <has_native_collectives Transport, collective C, bool Commutative, bool Ragged>
 struct serving<native, Transport, C, Commutative, Ragged> {
   using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
@@ -65,21 +65,21 @@ class levels {
   using inner = communicator<typename Transport::inside>;
   using outer = communicator<typename Transport::across>;
 
-  explicit levels(group<Transport>& whole)
+  explicit levels(engine<Transport>& whole)
       : whole_(whole),
         nodes_(whole.transport().nodes()),
         node_(nodes_.node_of(whole.rank())),
         local_(nodes_.local_rank(whole.rank())),
         inside_(whole.transport().take_inside()) {
-    inside_.group().fault_outside = [this] { return whole_.heed(); };
-    inside_.group().any_thread = whole.any_thread;  // for that asks the whole's transport
+    inside_.engine().fault_outside = [this] { return whole_.poll_fault(); };
+    inside_.engine().any_thread = whole.any_thread;  // for that asks the whole's transport
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
         alike_.push_back(m[static_cast<std::size_t>(local_)]);
     auto across = whole.transport().take_across();
     if (!across) return;
     across_.emplace(std::move(across));
-    across_->group().fault_outside = inside_.group().fault_outside;
+    across_->engine().fault_outside = inside_.engine().fault_outside;
   }
   levels(levels const&) = delete;
   levels& operator=(levels const&) = delete;
@@ -90,21 +90,21 @@ class levels {
 
   // The calls that were started on the parts end.
   void end_started() noexcept {
-    inside_.group().started.reset();
-    inside_.group().messages.reset();
-    if (across_) across_->group().started.reset();
+    inside_.engine().started.reset();
+    inside_.engine().messages.reset();
+    if (across_) across_->engine().started.reset();
   }
 
   // The whole has a fault: no rank waits for another in a part.
   void take_over(fault const& f) noexcept {
-    inside_.group().take_over(f);
-    if (across_) across_->group().take_over(f);
+    inside_.engine().take_over(f);
+    if (across_) across_->engine().take_over(f);
   }
 
   // By which the algorithms of the parts are chosen.
   void tune_by(tuning const& table) {
-    inside_.group().tuned = table;
-    if (across_) across_->group().tuned = table;
+    inside_.engine().tuned = table;
+    if (across_) across_->engine().tuned = table;
   }
 
   template <class Algorithm, collective C, class Body>
@@ -112,12 +112,12 @@ class levels {
                surfaces<typename Body::element>& memory, std::size_t elements) {
     using levels_named = std::conditional_t<detail::in_two_levels<Algorithm>, Algorithm, two_level<>>;
     if constexpr (Body::prepares) detail::copy_input<C>(whole_, body, memory, elements);
-    inside_.group().follow(call.tag());
-    if (across_) across_->group().follow(call.tag());
+    inside_.engine().follow(call.tag());
+    if (across_) across_->engine().follow(call.tag());
     parts<levels_named, C, Body>{*this, call, body}.run(r.root, memory, elements);
     detail::finish_output<C>(whole_, body, memory, elements);
     // Of nothing, nobody hears.
-    if (!rooted(C) && r.count > 0) whole_.transport().all_have_come();
+    if (!rooted(C) && r.count > 0) whole_.transport().note_all_arrived();
     call.complete();
   }
 
@@ -126,7 +126,7 @@ class levels {
   template <class Levels, collective C, class Body>
   struct parts;
 
-  group<Transport>& whole_;
+  engine<Transport>& whole_;
   node_map const& nodes_;
   int node_, local_;
   inner inside_;

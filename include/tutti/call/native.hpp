@@ -29,7 +29,7 @@ struct prelude {
 
 // Where ranks of a _v form know the sizes of their own blocks alone: receivers are told what senders have, and compare.
 template <collective C, class Transport>
-void compare_blocks(group<Transport>& g, running_call<Transport>& call, request const& r,
+void compare_blocks(engine<Transport>& g, running_call<Transport>& call, request const& r,
                     surfaces<std::byte> const& memory) {
   int const rank = g.rank(), ranks = g.ranks();
   bool const gives = C != collective::scatter || rank == r.root, takes = C != collective::gather || rank == r.root;
@@ -61,7 +61,7 @@ void compare_blocks(group<Transport>& g, running_call<Transport>& call, request 
 // late: whoever comes within 50 ms of when it came to the meeting before comes within 50 ms of everybody. A fault outside
 // may make ranks give up at any time.
 template <class Transport>
-void meet(group<Transport>& g, running_call<Transport>& call) {
+void meet(engine<Transport>& g, running_call<Transport>& call) {
   static constexpr std::chrono::milliseconds soon{50};
   static constexpr std::chrono::seconds late{10};
   auto const now = deadline::clock::now();
@@ -73,13 +73,13 @@ void meet(group<Transport>& g, running_call<Transport>& call) {
     call.drive(second);
   }
   g.last_meeting = now;
-  g.transport().all_have_come();
+  g.transport().note_all_arrived();
 }
 
 // What comes before and after a reduction by others, which know nothing of the operation's prologue and epilogue.
 // `elements`: of the message, where it is not in blocks.
 template <collective C, class Transport, class Body>
-void copy_input(group<Transport>& g, Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
+void copy_input(engine<Transport>& g, Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
   std::size_t const count = by_block(C) ? memory.input.where.end() : elements;
   T* const copy = reinterpret_cast<T*>(g.copy.at_least(count * sizeof(T)));
@@ -88,7 +88,7 @@ void copy_input(group<Transport>& g, Body body, surfaces<typename Body::element>
   memory.in_place = false;
 }
 template <collective C, class Transport, class Body>
-void finish_output(group<Transport>& g, Body body, surfaces<typename Body::element> const& memory,
+void finish_output(engine<Transport>& g, Body body, surfaces<typename Body::element> const& memory,
                    std::size_t elements) {
   if constexpr (Body::finishes) {
     std::size_t const count = by_block(C) ? memory.output.where.at(0, g.rank()).count : elements;
@@ -100,16 +100,16 @@ void finish_output(group<Transport>& g, Body body, surfaces<typename Body::eleme
 // Hands a call to the library of the transport, which would wait for ever: so all ranks meet first, and one that is late,
 // gone or in another call is found as in any algorithm.
 template <collective C, class Transport, class Body>
-void execute_native(group<Transport>& g, running_call<Transport>& call, request const& r, Body body,
+void execute_native(engine<Transport>& g, running_call<Transport>& call, request const& r, Body body,
                     surfaces<typename Body::element>& memory, std::size_t elements) {
   // All that may throw comes before the others are in the library.
-  if (r.ragged) Transport::library::template expect_countable<C>(g.transport(), r, memory);
-  if (Body::prepares || (memory.in_place && !Transport::library::works_in_place(C)))
+  if (r.ragged) Transport::native_collectives::template expect_countable<C>(g.transport(), r, memory);
+  if (Body::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(g, body, memory, elements);
   if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
     if (r.ragged) compare_blocks<C>(g, call, r, memory);
   meet(g, call);
-  Transport::library::template call<C>(g.transport(), r, memory, elements, body);
+  Transport::native_collectives::template call<C>(g.transport(), r, memory, elements, body);
   finish_output<C>(g, body, memory, elements);
   call.complete();
 }

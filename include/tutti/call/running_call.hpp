@@ -25,12 +25,12 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 }
 
 template <class Transport>
-problem problem_of(group<Transport>& g, request const& r) {
+problem problem_of(engine<Transport>& g, request const& r) {
   auto const& t = g.transport();
   problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
-  out.native = has_library<Transport> && !r.started;
+  out.native = has_native_collectives<Transport> && !r.started;
   out.wide = r.wide;
   if constexpr (has_levels<Transport>) {
     if (r.started) return out;
@@ -46,15 +46,15 @@ problem problem_of(group<Transport>& g, request const& r) {
 template <class Transport>
 std::size_t most_in_packets(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
-  if constexpr (shows_packets<Transport>)
+  if constexpr (shares_packets<Transport>)
     return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
-  else if constexpr (sends_at_once<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
+  else if constexpr (has_eager_limit<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
   else return 0;
 }
 
 // The plan of a request; throws bad_argument where the caller asks for what can't be had.
 template <class Transport>
-[[gnu::cold]] plan make_plan(group<Transport>& g, request const& r, std::source_location where) {
+[[gnu::cold]] plan make_plan(engine<Transport>& g, request const& r, std::source_location where) {
   problem const p = problem_of(g, r);
   choice chosen = g.tuned.select(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
@@ -108,9 +108,9 @@ template <class Transport>
 template <class Transport>
 class opened_call {
  public:
-  opened_call(group<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
+  opened_call(engine<Transport>& g, request const& r, options const& o, std::string_view type, std::string_view op,
               std::source_location where)
-      : group_(g),
+      : engine_(g),
         timeout_(o.timeout.count() > 0 ? o.timeout : g.environment.timeout),
         where_(where),
         plan_(g.plans.find(r, [&] {
@@ -126,16 +126,16 @@ class opened_call {
   opened_call(opened_call const&) = delete;
   opened_call& operator=(opened_call const&) = delete;
   ~opened_call() {
-    if (!settled_) group_.give_up();
+    if (!settled_) engine_.give_up();
   }
 
   tutti::plan const& plan() const { return plan_; }
-  std::uint32_t tag() const { return group_.tag(); }
+  std::uint32_t tag() const { return engine_.tag(); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
 
  protected:
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
   tutti::plan const& plan_;
@@ -162,27 +162,27 @@ class running_call : public opened_call<Transport> {
     run([&] { return make(memory); });
   }
   void complete() {
-    group_.finish(where_);
+    engine_.finish(where_);
     this->settled_ = true;
   }
 
   // The same for a part of the call.
   template <class Work>
   void drive(Work& work) {
-    auto& transport = group_.transport();
+    auto& transport = engine_.transport();
     bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(this->timeout()),
                                       [&](auto const& ready) {
                                         transport.nap(ready);
-                                        group_.examine(where_);
+                                        engine_.examine(where_);
                                         return true;
                                       });
-    if (work.found()) group_.report(work.found(), where_);
-    if (!done) group_.report_timeout(this->timeout(), where_);
+    if (work.found()) engine_.report(work.found(), where_);
+    if (!done) engine_.report_timeout(this->timeout(), where_);
   }
-  [[noreturn]] void report(surprise const& s) { group_.report(s, where_); }
+  [[noreturn]] void report(surprise const& s) { engine_.report(s, where_); }
 
  private:
-  using opened_call<Transport>::group_;
+  using opened_call<Transport>::engine_;
   using opened_call<Transport>::where_;
 };
 

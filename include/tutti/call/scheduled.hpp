@@ -44,7 +44,7 @@ constexpr std::size_t fetched_slice(int ranks) {
 // While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
 template <class Transport>
 constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
-  if constexpr (sends_at_once<Transport>)
+  if constexpr (has_eager_limit<Transport>)
     if (message > 0 && message <= Transport::slice_bytes && element <= Transport::eager_bytes)
       return Transport::eager_bytes;
   return Transport::slice_bytes;
@@ -52,9 +52,9 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
 
 // Runs a call of at most most_in_packets bytes by packets.
 template <collective C, class Transport, class Call, class Body>
-void execute_packets(group<Transport>& g, Call& call, request const& r, Body body, typename Body::element const* in,
+void execute_packets(engine<Transport>& g, Call& call, request const& r, Body body, typename Body::element const* in,
                      typename Body::element* out) {
-  if constexpr (shows_packets<Transport> || sends_at_once<Transport>) {
+  if constexpr (shares_packets<Transport> || has_eager_limit<Transport>) {
     call.run([&] {
       return packet_execution<C, Transport, Body>(g.transport(), {g.ranks(), r.root}, in, out,
                                                   r.bytes() / sizeof(typename Body::element), body, call.tag(),
@@ -66,10 +66,10 @@ void execute_packets(group<Transport>& g, Call& call, request const& r, Body bod
 // Runs the schedule of a call, or of a part of it, over these surfaces. Surfaces of collectives whose chunks are parts of
 // one message need no layout; `elements` is its length then.
 template <class Algorithm, collective C, class Transport, class Call, class Body>
-void execute_schedule(group<Transport>& g, Call& call, request const& r, Body body,
+void execute_schedule(engine<Transport>& g, Call& call, request const& r, Body body,
                       surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
-  using engine = execution<Transport, dynamic_schedule, Body>;
+  using running = execution<Transport, dynamic_schedule, Body>;
   shape const s{g.ranks(), r.root, !r.commutative};
   with_schedule<Algorithm, C>(call.plan().algorithm, [&](auto schedule) {
     if constexpr (!by_block(C)) {
@@ -80,9 +80,9 @@ void execute_schedule(group<Transport>& g, Call& call, request const& r, Body bo
     }
     if (schedule.scratch) {
       bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
-      memory.scratch.slice = one_slice ? engine::slot_elements : 0;
+      memory.scratch.slice = one_slice ? running::slot_elements : 0;
       std::size_t const room =
-          one_slice ? engine::slot_elements * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
+          one_slice ? running::slot_elements * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
       memory.scratch.data = reinterpret_cast<T*>(g.scratch.at_least(room * sizeof(T)));
     }
     protocol const how = call.plan().how;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/engine.hpp"
+#include "tutti/call/execute.hpp"
 
 namespace tutti {
 namespace detail {
@@ -23,39 +23,39 @@ namespace detail {
 template <holds_votes Transport>
 class agreeing {
  public:
-  agreeing(group<Transport>& g, motion on, std::uint32_t flags)
-      : group_(g), votes_(g.transport().votes()), number_(++g.agreements), on_(on), gone_(ranks()) {
+  agreeing(engine<Transport>& g, motion on, std::uint32_t flags)
+      : engine_(g), votes_(g.transport().votes()), number_(++g.agreements), on_(on), gone_(ranks()) {
     votes_.cast(number_, {on, flags});
-    g.transport().ring_all();
+    g.transport().wake_all();
   }
 
   // Throws error: timeout, mismatch.
   resolution run(std::source_location where) {
-    auto& transport = group_.transport();
+    auto& transport = engine_.transport();
     look_for_gone();
     auto const decided = [&] { return votes_.decision(number_) ? progress::done : progress::stuck; };
     if (!wait_for([&] { return poll(); })) {
       auto const late = awaited();
       if (late.empty()) count();
-      else propose(resolution::late, late);
+      else propose(resolution::timed_out, late);
       wait_for(decided);  // by messages it takes a while, and for ever where a rank stands still in the middle
     }
-    resolution const out = votes_.decision(number_).value_or(resolution{resolution::late, 0, {}, {}, others()});
-    transport.ring_all();
-    group_.agreements = std::max(number_, votes_.last_decided());
+    resolution const out = votes_.decision(number_).value_or(resolution{resolution::timed_out, 0, {}, {}, others()});
+    transport.wake_all();
+    engine_.agreements = std::max(number_, votes_.last_decided());
     if (out.outcome == resolution::agreed) return out;
-    int const peer = out.named.size() == 1 && out.named[0] != group_.rank() ? out.named[0] : -1;
+    int const peer = out.named.size() == 1 && out.named[0] != engine_.rank() ? out.named[0] : -1;
     std::string const who = list_of(out.named);
-    if (out.outcome == resolution::late)
+    if (out.outcome == resolution::timed_out)
       throw error({.code = error_code::timeout,
-                   .rank = group_.rank(),
+                   .rank = engine_.rank(),
                    .peer = peer,
                    .what = join({"ranks that are there did not come to agreement #", number_, " in time: ", who}),
                    .way_out = "all ranks that are left must call agree, or shrink; see what keeps them, or raise "
                               "TUTTI_TIMEOUT",
                    .where = where});
     throw error({.code = error_code::mismatch,
-                 .rank = group_.rank(),
+                 .rank = engine_.rank(),
                  .peer = peer,
                  .what = join({"some ranks call agree where others call shrink; on one side are: ", who}),
                  .way_out = "all ranks that are left must make the same of these calls, in the same order",
@@ -63,15 +63,15 @@ class agreeing {
   }
 
  private:
-  std::size_t ranks() const { return static_cast<std::size_t>(group_.ranks()); }
+  std::size_t ranks() const { return static_cast<std::size_t>(engine_.ranks()); }
 
   template <class Poll>
   bool wait_for(Poll const& until_done) {
-    auto& transport = group_.transport();
-    return wait_until_done(until_done, transport.waits(), deadline::after(group_.environment.timeout),
+    auto& transport = engine_.transport();
+    return wait_until_done(until_done, transport.waits(), deadline::after(engine_.environment.timeout),
                            [&](auto const& ready) {
                              transport.nap(ready);
-                             group_.record_where_asked();
+                             engine_.record_where_asked();
                              look_for_gone();
                              return true;
                            });
@@ -84,26 +84,26 @@ class agreeing {
     return votes_.decision(number_) ? progress::done : progress::stuck;
   }
   void look_for_gone() {
-    auto& transport = group_.transport();
-    for (int r = 0; r < group_.ranks(); ++r)
-      if (r != group_.rank() && (transport.left(r) || transport.lost(r))) gone_[static_cast<std::size_t>(r)] = true;
+    auto& transport = engine_.transport();
+    for (int r = 0; r < engine_.ranks(); ++r)
+      if (r != engine_.rank() && (transport.left(r) || transport.lost(r))) gone_[static_cast<std::size_t>(r)] = true;
   }
   std::vector<int> awaited() const {
     std::vector<int> out;
-    for (int r = 0; r < group_.ranks(); ++r)
+    for (int r = 0; r < engine_.ranks(); ++r)
       if (!gone_[static_cast<std::size_t>(r)] && !votes_.of(r, number_)) out.push_back(r);
     return out;
   }
   std::vector<int> others() const {
     std::vector<int> out;
-    for (int r = 0; r < group_.ranks(); ++r)
-      if (!gone_[static_cast<std::size_t>(r)] && r != group_.rank()) out.push_back(r);
+    for (int r = 0; r < engine_.ranks(); ++r)
+      if (!gone_[static_cast<std::size_t>(r)] && r != engine_.rank()) out.push_back(r);
     return out;
   }
   void count() {
     resolution seen;
     std::vector<int> others;
-    for (int r = 0; r < group_.ranks(); ++r) {
+    for (int r = 0; r < engine_.ranks(); ++r) {
       auto const vote = votes_.of(r, number_);
       if (!vote) continue;
       seen.flags &= vote->flags;
@@ -111,19 +111,19 @@ class agreeing {
       else if (vote->flags == 0) seen.named.push_back(r);
     }
     if (others.empty()) propose(resolution::agreed, seen.named, seen.flags);
-    else propose(resolution::confused, others);
+    else propose(resolution::mismatched, others);
   }
   void propose(resolution::outcomes outcome, std::vector<int> named, std::uint32_t flags = 0) {
     resolution out{outcome, flags, {}, {}, std::move(named)};
-    for (int r = 0; r < group_.ranks(); ++r) {
+    for (int r = 0; r < engine_.ranks(); ++r) {
       if (!gone_[static_cast<std::size_t>(r)]) continue;
       out.gone.push_back(r);
-      if (group_.transport().left(r)) out.left.push_back(r);
+      if (engine_.transport().left(r)) out.left.push_back(r);
     }
     votes_.propose(number_, out);
   }
 
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   decltype(std::declval<Transport&>().votes()) votes_;
   std::uint64_t number_;
   motion on_;
@@ -132,9 +132,9 @@ class agreeing {
 
 // Calls f(group) with the group whose ranks can see who is left: this one, or that of the only node.
 template <class Transport, class F>
-void with_voters(group<Transport>& g, std::source_location where, F&& f) {
+void with_voters(engine<Transport>& g, std::source_location where, F&& f) {
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node()) return f(node->group());
+    if (auto* const node = g.levels->only_node()) return f(node->engine());
   if constexpr (may_survive<Transport>)
     if (!g.transport().survives())
       refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
@@ -148,7 +148,7 @@ void with_voters(group<Transport>& g, std::source_location where, F&& f) {
 }
 
 template <class Transport>
-resolution hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
+resolution hold_vote(engine<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
   resolution out;
   with_voters(g, where, [&](auto& voters) { out = agreeing(voters, on, flags).run(where); });
   return out;
@@ -156,7 +156,7 @@ resolution hold_vote(group<Transport>& g, motion on, std::uint32_t flags, std::s
 
 // Ends the calls of all ranks, and waits for those that this rank has started.
 template <class Transport>
-void end_calls_to_shrink(group<Transport>& g, std::source_location where) {
+void end_calls_to_shrink(engine<Transport>& g, std::source_location where) {
   auto const end = [](auto& calls) {
     calls.revoke_for_survivors();
     if (pending_calls* const all = calls.started.get()) all->finish();
@@ -170,7 +170,7 @@ template <class Transport>
 communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
                                        std::source_location where) {
   if constexpr (may_survive<Transport>) {
-    auto& g = comm.group();
+    auto& g = comm.engine();
     if (g.transport().survives())
       return comm.of_this(g.transport().shrink(left, others_live, deadline::after(g.environment.timeout)));
   }
@@ -178,10 +178,10 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
 }
 
 template <class Transport>
-void revoke_everywhere(group<Transport>& g, std::string_view why) {
+void revoke_everywhere(engine<Transport>& g, std::string_view why) {
   // First where all hear of it from this rank: who takes it over from the whole does so in its own name.
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node()) node->group().revoke(why);
+    if (auto* const node = g.levels->only_node()) node->engine().revoke(why);
   g.revoke(why);
 }
 
@@ -189,27 +189,27 @@ void revoke_everywhere(group<Transport>& g, std::string_view why) {
 
 template <transport Transport>
 void communicator<Transport>::revoke(std::string_view reason) {
-  detail::revoke_everywhere(*group_, join({"rank ", rank(), " has revoked the communicator: ", reason}));
+  detail::revoke_everywhere(*engine_, join({"rank ", rank(), " has revoked the communicator: ", reason}));
 }
 
 template <transport Transport>
 void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   std::string const text = join({"rank ", rank(), " has aborted the job: ", reason});
   try {
-    detail::revoke_everywhere(*group_, text);
+    detail::revoke_everywhere(*engine_, text);
   } catch (...) {  // the end of this process is enough
   }
   std::fprintf(stderr, "tutti: %s\n", text.c_str());
   std::fflush(nullptr);
-  if constexpr (ends_job<Transport>) group_->transport().end_job(exit_code);
+  if constexpr (ends_job<Transport>) engine_->transport().end_job(exit_code);
   std::_Exit(exit_code);
 }
 
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
-  if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
+  if constexpr (bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
-  resolution out = detail::hold_vote(*group_, motion::agree, static_cast<std::uint32_t>(flags), where);
+  resolution out = detail::hold_vote(*engine_, motion::agree, static_cast<std::uint32_t>(flags), where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 
@@ -220,12 +220,12 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
   requires divisible<Transport>
 {
   if (size() > 1) {
-    group_->expect_open(where);
-    if constexpr (bound_to_thread<Transport>) group_->transport().expect_thread();
-    detail::end_calls_to_shrink(*group_, where);
+    engine_->expect_open(where);
+    if constexpr (bound_to_thread<Transport>) engine_->transport().expect_thread();
+    detail::end_calls_to_shrink(*engine_, where);
   }
   auto const vote = [&](bool yes) {
-    return size() > 1 ? detail::hold_vote(*group_, motion::shrink, yes ? 1 : 0, where) : resolution{};
+    return size() > 1 ? detail::hold_vote(*engine_, motion::shrink, yes ? 1 : 0, where) : resolution{};
   };
   while (true) {
     resolution const before = vote(true);
@@ -250,8 +250,8 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
                    .what = join({"ranks that are left could not make their group: ", list_of(after.named)}),
                    .way_out = "see the output of these ranks",
                    .where = where});
-    group_->close(join({"rank ", rank(), " has shrunk this communicator to the ranks ", list_of(left)}),
-                  "go on in the communicator that shrink() returned");
+    engine_->close(join({"rank ", rank(), " has shrunk this communicator to the ranks ", list_of(left)}),
+                   "go on in the communicator that shrink() returned");
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

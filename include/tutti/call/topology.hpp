@@ -97,7 +97,7 @@ class topology {
 template <transport Transport>
   requires knows_locations<Transport>
 [[gnu::cold]] topology topology_of(communicator<Transport>& comm) {
-  return {comm.group().transport().locations(), comm.group().tuned};
+  return {comm.engine().transport().locations(), comm.engine().tuned};
 }
 
 }  // namespace tutti

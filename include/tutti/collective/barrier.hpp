@@ -32,9 +32,9 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
         auto call = open(ranks, r, o, "token", {}, where);
         reducing<unsigned char, bit_or> const body{t.op};
         if (call.plan().how == protocol::packet)
-          return execute_packets<collective::barrier>(ranks.group(), call, r, body, &t.own, &t.heard);
+          return execute_packets<collective::barrier>(ranks.engine(), call, r, body, &t.own, &t.heard);
         surfaces<unsigned char> memory{.input = {&t.own}, .output = {&t.heard}, .scratch = {}};
-        execute<Algorithm, collective::barrier>(ranks.group(), call, r, body, memory, 1);
+        execute<Algorithm, collective::barrier>(ranks.engine(), call, r, body, memory, 1);
       },
       tokens{});
 }

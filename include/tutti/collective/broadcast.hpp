@@ -29,9 +29,9 @@ returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, optio
     request const r = movement_request<collective::broadcast, Algorithm, T>(o, count, root);
     auto call = open(ranks, r, o, type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet)
-      return execute_packets<collective::broadcast>(ranks.group(), call, r, moving{}, memory, memory);
+      return execute_packets<collective::broadcast>(ranks.engine(), call, r, moving{}, memory, memory);
     surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-    execute<Algorithm, collective::broadcast>(ranks.group(), call, r, moving{}, both, r.bytes());
+    execute<Algorithm, collective::broadcast>(ranks.engine(), call, r, moving{}, both, r.bytes());
   });
 }
 

@@ -119,14 +119,14 @@ class coalesced_reductions {
 
   void cut() {
     for_each_bucket<T>(pieces_, most_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
-      auto b = std::make_shared<bucket>(comm_.group().transport());
+      auto b = std::make_shared<bucket>(comm_.engine().transport());
       b->pieces.assign(pieces.begin(), pieces.end());
       std::span<T const> in(pieces[0].in, elements);
       std::span<T> out(pieces[0].out, elements);
       if (pieces.size() > 1) {
         b->all = reinterpret_cast<T*>(b->memory.at_least(elements * sizeof(T)));
         in = out = std::span(b->all, elements);
-        if (comm_.group().environment.checks_buffers)
+        if (comm_.engine().environment.checks_buffers)
           b->use = memory_of(collective::all_reduce, "", [&](auto& use) {
             for (auto const& p : pieces) {
               use.reads(p.in, p.count * sizeof(T));
@@ -156,7 +156,7 @@ void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, op
   auto const all = pieces_of(list);
   for_each_bucket<T>(all, most, [&](std::span<piece<T> const> pieces, std::size_t elements) {
     if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
-    T* const together = reinterpret_cast<T*>(comm.group().bucket.at_least(elements * sizeof(T)));
+    T* const together = reinterpret_cast<T*>(comm.engine().bucket.at_least(elements * sizeof(T)));
     copy_into<T>(together, pieces);
     all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
     copy_out_of<T>(together, pieces);

@@ -38,13 +38,13 @@ returned_by<Comm> reduce_scatter_arrays(Comm& comm, std::span<T const> in, std::
         auto call = open(all, r, o, type_name<T>(), name_of<Op>(), where);
         reducing<T, Op> const body{kept};
         if (call.plan().how == protocol::packet)
-          return execute_packets<collective::reduce_scatter>(all.group(), call, r, body, from, to);
+          return execute_packets<collective::reduce_scatter>(all.engine(), call, r, body, from, to);
         layout const blocks = layout::blocks(count, all.size());
         surfaces<T> memory{.input = {from, blocks},
                            .output = {to, blocks.only(all.rank())},
                            .scratch = {nullptr, blocks},
                            .in_place = in_place};
-        execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, body, memory);
+        execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, body, memory);
       },
       op);
 }
@@ -79,7 +79,7 @@ returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std
                            .output = {to, blocks.only(rank)},
                            .scratch = {nullptr, blocks},
                            .in_place = in_place};
-        execute<Algorithm, collective::reduce_scatter>(all.group(), call, r, reducing<T, Op>{kept}, memory);
+        execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, reducing<T, Op>{kept}, memory);
       },
       op);
 }

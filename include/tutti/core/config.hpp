@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only macros of the library: its version, and what compilers want to see on a function or a loop.
+// The only macros of the library: which compilers it takes, its version, where its definitions are compiled, and what compilers
+// want to see on a function or a loop.
 #pragma once
+
+// Included first everywhere. The missing file is a fatal error, so an old compiler prints these two lines and nothing else.
+#if (defined(__clang__) && __clang_major__ < 16) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12) || \
+    __cplusplus < 202002L
+#error "tutti needs g++ 12 or clang 16, or a later one, and -std=c++20 or later"
+#include <a newer compiler>
+#endif
 
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
+
+// Two ways to compile. Functions that are templates of nothing and not called in a hurry are declared in x.hpp and defined in
+// x_impl.hpp, each definition marked TUTTI_INLINE. Header-only, x.hpp includes x_impl.hpp at its end. Where the program links the
+// library tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none of it.
+#if defined(TUTTI_COMPILED)
+#define TUTTI_INLINE
+#else
+#define TUTTI_INLINE inline
+#endif
 
 #if defined(__CUDACC__)
 #define TUTTI_HOST_DEVICE __host__ __device__

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one exception of the library: what happened, to whom, in which call, and the way out.
+// The library's one exception type: what happened, to which rank, in which call, and what to do about it.
 #pragma once
 
 #include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "tutti/core/text.hpp"
+#include "tutti/core/config.hpp"
 
 namespace tutti {
 
@@ -23,19 +22,7 @@ enum class error_code {
   revoked,        // a rank has closed the communicator to all: revoke, abort, shrink
 };
 
-constexpr std::string_view name(error_code code) {
-  switch (code) {
-    case error_code::bad_argument: return "bad argument";
-    case error_code::mismatch: return "mismatch";
-    case error_code::timeout: return "timeout";
-    case error_code::rank_lost: return "rank lost";
-    case error_code::rank_left: return "rank left";
-    case error_code::system: return "system";
-    case error_code::buffer_in_use: return "buffer in use";
-    case error_code::revoked: return "revoked";
-  }
-  return "?";
-}
+[[gnu::cold]] std::string_view name(error_code code);
 
 class error : public std::runtime_error {
  public:
@@ -48,7 +35,10 @@ class error : public std::runtime_error {
     std::source_location where{};
   };
 
-  explicit error(details d) : std::runtime_error(sentence(d)), details_(std::move(d)) {}
+  [[gnu::cold]] explicit error(details d);
+  error(error const&) = default;
+  error& operator=(error const&) = default;
+  [[gnu::cold]] ~error() override;
 
   error_code code() const noexcept { return details_.code; }
   int rank() const noexcept { return details_.rank; }
@@ -57,23 +47,15 @@ class error : public std::runtime_error {
   std::string const& way_out() const noexcept { return details_.way_out; }
   std::source_location const& where() const noexcept { return details_.where; }
 
-  // The same, found in a call from there.
-  [[gnu::cold]] error in_call(std::source_location where) const {
-    details d = details_;
-    d.where = where;
-    return error(std::move(d));
-  }
+  // The same error, found in the call at `where`.
+  [[gnu::cold]] error in_call(std::source_location where) const;
 
  private:
-  [[gnu::cold]] static std::string sentence(details const& d) {
-    std::string out = join({"tutti: ", d.what});
-    if (d.rank >= 0) out += join({" [rank ", d.rank, "]"});
-    if (d.where.line() != 0) out += join({" (", d.where.file_name(), ":", d.where.line(), ")"});
-    if (!d.way_out.empty()) out += join({"; ", d.way_out});
-    return out;
-  }
-
   details details_;
 };
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/core/error_impl.hpp"
+#endif

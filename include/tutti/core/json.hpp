@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Text as JSON wants it (RFC 8259).
+// Text as a JSON string (RFC 8259).
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "tutti/core/config.hpp"
+
 namespace tutti {
 
-[[gnu::cold]] inline std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (char const c : text) {
-    if (c == '"' || c == '\\') (out += '\\') += c;
-    else if (static_cast<unsigned char>(c) >= 0x20) out += c;
-    else {
-      char code[7];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
-      out += code;
-    }
-  }
-  return out += '"';
-}
+// In quotes, with what JSON does not allow escaped.
+[[gnu::cold]] std::string json_string(std::string_view text);
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/core/json_impl.hpp"
+#endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sentences out of parts: one function that is compiled once, where a chain of + would be inlined everywhere.
+// Sentences built from parts by one function, where a chain of + would be inlined at every use.
 #pragma once
 
-#include <cstddef>
-#include <cstdio>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "tutti/core/config.hpp"
+
 namespace tutti {
 
-// A part of a sentence: text or a number. Without a destructor, or the compiler would spend half a second on the clean-up of
-// sentences that are never said.
+// A part of a sentence: text or a number. It has no destructor: cleaning up sentences that are hardly ever built would take
+// the compiler half a second.
 class text_part {
  public:
   text_part(char const* text) : view_(text) {}
@@ -31,22 +31,19 @@ class text_part {
   std::string_view view() const { return view_; }
 
  private:
-  [[gnu::noinline, gnu::cold]] void write(long long n) { taken(std::snprintf(number_, sizeof number_, "%lld", n)); }
-  [[gnu::noinline, gnu::cold]] void write(unsigned long long n) {
-    taken(std::snprintf(number_, sizeof number_, "%llu", n));
-  }
-  [[gnu::noinline, gnu::cold]] void write(double n) { taken(std::snprintf(number_, sizeof number_, "%g", n)); }
-  void taken(int length) { view_ = {number_, static_cast<std::size_t>(length)}; }
+  [[gnu::cold]] void write(long long n);
+  [[gnu::cold]] void write(unsigned long long n);
+  [[gnu::cold]] void write(double n);
 
   char number_[24];
   std::string_view view_;
 };
 
 // join({"rank ", 3, " of ", size})
-[[gnu::noinline, gnu::cold]] inline std::string join(std::initializer_list<text_part> parts) {
-  std::string out;
-  for (text_part const& part : parts) out += part.view();
-  return out;
-}
+[[gnu::cold]] std::string join(std::initializer_list<text_part> parts);
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/core/text_impl.hpp"
+#endif

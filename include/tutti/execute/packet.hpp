@@ -25,9 +25,9 @@ inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1
 // Implements the schedules of one_shot: every rank has one step, in which it sends the same lines to all who hear it.
 //
 // A flag shares each line with 56 bytes of data, so a reader learns "arrived" and has the data with one coherence
-// transfer, and a message is written once, whatever the number of readers. The lines go round in a few sets, a turn a
-// call. A rank shows turn n only when all others are done with turn n - (number of sets), which it knows without a look from
-// every packet of theirs that it read since: whoever shows a turn has read all of the turns before.
+// transfer, and a message is written once, whatever the number of readers. The lines go round in a few sets, a round a
+// call. A rank shows round n only when all others are done with round n - (number of sets), which it knows without a look from
+// every packet of theirs that it read since: whoever shows a round has read all of the rounds before.
 //
 // Where ranks share no memory, a packet is a message to each.
 template <collective C, transport Transport, class Body>
@@ -50,8 +50,8 @@ class packet_execution {
         inbox_(inbox),
         step_(schedule<one_shot, C>{}.at(s, {transport.rank()}, 0)) {
     if constexpr (shares) {
-      turn_ = transport.next_turn();
-      word_ = std::uint64_t{tag} << 32 | (static_cast<std::uint32_t>(turn_) << 1 | 1);  // never that of an unused line
+      round_ = transport.next_round();
+      word_ = std::uint64_t{tag} << 32 | (static_cast<std::uint32_t>(round_) << 1 | 1);  // never that of an unused line
     }
     if constexpr (Body::prepares) prepare();
   }
@@ -63,7 +63,7 @@ class packet_execution {
       if (peer != transport_.rank() && !read(peer)) return surprise_ ? progress::done : progress::stuck;
     }
     if (!finished_) finish();
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) return progress::stuck;
     return progress::done;
   }
@@ -71,7 +71,7 @@ class packet_execution {
   surprise const& found() const noexcept { return surprise_; }
 
  private:
-  static constexpr bool shares = shows_packets<Transport>;
+  static constexpr bool shares = shares_packets<Transport>;
   // The lines that are on their way while one is read: 2 KiB arrive in 0.95 us so, in 1.14 without.
   static constexpr int lines_ahead = 8;
   // What a rank shows holds a block for every rank, and each reads its own alone.
@@ -80,14 +80,14 @@ class packet_execution {
   static constexpr bool far = !all_hear_all(C);
 
   bool show() noexcept
-    requires shows_packets<Transport>
+    requires shares_packets<Transport>
   {
-    if (shows() && !transport_.packets_free(turn_, far)) return false;
+    if (shows() && !transport_.packets_writable(round_, far)) return false;
     shown_ = true;
     if (!shows()) return true;
     std::size_t const bytes = chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1);
     auto const* const from = reinterpret_cast<std::byte const*>(in_);
-    packet* line = transport_.packets(transport_.rank(), turn_, far);
+    packet* line = transport_.packets(transport_.rank(), round_, far);
     std::size_t const own = dealt ? chunk_bytes() * static_cast<std::size_t>(transport_.rank()) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       // A line that holds nothing but this rank's own block has no reader.
@@ -95,12 +95,12 @@ class packet_execution {
       copy_line(line->data, from + done, bytes - done);
       line->tag.store(word_, std::memory_order_release);
     }
-    transport_.ring_all();
+    transport_.wake_all();
     return true;
   }
 
   bool show() noexcept
-    requires sends_at_once<Transport>
+    requires has_eager_limit<Transport>
   {
     for (; sent_ < step_.to.count; ++sent_) {
       int const peer = step_.to.at(sent_, ranks_);
@@ -114,11 +114,11 @@ class packet_execution {
 
   // This rank's part of a peer's message.
   bool read(int peer) noexcept
-    requires shows_packets<Transport>
+    requires shares_packets<Transport>
   {
     std::size_t const size = chunk_bytes(), begin = dealt ? size * static_cast<std::size_t>(transport_.rank()) : 0;
     std::byte* const to = place_of(peer);
-    packet const* const lines = transport_.packets(peer, turn_, far);
+    packet const* const lines = transport_.packets(peer, round_, far);
     do {
       std::size_t const at = begin + read_, within = at % packet_bytes;
       packet const* const line = lines + at / packet_bytes;
@@ -138,17 +138,17 @@ class packet_execution {
         read_ += n;
       }
     } while (read_ < size);
-    // Whoever is ahead has shown the next turn as well.
-    if constexpr (far) __builtin_prefetch(transport_.packets(peer, turn_ + 1, true) + begin / packet_bytes);
-    transport_.packets_seen(peer, turn_);
+    // Whoever is ahead has shown the next round as well.
+    if constexpr (far) __builtin_prefetch(transport_.packets(peer, round_ + 1, true) + begin / packet_bytes);
+    transport_.packets_seen(peer, round_);
     return true;
   }
 
   // What is combined stays where it arrived until then.
   bool read(int peer) noexcept
-    requires sends_at_once<Transport>
+    requires has_eager_limit<Transport>
   {
-    arrival const a = transport_.look(peer, 0, tag_);
+    arrival const a = transport_.peek(peer, 0, tag_);
     if (a.state == arrival::nothing) return false;
     if (!a || a.bytes != chunk_bytes() || a.more) {
       surprise_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
@@ -171,7 +171,7 @@ class packet_execution {
     }
     finished_ = true;
     if constexpr (shares) {
-      transport_.packets_read(turn_, far);
+      transport_.packets_read(round_, far);
     } else if constexpr (Body::reduces) {
       for (int k = 0; k < step_.from.count; ++k)
         if (int const peer = step_.from.at(k, ranks_); peer != transport_.rank()) transport_.release(peer, 0);
@@ -211,7 +211,7 @@ class packet_execution {
 
   std::byte const* arrived_from(int peer) noexcept {
     if constexpr (shares) return place_of(peer);
-    else return transport_.look(peer, 0, tag_).data;
+    else return transport_.peek(peer, 0, tag_).data;
   }
 
   // What is shown and contributed is what op.prepare makes of the input.
@@ -236,7 +236,7 @@ class packet_execution {
   element* out_;
   std::size_t chunk_;
   std::uint32_t tag_;
-  std::uint64_t turn_ = 0;
+  std::uint64_t round_ = 0;
   std::uint64_t word_ = 0;
   std::byte* inbox_;
   step const step_;

@@ -25,7 +25,7 @@ class roll_call {
       if (!told_ && !tell((rank + distance_) % ranks)) return progress::stuck;
       told_ = true;
       int const from = (rank - distance_ + ranks) % ranks;
-      arrival const a = transport_.look(from, 0, tag_);
+      arrival const a = transport_.peek(from, 0, tag_);
       if (a.state == arrival::nothing) return progress::stuck;
       if (!a || a.bytes != 1) {
         surprise_ = {.peer = from, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = 1};
@@ -35,7 +35,7 @@ class roll_call {
       transport_.release(from, 0);
       told_ = false;
     }
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) return progress::stuck;
     return progress::done;
   }

@@ -36,7 +36,7 @@ class traffic {
   };
 
   // What a step receives and combines at once.
-  static constexpr int most = most_peers<Transport>;
+  static constexpr int most = max_peers<Transport>;
   struct fan {
     TUTTI_HOST_DEVICE fan() noexcept {}  // nothing is written before it is needed
 
@@ -59,7 +59,7 @@ class traffic {
 
   // On the stack, or where the transport has room for it.
   TUTTI_HOST_DEVICE decltype(auto) lists() const noexcept {
-    if constexpr (keeps_lists<Transport>) return *static_cast<fan*>(transport_.lists());
+    if constexpr (stores_fan_lists<Transport>) return *static_cast<fan*>(transport_.fan_lists());
     else return fan{};
   }
 
@@ -91,7 +91,7 @@ class traffic {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
       if (!how_.refers || bytes <= inline_bytes) return false;
-      return transport_.reaches(data, bytes) || (how_.pulls && bytes >= least_fetched);
+      return transport_.is_shared(data, bytes) || (how_.pulls && bytes >= least_fetched);
     } else {
       return false;
     }
@@ -100,8 +100,8 @@ class traffic {
   TUTTI_HOST_DEVICE void refer(int peer, int track, T const* data, std::size_t n, bool more) noexcept {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
-      if (transport_.reaches(data, bytes)) transport_.refer(peer, track, data, bytes, more, tag_);
-      else transport_.refer_foreign(peer, track, data, bytes, more, tag_);
+      if (transport_.is_shared(data, bytes)) transport_.publish_reference(peer, track, data, bytes, more, tag_);
+      else transport_.publish_private_reference(peer, track, data, bytes, more, tag_);
       references_->add(transport_, {peer, track, transport_.published(peer, track), data, data + n});
     }
   }
@@ -119,7 +119,7 @@ class traffic {
   // Whether this rank is needed for nothing any more.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool settled() noexcept {
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) return false;
     if constexpr (maps) return references_->all_read(transport_);
     else return true;
@@ -128,11 +128,11 @@ class traffic {
   // -- Receiving: whether the slice that is due has arrived; use the view, release.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool arrived(int peer, int track, std::size_t n, bool more, view& out) noexcept {
-    arrival const message = transport_.look(peer, track, tag_);
+    arrival const message = transport_.peek(peer, track, tag_);
     if (message.state == arrival::nothing) return false;
     std::size_t const bytes = n * sizeof(T);
     if (!message || message.bytes != bytes || message.more != more) {
-      surprise_ = {peer, message.state == arrival::stranger, 0, message.bytes, message.more, bytes, more};
+      surprise_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
       return false;
     }
     out = {reinterpret_cast<T const*>(message.data), message.foreign};

@@ -73,18 +73,19 @@ class faults {
   [[gnu::cold]] void revoke(std::string_view why) {
     if (ranks() == 1) return close(why, way_out(error_code::revoked));
     notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
-    transport_->ring_all();
+    transport_->wake_all();
   }
   // The same, with the ranks that are gone as the reason, where there are some.
   [[gnu::cold]] void revoke_for_survivors() {
-    if constexpr (tutti::asks_peers<Transport>) transport_->heed();  // the loss may have been found in another group
+    if constexpr (tutti::queries_peers<Transport>)
+      transport_->poll_notices();  // the loss may have been found in another group
     int gone = 0;
     while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
     std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
     if (gone == ranks()) return revoke(shrinks);
     error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
     notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
-    transport_->ring_all();
+    transport_->wake_all();
   }
   // This rank's further calls throw that, unless it was closed before.
   [[gnu::cold]] void close(std::string_view what, std::string_view way_out) {
@@ -98,12 +99,12 @@ class faults {
   [[gnu::cold]] void take_over(fault const& f) noexcept {
     if (ranks() == 1) return;
     notices_->raise({f.code, rank(), -1, f.text});
-    transport_->ring_all();
+    transport_->wake_all();
   }
 
   // A fault that is known by now. Peers hear that this rank still waits in its call.
-  [[gnu::cold]] std::optional<fault> heed() {
-    if constexpr (tutti::asks_peers<Transport>) transport_->heed();
+  [[gnu::cold]] std::optional<fault> poll_fault() {
+    if constexpr (tutti::queries_peers<Transport>) transport_->poll_notices();
     if (!notices_->faulty()) return {};
     return notices_->find_fault();
   }
@@ -146,7 +147,7 @@ class faults {
   // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
   [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
                                            std::chrono::nanoseconds timeout, std::source_location where) {
-    ask_peers(where);
+    query_peers(where);
     auto const expect_agreement = [&] {
       for (int peer = 0; peer < ranks(); ++peer)
         if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
@@ -165,7 +166,7 @@ class faults {
              std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
     };
     if (gone || differ || peer < 0)
-      wait_until_done([&] { return heed() || known() ? progress::done : progress::stuck; }, transport_->waits(),
+      wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),
                       deadline::after(std::chrono::seconds(1)),
                       [&](auto const& ready) {
                         transport_->nap(ready);
@@ -180,7 +181,7 @@ class faults {
   }
 
   [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
-    ask_peers(where);
+    query_peers(where);
     std::string absent;
     int first = -1;
     for (int peer = 0; peer < ranks(); ++peer) {
@@ -201,7 +202,7 @@ class faults {
              join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
                    this_call()})},
             where, in_call);
-    ask_peers(where);
+    query_peers(where);
     if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
       raise_mismatch(s.peer, call, where);
     std::string const what =
@@ -217,8 +218,9 @@ class faults {
   [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who) {
     expect_open(where);
     // Only who is in the call knows that it reads no peer's memory any more. Of the faults of a part, the whole decides.
-    if (memory_stays || who == in_call) notices_->accept_fault([&] { return fault_outside && fault_outside(); });
-    if (!memory_stays && who == in_call) withdraw();
+    if (memory_outlives_owner || who == in_call)
+      notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
+    if (!memory_outlives_owner && who == in_call) withdraw();
     fault const found =
         await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
     auto const code = static_cast<error_code>(found.code);
@@ -233,8 +235,8 @@ class faults {
   }
 
   // What peers may still read when this rank has an error is there for as long as the transport.
-  static constexpr bool memory_stays = [] {
-    if constexpr (maps_memory<Transport>) return Transport::memory_stays;
+  static constexpr bool memory_outlives_owner = [] {
+    if constexpr (maps_memory<Transport>) return Transport::memory_outlives_owner;
     else return true;
   }();
 
@@ -245,7 +247,7 @@ class faults {
  private:
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who) {
     notices_->raise(f);
-    transport_->ring_all();
+    transport_->wake_all();
     report_fault(where, who);
   }
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who) {
@@ -256,9 +258,9 @@ class faults {
   }
 
   // What peers say may be a fault that they have found.
-  [[gnu::cold]] void ask_peers(std::source_location where) {
-    if constexpr (tutti::asks_peers<Transport>) {
-      transport_->ask_peers();
+  [[gnu::cold]] void query_peers(std::source_location where) {
+    if constexpr (tutti::queries_peers<Transport>) {
+      transport_->query_peers();
       if (notices_->faulty()) report_fault(where, in_call);
     }
   }
@@ -278,7 +280,7 @@ class faults {
   call_words mine() const { return notices_->find(rank(), sequence()).value(); }
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    bool const knows = !tutti::asks_peers<Transport> || peer == rank();
+    bool const knows = !tutti::queries_peers<Transport> || peer == rank();
     if (called == 0) return knows ? "before its first call" : "not heard of";
     auto const words = notices_->find(peer, called);
     std::string const what =

@@ -48,7 +48,7 @@ struct table_news {
 // Called by all ranks, before their first call. Rank 0 looks for TUTTI_TUNING, then what the program has compiled in,
 // then the usual file; and whether TUTTI_TOPOLOGY wants links to be measured, by ranks that know where they are.
 template <class Transport>
-[[gnu::cold]] void agree_on_tuning(group<Transport>& g, tuning_table const& compiled = shipped) {
+[[gnu::cold]] void agree_on_tuning(engine<Transport>& g, tuning_table const& compiled = shipped) {
   if (g.ranks() == 1) return;
   std::string const news = announce(g, 0, g.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
   table_news::read(news, g.rank(), g.tuned);

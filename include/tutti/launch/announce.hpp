@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/group.hpp"
+#include "tutti/call/engine.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 
@@ -20,7 +20,7 @@ namespace tutti::detail {
 // Polls until it is done, as long as no rank is gone of which awaits(rank) says that it is waited for. `what`: what is
 // missing where rank `from` does not come.
 template <class Transport, class Poll, class Awaits>
-void wait_beside_calls(group<Transport>& g, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
+void wait_beside_calls(engine<Transport>& g, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
   auto& transport = g.transport();
   int gone = -1;
   bool const done = wait_until_done(poll, transport.waits(), countdown(g.environment.timeout), [&](auto const& ready) {
@@ -76,13 +76,13 @@ class announcement {
         transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
       }
     }
-    if constexpr (sends_later<Transport>)
+    if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) out = progress::stuck;
     return out;
   }
   progress receive() {
     while (!complete_) {
-      arrival const a = transport_.look(from_, 0, tag);
+      arrival const a = transport_.peek(from_, 0, tag);
       if (!a) return progress::stuck;
       text_.append(reinterpret_cast<char const*>(a.data), a.bytes);
       complete_ = !a.more;
@@ -100,7 +100,7 @@ class announcement {
 
 // What rank `from` says, `text` there: all ranks call it, before their first call.
 template <class Transport>
-[[gnu::cold]] std::string announce(group<Transport>& g, int from, std::string text, std::string_view what) {
+[[gnu::cold]] std::string announce(engine<Transport>& g, int from, std::string text, std::string_view what) {
   announcement<Transport> work(g.transport(), from, std::move(text));
   wait_beside_calls(
       g, from, what, [&] { return work.poll(); },

@@ -51,7 +51,7 @@ template <>
   rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
   descriptor const file = meeting.meet([&] { return shm::create(me.size, all_tracks); });
   communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, all_tracks, until));
-  detail::agree_on_tuning(comm.group(), table);
+  detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }
 

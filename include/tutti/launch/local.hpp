@@ -91,7 +91,7 @@ template <class F>
     auto const until = deadline::after(settings::from_environment().timeout);
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
                                       : std::make_unique<shm>(file, rank, ranks, all_tracks, until));
-    agree_on_tuning(comm.group());
+    agree_on_tuning(comm.engine());
     guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
   });
   std::fflush(nullptr);
@@ -232,7 +232,7 @@ void run_threads(int ranks, F&& f) {
         try {
           communicator<loopback> comm(std::make_unique<loopback>(shared, r));
           try {
-            detail::agree_on_tuning(comm.group());
+            detail::agree_on_tuning(comm.engine());
             f(comm);
           } catch (...) {  // before its communicator closes and makes others throw
             std::scoped_lock const lock(guard);

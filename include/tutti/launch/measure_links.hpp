@@ -35,7 +35,7 @@ namespace tutti::detail {
 template <class Transport>
 class ping_pong {
  public:
-  ping_pong(group<Transport>& g, int peer, bool first) : group_(g), peer_(peer), first_(first), long_(long_bytes) {}
+  ping_pong(engine<Transport>& g, int peer, bool first) : engine_(g), peer_(peer), first_(first), long_(long_bytes) {}
 
   // The same work at both; what the first finds counts. The latency is that of the median, for ranks that share cores wait
   // for each other; what the bytes add, that of the fastest.
@@ -65,7 +65,7 @@ class ping_pong {
     return std::chrono::nanoseconds(deadline::clock::now() - began).count();
   }
   void send(std::size_t bytes) {
-    auto& t = group_.transport();
+    auto& t = engine_.transport();
     std::size_t sent = 0;
     wait([&] {
       std::size_t const before = sent;
@@ -78,19 +78,19 @@ class ping_pong {
         t.publish(peer_, 0, n, sent < bytes, tag);
       }
       if (sent < bytes) return sent > before ? progress::moved : progress::stuck;
-      if constexpr (sends_later<Transport>)
+      if constexpr (needs_sender_progress<Transport>)
         if (!t.all_sent()) return progress::stuck;
       return progress::done;
     });
   }
   void receive() {
-    auto& t = group_.transport();
+    auto& t = engine_.transport();
     std::size_t received = 0;
     bool more = true;
     wait([&] {
       std::size_t const before = received;
       while (more) {
-        arrival const a = t.look(peer_, 0, tag);
+        arrival const a = t.peek(peer_, 0, tag);
         if (!a) return received > before ? progress::moved : progress::stuck;
         std::memcpy(long_.data() + received, a.data, a.bytes);
         received += a.bytes;
@@ -102,10 +102,10 @@ class ping_pong {
   }
   template <class Poll>
   void wait(Poll&& poll) {
-    wait_beside_calls(group_, peer_, "message", poll, [&](int rank) { return rank == peer_; });
+    wait_beside_calls(engine_, peer_, "message", poll, [&](int rank) { return rank == peer_; });
   }
 
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   int peer_;
   bool first_;
   std::vector<std::byte> long_;
@@ -124,7 +124,7 @@ class ping_pong {
 
 // Called by all ranks, before their first call; all get the same.
 template <class Transport>
-[[gnu::cold]] link_times measure_links(group<Transport>& g) {
+[[gnu::cold]] link_times measure_links(engine<Transport>& g) {
   link_times out;
   std::vector<location> const places = g.transport().locations();
   for (distance const d : every_distance) {
@@ -139,7 +139,7 @@ template <class Transport>
       link_time mine;
       if constexpr (has_levels<Transport>) {
         auto const& nodes = g.transport().nodes();
-        if (through_memory(d)) mine = ping_pong(g.levels->inside().group(), nodes.local_rank(peer), first).measure();
+        if (through_memory(d)) mine = ping_pong(g.levels->inside().engine(), nodes.local_rank(peer), first).measure();
         else mine = ping_pong(g, peer, first).measure();
       } else {
         mine = ping_pong(g, peer, first).measure();

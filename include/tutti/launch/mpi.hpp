@@ -46,7 +46,7 @@ template <class Transport = mpi>
   expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
   if (size > max_ranks) refuse(join({"an MPI communicator of ", size, " ranks"}), join({"use at most ", max_ranks}));
   communicator<Transport> comm(std::make_unique<Transport>(ranks, all_tracks, settings::from_environment().timeout));
-  detail::agree_on_tuning(comm.group(), table);
+  detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }
 

@@ -31,7 +31,7 @@ class message_channels {
   static constexpr int track_of_slices = maps_memory<Transport> ? slice_track : message_track;
   // A message of a few slices goes in some that leave at once.
   static constexpr std::size_t slice_of(std::size_t bytes) {
-    if constexpr (sends_at_once<Transport>)
+    if constexpr (has_eager_limit<Transport>)
       if (bytes <= Transport::slice_bytes) return Transport::eager_bytes;
     return Transport::slice_bytes;
   }
@@ -50,8 +50,8 @@ class message_channels {
     front.length = static_cast<std::uint32_t>(length) & message_head::longest;
     std::memcpy(place, &front, head_bytes);
     if (bytes > 0) write(place + head_bytes, data, bytes);
-    if constexpr (sends_beside_calls<Transport>)
-      transport_.publish_beside_calls(to, Track, length, front.kind == message_kind::slice, tag);
+    if constexpr (sends_outside_calls<Transport>)
+      transport_.publish_outside_calls(to, Track, length, front.kind == message_kind::slice, tag);
     else transport_.publish(to, Track, length, false, tag);
     return true;
   }
@@ -66,7 +66,7 @@ class message_channels {
   // What comes next from there. Of what is no stray, release() must follow.
   template <int Track>
   incoming look(int from) {
-    incoming out{transport_.look(from, Track, fingerprint(of(from).template on<Track>().taken))};
+    incoming out{transport_.peek(from, Track, fingerprint(of(from).template on<Track>().taken))};
     arrival const& a = out.at;
     if (a.state == arrival::nothing) {
       let_sender_write();
@@ -77,8 +77,8 @@ class message_channels {
     if (out.stray) return out;
     ++of(from).template on<Track>().taken;
     of(from).room += out.front.room;
-    if constexpr (looks_ahead<Transport>)
-      if (++in_a_row_ > 1) transport_.look_ahead(from, Track);
+    if constexpr (prefetches_messages<Transport>)
+      if (++in_a_row_ > 1) transport_.prefetch(from, Track);
     return out;
   }
   template <int Track>
@@ -105,7 +105,7 @@ class message_channels {
   static constexpr std::size_t kept_room = std::size_t{256} << 10;
   static constexpr std::size_t room_for(std::size_t bytes) { return bytes + cache_line; }
   static constexpr std::size_t most_at_once() {
-    if constexpr (sends_at_once<Transport>) return Transport::eager_bytes - message_head::before_message;
+    if constexpr (has_eager_limit<Transport>) return Transport::eager_bytes - message_head::before_message;
     else return Transport::slice_bytes - message_head::before_message;
   }
   // Of the messages of a channel; so one that is lost, comes twice or was not meant for it is found.

@@ -30,16 +30,17 @@ namespace tutti::detail {
 template <class Transport>
 class exchange final : public call_queue<Transport> {
  public:
-  static exchange& of(group<Transport>& g) {
+  static exchange& of(engine<Transport>& g) {
     return static_cast<exchange&>(g.messages.get_or([&] { return std::make_unique<exchange>(g); }));
   }
 
-  explicit exchange(group<Transport>& g) : call_queue<Transport>(g), messenger_(g.transport()), faults_(g, messenger_) {
+  explicit exchange(engine<Transport>& g)
+      : call_queue<Transport>(g), messenger_(g.transport()), faults_(g, messenger_) {
     g.note_messages(&history_);
   }
   ~exchange() override {
     this->close();
-    group_.note_messages(nullptr);
+    engine_.note_messages(nullptr);
   }
 
   // Starts all, receives first, and returns when they have ended.
@@ -67,12 +68,12 @@ class exchange final : public call_queue<Transport> {
       });
       return true;
     };
-    if (!wait_until_done(look, group_.transport().waits(), time, nap))
+    if (!wait_until_done(look, engine_.transport().waits(), time, nap))
       attempt_locked([&] {
         move_messages(where);  // and whoever helped others since the last look may have moved them on
         if (!have_ended(all)) faults_.raise_timeout(*first_of(all), timeout_of(timeout), where);
       });
-    await_nothing();
+    clear_awaited();
     leave(where);
     expect_no_fault(where);
   }
@@ -82,7 +83,7 @@ class exchange final : public call_queue<Transport> {
   // half of the time of many small messages.
   template <class Make>
   begun_transfer begin(Make&& make, std::chrono::nanoseconds timeout, std::source_location where) {
-    if (group_.environment.checks_buffers) {
+    if (engine_.environment.checks_buffers) {
       auto call = prepare_checked(make(), timeout, where);
       call->start_checked([&] { add(call); });
       return {std::move(call)};
@@ -144,28 +145,28 @@ class exchange final : public call_queue<Transport> {
       else tell_and_nap(ready, shown);
       return true;
     });
-    await_nothing();
+    clear_awaited();
     leave(std::source_location::current());
     return done;
   }
 
  private:
   using call_queue<Transport>::busy_;
-  using call_queue<Transport>::group_;
+  using call_queue<Transport>::engine_;
 
   static transfer* first_of(std::span<transfer> all) {
     auto const at = std::ranges::find(all, false, &transfer::ended);
     return at == all.end() ? nullptr : &*at;
   }
-  bool alone() const noexcept { return group_.ranks() == 1; }
+  bool alone() const noexcept { return engine_.ranks() == 1; }
   std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds asked) const {
-    return asked.count() > 0 ? asked : group_.environment.timeout;
+    return asked.count() > 0 ? asked : engine_.environment.timeout;
   }
   void expect_no_fault(std::source_location where) {
-    if (!alone()) group_.expect_no_fault(where);
+    if (!alone()) engine_.expect_no_fault(where);
   }
   void expect_sound(std::source_location where) {
-    if constexpr (bound_to_thread<Transport>) group_.transport().expect_thread();
+    if constexpr (bound_to_thread<Transport>) engine_.transport().expect_thread();
     expect_no_fault(where);
     this->use_here();
   }
@@ -173,9 +174,9 @@ class exchange final : public call_queue<Transport> {
   std::shared_ptr<started_transfer> prepare_checked(transfer const& t, std::chrono::nanoseconds timeout,
                                                     std::source_location where) {
     auto out = std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where);
-    if (group_.environment.checks_buffers && t.peer != no_rank) {
+    if (engine_.environment.checks_buffers && t.peer != no_rank) {
       bool const sends = t.what == transfer::send;
-      auto use = std::make_unique<buffers_in_use>(sends ? "send" : "recv", group_.rank(), where);
+      auto use = std::make_unique<buffers_in_use>(sends ? "send" : "recv", engine_.rank(), where);
       if (sends) use->reads(t.from, t.bytes);
       else use->writes(t.to, t.bytes);
       out->check(std::move(use));
@@ -205,22 +206,22 @@ class exchange final : public call_queue<Transport> {
       std::lock_guard const lock(busy_);
       if (transfer const* const t = shown()) {
         auto const record = history_.find(t->number);
-        std::uint64_t const place = record ? group_.shared_place(message_history::place(*record)) : 0;
-        group_.notices().await(at_place(to_words(*t), place));
+        std::uint64_t const place = record ? engine_.shared_place(message_history::place(*record)) : 0;
+        engine_.notices().set_awaited(at_place(to_words(*t), place));
         told_ = true;
       }
     }
-    group_.record_where_asked();
+    engine_.record_where_asked();
   }
   template <class Ready, class Shown>
   void tell_and_nap(Ready const& ready, Shown&& shown) {
     tell(shown);
-    group_.transport().nap(ready);
+    engine_.transport().nap(ready);
   }
   // It waits no more. Who gave up stays on the board: others may look for the reason of theirs.
-  void await_nothing() noexcept {
+  void clear_awaited() noexcept {
     if (told_ && told_.exchange(false))
-      group_.notices().await_nothing();  // an exchange waits until what was sent has gone
+      engine_.notices().clear_awaited();  // an exchange waits until what was sent has gone
   }
 
   // This thread waits no more. Another may, and says so again at its next look.
@@ -254,7 +255,7 @@ class exchange final : public call_queue<Transport> {
   }
   void start(transfer& t, std::source_location where) {
     history_.begin(t, where);
-    if (std::exchange(introduced_, t.type) != t.type) group_.introduce(t.type, t.type_name);
+    if (std::exchange(introduced_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
   // `waits`: this thread calls leave() in the end.
@@ -280,7 +281,7 @@ class exchange final : public call_queue<Transport> {
     return reached;
   }
   void examine_started() {
-    if constexpr (asks_peers<Transport>) group_.transport().heed();
+    if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     for (std::size_t i = 0; i < started_.size(); ++i) {
       started_transfer& s = *started_[i];
       expect_partner(s.message, s.place);
@@ -289,7 +290,7 @@ class exchange final : public call_queue<Transport> {
   }
   void end_those_that_ended() noexcept {
     end_those([](auto const& s) { return s.message.ended; }, nullptr);
-    await_nothing();
+    clear_awaited();
   }
   template <class Which>
   void end_those(Which&& which, std::exception_ptr const& thrown) noexcept {
@@ -335,7 +336,7 @@ class exchange final : public call_queue<Transport> {
   // Throws where the ranks that a transfer waits for are gone, or something else has gone wrong.
   [[gnu::cold]] void expect_partner(transfer const& t, std::source_location where) {
     if (alone()) return;
-    group_.expect_no_fault_anywhere(where);
+    engine_.expect_no_fault_anywhere(where);
     if (t.ended) return;
     if (auto const gone = faults_.find_gone(t)) expect_ended(t, gone->code, gone->peer, where);
   }
@@ -363,12 +364,12 @@ class exchange final : public call_queue<Transport> {
 template <class Transport, class F>
 decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location where, F&& f) {
   if constexpr (has_levels<Transport>)
-    if (auto* const node = comm.group().levels->only_node()) {
-      comm.group().transport().expect_thread();
-      if (comm.size() > 1) comm.group().expect_no_fault(where);
-      return f(exchange<typename Transport::inside>::of(node->group()));
+    if (auto* const node = comm.engine().levels->only_node()) {
+      comm.engine().transport().expect_thread();
+      if (comm.size() > 1) comm.engine().expect_no_fault(where);
+      return f(exchange<typename Transport::inside>::of(node->engine()));
     }
-  return f(exchange<Transport>::of(comm.group()));
+  return f(exchange<Transport>::of(comm.engine()));
 }
 
 }  // namespace tutti::detail

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tutti/call/group.hpp"
+#include "tutti/call/engine.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/execute/transfer.hpp"
@@ -21,7 +21,7 @@ namespace tutti::detail {
 template <class Transport>
 class message_faults {
  public:
-  message_faults(group<Transport>& g, messenger<Transport>& m) : group_(g), messenger_(m) {}
+  message_faults(engine<Transport>& g, messenger<Transport>& m) : engine_(g), messenger_(m) {}
 
   // Who has ended or closed its communicator, where a transfer cannot end without it.
   struct departure {
@@ -32,88 +32,88 @@ class message_faults {
     bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
     int const partner = t.source != no_rank ? t.source : t.peer;
     int present = 0;
-    for (int peer = 0; peer < group_.ranks(); ++peer) {
-      if (peer == group_.rank() || (!any && peer != partner)) continue;
-      bool const lost = group_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
-      bool const left = group_.transport().left(peer);
+    for (int peer = 0; peer < engine_.ranks(); ++peer) {
+      if (peer == engine_.rank() || (!any && peer != partner)) continue;
+      bool const lost = engine_.transport().lost(peer);  // looked at first: who leaves in order says so before it ends
+      bool const left = engine_.transport().left(peer);
       if (!lost && !left) ++present;
       bool const ends = lost && !left ? true : left && !any;
       if (ends) return departure{left ? error_code::rank_left : error_code::rank_lost, peer};
     }
-    if (any && present == 0) return departure{error_code::rank_left, (group_.rank() + 1) % group_.ranks()};
+    if (any && present == 0) return departure{error_code::rank_left, (engine_.rank() + 1) % engine_.ranks()};
     return {};
   }
 
   [[noreturn, gnu::cold]] void raise_gone(transfer const& t, error_code code, int peer, std::source_location where) {
-    raise(
-        code, peer,
-        join({code == error_code::rank_left ? join({"rank ", peer, " closed its communicator"})
-                                            : join({group_.transport().describe(peer), " ended, ", group_.doing(peer)}),
-              ", while rank ", group_.rank(), " is in ", text(t)}),
-        where);
+    raise(code, peer,
+          join({code == error_code::rank_left
+                    ? join({"rank ", peer, " closed its communicator"})
+                    : join({engine_.transport().describe(peer), " ended, ", engine_.doing(peer)}),
+                ", while rank ", engine_.rank(), " is in ", text(t)}),
+          where);
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
-    raise(error_code::rank_left, group_.rank(),
-          join({"rank ", group_.rank(), " gave up ", text(t), ", because of an exception"}), where);
+    raise(error_code::rank_left, engine_.rank(),
+          join({"rank ", engine_.rank(), " gave up ", text(t), ", because of an exception"}), where);
   }
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
                                              std::source_location where) {
-    std::string what = join({"no end of ", text(t), ", of rank ", group_.rank(), ", within ",
+    std::string what = join({"no end of ", text(t), ", of rank ", engine_.rank(), ", within ",
                              std::chrono::duration<double>(limit).count(), " s"});
     int peer = t.source != no_rank ? t.source : t.peer;
-    if (alone() || peer == group_.rank()) what += "; it waits for itself";
+    if (alone() || peer == engine_.rank()) what += "; it waits for itself";
     else what += waiting_chain(peer);
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
   }
   [[noreturn, gnu::cold]] void raise_unfit(unfit_message const& m, std::source_location where) {
     if (m.stray)
-      raise(
-          error_code::mismatch, m.from,
-          join({"of the messages from rank ", m.from, " to rank ", group_.rank(), " one was lost, cut, or came twice"}),
-          where);
+      raise(error_code::mismatch, m.from,
+            join({"of the messages from rank ", m.from, " to rank ", engine_.rank(),
+                  " one was lost, cut, or came twice"}),
+            where);
     std::string type = messenger_.type_name(m.from, m.type);
-    if (type.empty()) type = alone() ? "another type" : group_.notices().name(m.from, m.type);
+    if (type.empty()) type = alone() ? "another type" : engine_.notices().name(m.from, m.type);
     std::string const sender = join({"rank ", m.from, ", tag ", m.tag});
     if (m.refused != 0)
       raise(error_code::system, m.from,
-            join({"rank ", group_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}),
+            join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.refused)}),
             where);
     transfer const& r = *m.receive;
     raise(error_code::mismatch, m.from,
           join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, " does not fit the ", text(r), " (",
-                r.bytes, " bytes), of rank ", group_.rank()}),
+                r.bytes, " bytes), of rank ", engine_.rank()}),
           where);
   }
 
  private:
-  bool alone() const noexcept { return group_.ranks() == 1; }
+  bool alone() const noexcept { return engine_.ranks() == 1; }
 
   // What the peer does, and whom it waits for itself, as far as that goes.
   [[gnu::cold]] std::string waiting_chain(int peer) {
-    if constexpr (asks_peers<Transport>) group_.transport().heed();
+    if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::string out;
-    std::vector<int> seen{group_.rank()};
+    std::vector<int> seen{engine_.rank()};
     for (; peer != any_source && !std::ranges::count(seen, peer); seen.push_back(peer)) {
-      out += join({"; rank ", peer, " is ", group_.doing(peer)});
-      auto const message = group_.notices().awaited(peer);
+      out += join({"; rank ", peer, " is ", engine_.doing(peer)});
+      auto const message = engine_.notices().awaited(peer);
       if (!message) return out;
       peer = peer_of(*message);
-      if (peer == group_.rank())
+      if (peer == engine_.rank())
         return out + "; so they wait for each other: start both ways at once, by send_recv, batch, isend or irecv";
     }
     return out;
   }
   [[gnu::cold]] std::string text(transfer const& t) {
     if (alone()) return t.what == transfer::send ? "send" : "recv";
-    return describe_message(to_words(t), group_.notices(), group_.rank());
+    return describe_message(to_words(t), engine_.notices(), engine_.rank());
   }
   [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where) {
     if (alone())
       throw error({.code = code, .rank = 0, .what = what, .way_out = "start the other end before", .where = where});
-    group_.raise({static_cast<int>(code), group_.rank(), peer, what}, where);
+    engine_.raise({static_cast<int>(code), engine_.rank(), peer, what}, where);
   }
 
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   messenger<Transport>& messenger_;
 };
 

@@ -70,7 +70,7 @@ class messenger {
     if (t.what == transfer::receive) return receive(t);
     if (t.peer == rank()) return send_to_self(t);
     peer& p = of(t.peer);
-    if constexpr (asks_peers<Transport>)  // they cannot look it up
+    if constexpr (queries_peers<Transport>)  // they cannot look it up
       if (p.told_types.insert(t.type).second)
         answer(t.peer, {.kind = kinds::name, .type = t.type}, t.type_name.substr(0, longest_name));
     if (p.idle() && offer(t)) return;
@@ -81,7 +81,7 @@ class messenger {
   progress poll(bool waits = false) {
     moved_ = false;
     if constexpr (reads_peers)
-      if (waits && !shows_ && readable_ > 0) transport_.attend(shows_ = true);
+      if (waits && !shows_ && readable_ > 0) transport_.set_responsive(shows_ = true);
     std::size_t const ended = ended_;
     move();
     // The caller goes on to something else, or to what follows what has ended.
@@ -93,7 +93,7 @@ class messenger {
   void leave() {
     if constexpr (reads_peers) {
       finish_asked();
-      if (shows_) transport_.attend(shows_ = false);
+      if (shows_) transport_.set_responsive(shows_ = false);
     }
   }
   // How many transfers have ended since this was asked last.
@@ -111,7 +111,7 @@ class messenger {
     found_ = {};
     readable_ = 0;
     if constexpr (reads_peers)
-      if (shows_) transport_.attend(shows_ = false);
+      if (shows_) transport_.set_responsive(shows_ = false);
   }
 
  private:
@@ -120,7 +120,7 @@ class messenger {
 
   // Also what a sender has taken back after a fault.
   static constexpr bool reads_peers = [] {
-    if constexpr (maps_memory<Transport>) return Transport::memory_stays;
+    if constexpr (maps_memory<Transport>) return Transport::memory_outlives_owner;
     else return false;
   }();
   static constexpr int track_of_slices = channels::track_of_slices;
@@ -203,7 +203,8 @@ class messenger {
     if (t.id == 0) t.id = ++ids_;
     message_head front = head_of(t, kinds::offer);
     if constexpr (reads_peers) {
-      if (transport_.reaches(t.from, t.bytes)) front.kind = kinds::shown, front.address = transport_.place_of(t.from);
+      if (transport_.is_shared(t.from, t.bytes))
+        front.kind = kinds::shown, front.address = transport_.shared_address(t.from);
       else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
@@ -214,7 +215,7 @@ class messenger {
     return true;
   }
   void has_gone(transfer& t) {
-    if constexpr (sends_beside_calls<Transport>) {
+    if constexpr (sends_outside_calls<Transport>) {
       t.last = transport_.published(t.peer, message_track);
       if (!transport_.has_left(t.peer, message_track, t.last)) return of(t.peer).leaving.push_back(&t);
     }
@@ -236,7 +237,7 @@ class messenger {
       if (!send_slices(t)) return;
       if (t.address != 0) count_out(t);
     }
-    if constexpr (sends_beside_calls<Transport>)
+    if constexpr (sends_outside_calls<Transport>)
       std::erase_if(p.leaving,
                     [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
   }
@@ -399,10 +400,10 @@ class messenger {
     if constexpr (reads_peers) {
       r.address = front.address;
       if (front.kind == kinds::shown) {
-        std::memcpy(r.to, transport_.at_place(front.address), r.got);
+        std::memcpy(r.to, transport_.at_shared_address(front.address), r.got);
         return is_taken(r);
       }
-      if (front.address != 0 && !transport_.attends(from)) {
+      if (front.address != 0 && !transport_.is_responsive(from)) {
         int const refused = fetch(r);
         return refused == 0 ? is_taken(r) : note_refused(r, refused);
       }
@@ -436,7 +437,7 @@ class messenger {
   // that all is fetched, and counts. A sender that is asked no more has its slices ignored.
   void look_after(int from) {
     peer& p = of(from);
-    if (++p.looks < (transport_.attends(from) ? looks_at_present : looks_at_absent)) return;
+    if (++p.looks < (transport_.is_responsive(from) ? looks_at_present : looks_at_absent)) return;
     while (transfer* const next = sliced_.find_readable(from)) {
       transfer& r = *next;
       std::size_t const before = r.moved;

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tutti/call/engine.hpp"
+#include "tutti/call/execute.hpp"
 #include "tutti/started/in_flight.hpp"
 #include "tutti/started/persistent.hpp"
 
@@ -138,26 +138,26 @@ using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::typ
 namespace detail {
 
 template <class Transport>
-group<Transport>& group_of(communicator<Transport>& comm) {
-  return comm.group();
+engine<Transport>& engine_of(communicator<Transport>& comm) {
+  return comm.engine();
 }
 template <stands_in Comm>
-auto& group_of(Comm& comm) {
-  return comm.blocking().group();
+auto& engine_of(Comm& comm) {
+  return comm.blocking().engine();
 }
 
 // What a rank does alone: f(), which keeps what it refers to, but for `numbers`.
 template <class Transport, class F>
 class lone_call final : public pending_call {
  public:
-  lone_call(group<Transport>& g, lists_of_sizes numbers, F const& f)
-      : pending_call(nullptr, prepared), group_(g), numbers_(std::move(numbers)), f_(f) {}
+  lone_call(engine<Transport>& g, lists_of_sizes numbers, F const& f)
+      : pending_call(nullptr, prepared), engine_(g), numbers_(std::move(numbers)), f_(f) {}
 
   static void start(std::shared_ptr<pending_call> const& call) { static_cast<lone_call&>(*call).run(); }
 
  private:
   void run() {
-    group_.expect_no_fault({});
+    engine_.expect_no_fault({});
     restart();
     std::exception_ptr thrown;
     try {
@@ -169,7 +169,7 @@ class lone_call final : public pending_call {
     follower::run_due();
   }
 
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   lists_of_sizes numbers_;
   F f_;
 };
@@ -178,12 +178,12 @@ template <communicating Comm, class F>
 returned_by<Comm> call_alone(Comm& comm, F const& f) {
   using transport_type = typename Comm::transport_type;
   if constexpr (is_communicator<Comm> || is_asynchronous<Comm>) {
-    group_of(comm).expect_no_fault({});
+    engine_of(comm).expect_no_fault({});
     f();
     return returned_by<Comm>();
   } else {
     using call = lone_call<transport_type, F>;
-    return comm.take(persistent(std::make_shared<call>(group_of(comm), std::move(comm.numbers), f), call::start), {});
+    return comm.take(persistent(std::make_shared<call>(engine_of(comm), std::move(comm.numbers), f), call::start), {});
   }
 }
 
@@ -207,7 +207,7 @@ void call_on(communicator<Transport>& comm, options const& o, std::source_locati
 }
 
 template <class Transport, class Memory, class F, class... Kept>
-persistent prepare(group<Transport>& g, lists_of_sizes& numbers, std::source_location where, Memory const& memory,
+persistent prepare(engine<Transport>& g, lists_of_sizes& numbers, std::source_location where, Memory const& memory,
                    F const& f, Kept const&... kept) {
   auto& queue = in_flight<Transport>::of(g);
   auto held = std::make_shared<held_call<Transport, F, Kept...>>(queue, g, std::move(numbers), f, kept...);
@@ -227,9 +227,9 @@ returned_by<Comm> call_on(Comm& comm, options const& o, std::source_location whe
            "name another algorithm, or none, or make a blocking call", where);
   persistent out;
   if (!on_only_node<Algorithm>(comm.blocking(), o, where, [&](auto& node) {
-        out = prepare(node.group(), comm.numbers, where, memory, f, kept...);
+        out = prepare(node.engine(), comm.numbers, where, memory, f, kept...);
       }))
-    out = prepare(comm.blocking().group(), comm.numbers, where, memory, f, kept...);
+    out = prepare(comm.blocking().engine(), comm.numbers, where, memory, f, kept...);
   return comm.take(std::move(out), where);
 }
 
@@ -237,14 +237,14 @@ returned_by<Comm> call_on(Comm& comm, options const& o, std::source_location whe
 template <class Transport>
 running_call<Transport> open(communicator<Transport>& comm, request const& r, options const& o, std::string_view type,
                              std::string_view op, std::source_location where) {
-  auto& g = comm.group();
+  auto& g = comm.engine();
   auto const finish_started = [](auto& ranks) {
     if (pending_calls* const calls = ranks.started.get()) calls->finish();
   };
   finish_started(g);
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node()) finish_started(node->group());
-  return running_call<Transport>(comm.group(), r, o, type, op, where);
+    if (auto* const node = g.levels->only_node()) finish_started(node->engine());
+  return running_call<Transport>(comm.engine(), r, o, type, op, where);
 }
 template <class Transport>
 beginning_call<Transport> open(queued_call<Transport>& call, request r, options const& o, std::string_view type,
@@ -256,7 +256,7 @@ beginning_call<Transport> open(queued_call<Transport>& call, request r, options 
 // Where _v forms keep the counts and offsets that a call refers to.
 template <class Transport>
 lists_of_sizes& numbers_of(communicator<Transport>& comm) {
-  return comm.group().numbers;
+  return comm.engine().numbers;
 }
 template <stands_in Comm>
 lists_of_sizes& numbers_of(Comm& comm) {

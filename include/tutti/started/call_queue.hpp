@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "tutti/call/group.hpp"
+#include "tutti/call/engine.hpp"
 #include "tutti/call/progress.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/pending_call.hpp"
@@ -28,13 +28,13 @@ class call_queue : public pending_calls {
     return reached;
   }
   progress help() noexcept final {
-    if (!group_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
+    if (!engine_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move(false) : progress::stuck;
   }
 
  protected:
-  explicit call_queue(group<Transport>& g) : group_(g) {}
+  explicit call_queue(engine<Transport>& g) : engine_(g) {}
 
   // Under the lock: goes as far as it can without waiting. `waits`: this thread does, and looks again.
   virtual progress move(bool waits) noexcept = 0;
@@ -64,7 +64,7 @@ class call_queue : public pending_calls {
       if (reached == progress::stuck && one != nullptr && one->joins()) reached = progress_list::help();
       return (one != nullptr ? one->ended() : count() == 0) ? progress::done : reached;
     };
-    return wait_until_done(look, group_.transport().waits(), until, nap);
+    return wait_until_done(look, engine_.transport().waits(), until, nap);
   }
 
   // Once in a nap's time, while looks find nothing; and the clock is not read each time.
@@ -85,7 +85,7 @@ class call_queue : public pending_calls {
     if (listed_) progress_list::of_process().remove(*this);
   }
 
-  group<Transport>& group_;
+  engine<Transport>& engine_;
   std::mutex busy_;
 
  private:

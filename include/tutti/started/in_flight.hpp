@@ -26,13 +26,13 @@ class in_flight;
 template <class Transport>
 class queued_call : public pending_call {
  public:
-  queued_call(in_flight<Transport>& queue, group<Transport>& g)
-      : pending_call(&queue, prepared), in_flight_(queue), group_(g) {}
+  queued_call(in_flight<Transport>& queue, engine<Transport>& g)
+      : pending_call(&queue, prepared), in_flight_(queue), engine_(g) {}
 
   // -- For the collective.
-  int rank() const noexcept { return group_.rank(); }
-  int size() const noexcept { return group_.ranks(); }
-  tutti::group<Transport>& group() noexcept { return group_; }
+  int rank() const noexcept { return engine_.rank(); }
+  int size() const noexcept { return engine_.ranks(); }
+  tutti::engine<Transport>& engine() noexcept { return engine_; }
 
   // Keeps what make() makes, with poll() and found(): what there is to do until the call ends.
   template <class Make>
@@ -60,8 +60,8 @@ class queued_call : public pending_call {
       if (!task_) begin();
       reached = task_->poll();
       if (reached != progress::done) return;
-      if (task_->found()) group_.report(task_->found(), where_);
-      group_.finish(where_);
+      if (task_->found()) engine_.report(task_->found(), where_);
+      engine_.finish(where_);
       end(nullptr);
     });
     return ended() ? progress::done : reached;
@@ -69,9 +69,9 @@ class queued_call : public pending_call {
   // Ends it where waiting longer makes no sense.
   [[gnu::cold]] void examine() noexcept {
     attempt([&] {
-      if constexpr (asks_peers<Transport>) group_.transport().heed();
-      group_.examine(where_);
-      if (time_.passed()) group_.report_timeout(timeout_, where_);
+      if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
+      engine_.examine(where_);
+      if (time_.passed()) engine_.report_timeout(timeout_, where_);
     });
   }
 
@@ -97,7 +97,7 @@ class queued_call : public pending_call {
   }
 
   in_flight<Transport>& in_flight_;
-  tutti::group<Transport>& group_;
+  tutti::engine<Transport>& engine_;
   std::shared_ptr<queued_call> next_;
   reused_room<task> task_;
   std::chrono::nanoseconds timeout_{};
@@ -109,7 +109,7 @@ class queued_call : public pending_call {
 template <class Transport, class F, class... Kept>
 class held_call final : public queued_call<Transport> {
  public:
-  held_call(in_flight<Transport>& queue, group<Transport>& g, lists_of_sizes numbers, F const& f, Kept const&... kept)
+  held_call(in_flight<Transport>& queue, engine<Transport>& g, lists_of_sizes numbers, F const& f, Kept const&... kept)
       : queued_call<Transport>(queue, g), numbers_(std::move(numbers)), f_(f), kept_(kept...) {}
 
  private:
@@ -130,8 +130,8 @@ class beginning_call : public opened_call<Transport> {
 
   template <class... Arguments>
   explicit beginning_call(queued_call<Transport>& queued, Arguments const&... arguments)
-      : opened_call<Transport>(queued.group(), arguments...), queued_(queued) {
-    queued.number(queued.group().sequence());
+      : opened_call<Transport>(queued.engine(), arguments...), queued_(queued) {
+    queued.number(queued.engine().sequence());
   }
 
   template <class Make>
@@ -159,10 +159,10 @@ class beginning_call : public opened_call<Transport> {
 template <class Transport>
 class in_flight final : public call_queue<Transport> {
  public:
-  explicit in_flight(group<Transport>& g) : call_queue<Transport>(g) {}
+  explicit in_flight(engine<Transport>& g) : call_queue<Transport>(g) {}
   ~in_flight() override { this->close(); }
 
-  static in_flight& of(group<Transport>& g) {
+  static in_flight& of(engine<Transport>& g) {
     return static_cast<in_flight&>(g.started.get_or([&] { return std::make_unique<in_flight>(g); }));
   }
   static void start(std::shared_ptr<queued_call<Transport>> const& call) { call->queue().add(call); }
@@ -183,15 +183,15 @@ class in_flight final : public call_queue<Transport> {
   bool wait(pending_call const* one, deadline until) override {
     return this->wait_for(one, until, [&](auto const& ready) {
       // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
-      if constexpr (asks_peers<Transport>) std::this_thread::sleep_for(idler::rest);
-      else group_.transport().nap(ready);
+      if constexpr (queries_peers<Transport>) std::this_thread::sleep_for(idler::rest);
+      else engine_.transport().nap(ready);
       return true;
     });
   }
 
  private:
   using call_queue<Transport>::busy_;
-  using call_queue<Transport>::group_;
+  using call_queue<Transport>::engine_;
 
   progress move(bool) noexcept override {
     progress_list::moving const now;
@@ -215,7 +215,7 @@ class in_flight final : public call_queue<Transport> {
   void give_up() noexcept override {
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
-    if (first_) group_.give_up();
+    if (first_) engine_.give_up();
     for (; first_; drop_first()) first_->examine();
   }
 

@@ -59,7 +59,7 @@ returned_by<Comm> move_ragged(Comm& comm, request const& r, surfaces<std::byte> 
   return call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
     auto call = open(ranks, r, o, type_name<T>(), {}, where);
     surfaces<std::byte> own = memory;
-    execute<Algorithm, C>(ranks.group(), call, r, moving{}, own);
+    execute<Algorithm, C>(ranks.engine(), call, r, moving{}, own);
   });
 }
 
@@ -75,13 +75,13 @@ returned_by<Comm> move_blocks(Comm& comm, request const& r, std::byte const* fro
   });
   return call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
     auto call = open(ranks, r, o, type_name<T>(), {}, where);
-    if (call.plan().how == protocol::packet) return execute_packets<C>(ranks.group(), call, r, moving{}, from, to);
+    if (call.plan().how == protocol::packet) return execute_packets<C>(ranks.engine(), call, r, moving{}, from, to);
     layout const blocks = layout::blocks(r.bytes(), ranks.size()), own = blocks.only(ranks.rank());
     surfaces<std::byte> memory{.input = {from, deals(C) ? blocks : own},
                                .output = {to, collects(C) ? blocks : own},
                                .scratch = {nullptr, blocks},
                                .in_place = in_place};
-    execute<Algorithm, C>(ranks.group(), call, r, moving{}, memory);
+    execute<Algorithm, C>(ranks.engine(), call, r, moving{}, memory);
   });
 }
 

@@ -49,9 +49,9 @@ returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t co
           request const r = reduction_request<C, Algorithm, T, Op>(o, count, root);
           auto call = open(ranks, r, o, type_name<T>(), name_of<Op>(), where);
           if (call.plan().how == protocol::packet)
-            return execute_packets<C>(ranks.group(), call, r, reducing<T, Op>{kept}, in, out);
+            return execute_packets<C>(ranks.engine(), call, r, reducing<T, Op>{kept}, in, out);
           surfaces<T> memory{.input = {in}, .output = {out}, .scratch = {}, .in_place = in == out};
-          execute<Algorithm, C>(ranks.group(), call, r, reducing<T, Op>{kept}, memory, count);
+          execute<Algorithm, C>(ranks.engine(), call, r, reducing<T, Op>{kept}, memory, count);
         },
         op);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is said of ranks that are awaited and do not join.
+// Errors about ranks that were expected to join a group and did not.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-inline constexpr char const* call_subgroup_too =
-    "all of them must make this group, with the same ranks in the same order; see what keeps them, or raise "
+inline constexpr char const* members_must_join =
+    "all members must create this group with the same ranks in the same order; see what delays them, or raise "
     "TUTTI_TIMEOUT";
 
 // "1, 3"
@@ -25,7 +25,7 @@ inline constexpr char const* call_subgroup_too =
   return error({.code = error_code::timeout,
                 .rank = rank,
                 .peer = absent.size() == 1 ? absent.front() : -1,
-                .what = "waited for ranks to join that did not: " + list_of(absent),
+                .what = "timed out waiting for ranks to join: " + list_of(absent),
                 .way_out = way_out});
 }
 
@@ -33,7 +33,7 @@ inline constexpr char const* call_subgroup_too =
   return error({.code = error_code::rank_lost,
                 .rank = rank,
                 .peer = peer,
-                .what = join({"rank ", peer, " has ended or closed its communicator, and will not join"}),
+                .what = join({"rank ", peer, " has ended or closed its communicator, so it cannot join"}),
                 .way_out = "see the output of that rank"});
 }
 

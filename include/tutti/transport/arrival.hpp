@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lies at the head of a channel.
+// The message at the head of a channel.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace tutti {
 
 struct arrival {
-  enum states { nothing, message, stranger } state = nothing;  // stranger: a message of another call
+  enum states { nothing, message, mismatched } state = nothing;  // mismatched: it belongs to another call
   std::byte const* data = nullptr;
   std::size_t bytes = 0;
   bool more = false;     // further slices of the same message follow

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks agree though some of them end in the middle: votes in the segment, and one decision.
+// Agreement among ranks, some of which may end meanwhile: votes in the segment, and a single decision.
 #pragma once
 
 #include <array>
@@ -13,20 +13,21 @@
 
 namespace tutti {
 
-// What ranks vote on; not all may mean the same.
+// The subject of a vote. Ranks may disagree on it, which is an outcome of its own.
 enum class motion : std::uint32_t { agree, shrink };
 
 struct resolution {
-  enum outcomes : std::uint32_t { agreed, late, confused } outcome = agreed;
-  std::uint32_t flags = ~0u;  // of all who voted, bitwise and
-  std::vector<int> gone;      // have ended or left
-  std::vector<int> left;      // those of them that have left, and may live
-  std::vector<int> named;     // agreed: voted 0; late: did not vote in time; confused: voted on the other motion
+  enum outcomes : std::uint32_t { agreed, timed_out, mismatched } outcome = agreed;
+  std::uint32_t flags = ~0u;  // bitwise and of all votes
+  std::vector<int> gone;      // ranks that have ended or left
+  std::vector<int> left;      // those of `gone` that have left; their processes may be running
+  // agreed: ranks that voted 0; timed_out: that did not vote in time; mismatched: that voted on the other motion
+  std::vector<int> named;
 };
 
-// Agreements are numbered, alike at all ranks. A rank writes its vote. Who sees that each rank has voted or is gone, or has
-// no more time, writes down what it has seen, and then its own name and the number into one word, by compare-and-swap: the
-// first to do so has decided for all. What it wrote stays when it ends.
+// All ranks number agreements alike. Each rank writes its vote. A rank that has seen a vote or the end of every other, or
+// whose time is up, writes the outcome on its own page, and then its rank and the number of the agreement into one shared
+// word by compare-and-swap. The first to succeed has decided for all, and its outcome stays readable after it ends.
 class ballot {
  public:
   ballot(segment const& s, int rank, int ranks) : segment_(&s), rank_(rank), ranks_(ranks) {}
@@ -40,14 +41,14 @@ class ballot {
     std::uint64_t const head = number << 1 | static_cast<std::uint64_t>(v.on);
     segment_->rank(rank_).vote.store(head << 32 | v.flags, std::memory_order_release);
   }
-  // Of a rank in this agreement, if it has come so far.
+  // The vote of a rank in this agreement, once it has been cast.
   std::optional<vote> of(int rank, std::uint64_t number) const noexcept {
     std::uint64_t const word = segment_->rank(rank).vote.load(std::memory_order_acquire);
     if (word >> 33 != (number & counted)) return {};
     return vote{static_cast<motion>(word >> 32 & 1), static_cast<std::uint32_t>(word)};
   }
 
-  // No effect where this agreement is decided already.
+  // Does nothing if this agreement has been decided.
   void propose(std::uint64_t number, resolution const& v) noexcept {
     std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
     if (number_of(last) >= number) return;
@@ -62,7 +63,8 @@ class ballot {
     segment_->header().decided.compare_exchange_strong(last, number << rank_bits | static_cast<std::uint64_t>(rank_),
                                                        std::memory_order_acq_rel);
   }
-  // None while there is none. Who comes so late that the others have decided on more than the next is late, whatever it was.
+  // Empty until the agreement is decided. For a rank so late that the others have decided two more agreements, the outcome
+  // is lost, and is reported as its own timeout.
   std::optional<resolution> decision(std::uint64_t number) const {
     std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
     if (number_of(word) < number) return {};
@@ -71,7 +73,7 @@ class ballot {
       if (read(segment_->rank(static_cast<int>(word & ((1u << rank_bits) - 1))).proposed[number % proposals], number,
                out))
         return out;
-    out.outcome = resolution::late;
+    out.outcome = resolution::timed_out;
     out.gone = out.left = {};
     out.named = {rank_};
     return out;
@@ -100,7 +102,7 @@ class ballot {
       if ((from[static_cast<std::size_t>(r) / 64].load(std::memory_order_acquire) >> r % 64 & 1) != 0) out.push_back(r);
     return out;
   }
-  // False where its author has begun to write another over it.
+  // False if its author has begun to overwrite it with a later one.
   bool read(proposal const& p, std::uint64_t number, resolution& out) const {
     if (p.number.load(std::memory_order_acquire) != number) return false;
     out.outcome = static_cast<resolution::outcomes>(p.outcome.load(std::memory_order_acquire));

@@ -91,8 +91,8 @@ class board {
   }
 
   // The message that this rank waits for, beside all calls; and that it waits no more.
-  void await(call_words const& message) noexcept { write_call(self_->awaited, ++awaits_, message); }
-  void await_nothing() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
+  void set_awaited(call_words const& message) noexcept { write_call(self_->awaited, ++awaits_, message); }
+  void clear_awaited() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
   std::optional<call_words> awaited(int rank) const noexcept {
     call_record const& record = segment_->rank(rank).awaited;
     return read_call(record, record.sequence.load(std::memory_order_acquire));
@@ -106,7 +106,7 @@ class board {
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
   // There is one fault for all, so nothing is left to decide.
   template <class Decided>
-  void accept_fault(Decided const&) noexcept {
+  void acknowledge_fault(Decided const&) noexcept {
     self_->knows_fault.store(1, std::memory_order_release);
   }
   bool knows_fault(int rank) const noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a transport is: messages between ranks and news of peers; and what it can do beyond that.
+// The concepts of a transport: first what every transport must provide, then optional capabilities, each with a concept of
+// its own that enables an algorithm, a protocol or a call.
 #pragma once
 
 #include <atomic>
@@ -24,10 +25,12 @@
 
 namespace tutti {
 
-// A type, for nvcc finds no lambda in a requirement.
+// ---- Required of every transport.
+
+// A named type, because nvcc rejects lambdas in requirements.
 using bool_function = bool (*)();
 
-// Where ranks write down what they call and find what the others do, and the first fault; see transport/board.hpp.
+// Where each rank records its current call, reads those of its peers, and reports the first fault; see transport/board.hpp.
 template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
@@ -37,170 +40,187 @@ concept notice_board =
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.find(rank, sequence) } -> std::same_as<std::optional<call_words>>;
-      { t.await(call) } noexcept;
-      { t.await_nothing() } noexcept;
+      { t.set_awaited(call) } noexcept;
+      { t.clear_awaited() } noexcept;
       { c.awaited(rank) } noexcept -> std::same_as<std::optional<call_words>>;
       { t.introduce(id, text) } noexcept;
       { c.name(rank, id) } -> std::same_as<std::string>;
       { t.raise(f) } noexcept;
       { c.faulty() } noexcept -> std::same_as<bool>;
-      { t.accept_fault(decided) } noexcept;
+      { t.acknowledge_fault(decided) } noexcept;
       { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
       { c.find_fault() } -> std::same_as<std::optional<fault>>;
     };
 
-// What an execution needs. Channels are numbered by track: a (lane, phase) of a schedule. Messages of a channel arrive in
-// order, and it holds two or more that were not received. Nothing here blocks or throws.
+// The data path, which an execution drives. A channel connects two ranks on one track, that is, one (lane, phase) of a
+// schedule. Its messages arrive in order, and it holds at least two that were not received yet. Nothing blocks or throws.
 template <class T>
 concept carries_slices =
     requires(T t, T const c, int peer, int track, std::size_t bytes, bool more, std::uint32_t tag) {
-      { T::slice_bytes } -> std::convertible_to<std::size_t>;  // the most of a message
+      { T::slice_bytes } -> std::convertible_to<std::size_t>;  // the largest message
       { c.rank() } -> std::same_as<int>;
-      { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;
+      { t.claim(peer, track, bytes, bytes) } noexcept -> std::same_as<std::byte*>;  // null while the channel is full
       { t.publish(peer, track, bytes, more, tag) } noexcept;
-      { t.look(peer, track, tag) } noexcept -> std::same_as<arrival>;
+      { t.peek(peer, track, tag) } noexcept -> std::same_as<arrival>;
       { t.release(peer, track) } noexcept;
     };
 
-// Its ranks are few, and lists as long as that are kept where it says.
-template <class T>
-concept keeps_lists = carries_slices<T> && requires(T const c) {
-  { T::most_ranks } -> std::convertible_to<int>;
-  { c.lists() } -> std::same_as<void*>;
-};
-template <class T>
-inline constexpr int most_peers = max_ranks;
-template <keeps_lists T>
-inline constexpr int most_peers<T> = T::most_ranks;
-
-// Ranks that find each other, and learn of each other's calls and ends. Nothing here blocks or throws but allocate.
+// The data path, and the state of peers: their calls, and whether they have ended. Only allocate may throw; nothing blocks.
 template <class T>
 concept transport = carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
   { T::name } -> std::convertible_to<std::string_view>;
   { c.ranks() } -> std::same_as<int>;
   { c.waits() } -> std::same_as<patience>;
   { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
-  // what communicator::allocate hands out
+  // Memory of communicator::allocate.
   { t.allocate(bytes) } -> std::same_as<std::byte*>;
   { t.deallocate(memory, bytes) } noexcept;
-  // waiting, and peers that are gone
+  // Waiting, and peers that have ended or left.
   { t.nap(bool_function{}) } noexcept;
-  { t.ring_all() } noexcept;
-  { t.lost(peer) } noexcept -> std::same_as<bool>;
-  { t.left(peer) } noexcept -> std::same_as<bool>;
+  { t.wake_all() } noexcept;
+  { t.lost(peer) } noexcept -> std::same_as<bool>;  // its process has ended
+  { t.left(peer) } noexcept -> std::same_as<bool>;  // it has closed its communicator
   { c.describe(peer) } -> std::same_as<std::string>;
   { t.leave() } noexcept;
   { t.notices() } -> notice_board;
 };
 
-// Ranks can read memory of their peers: direct reads, and private memory that the receiver fetches.
+// ---- Optional: how messages travel.
+
+// Ranks can read memory of their peers. Enables the protocols direct and pull: the receiver reads shared memory in place,
+// and copies private memory of the sender through the kernel.
 template <class T>
 concept maps_memory = transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more,
-                                               std::uint32_t tag, std::uint64_t count, std::uint64_t place,
+                                               std::uint32_t tag, std::uint64_t count, std::uint64_t address,
                                                void const* data, std::byte* memory, std::byte const* theirs) {
-  { T::memory_stays } -> std::convertible_to<bool>;  // what peers read stays readable when its owner has given up
-  { c.reaches(data, bytes) } noexcept -> std::same_as<bool>;
-  { c.place_of(data) } noexcept -> std::same_as<std::uint64_t>;  // the same for all ranks
-  { c.at_place(place) } noexcept -> std::same_as<std::byte const*>;
-  { t.refer(peer, track, data, bytes, more, tag) } noexcept;
+  { T::memory_outlives_owner } -> std::convertible_to<bool>;  // peers may still read it when its owner has given up
+  { c.is_shared(data, bytes) } noexcept -> std::same_as<bool>;
+  { c.shared_address(data) } noexcept -> std::same_as<std::uint64_t>;  // valid at all ranks
+  { c.at_shared_address(address) } noexcept -> std::same_as<std::byte const*>;
+  { t.publish_reference(peer, track, data, bytes, more, tag) } noexcept;
   { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
   { t.consumed(peer, track, count) } noexcept -> std::same_as<bool>;
-  { c.pulls() } -> std::same_as<bool>;
-  { t.refer_foreign(peer, track, data, bytes, more, tag) } noexcept;
+  { c.pulls() } -> std::same_as<bool>;  // the kernel lets every rank read every other
+  { t.publish_private_reference(peer, track, data, bytes, more, tag) } noexcept;
   { t.fetch(peer, memory, theirs, bytes) } noexcept -> std::same_as<int>;  // 0 or an errno
-  { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // how copies to slots are done
-  // A hint: whether this rank, and whether a peer, sends at once what it is asked for.
-  { t.attend(true) } noexcept;
-  { c.attends(peer) } noexcept -> std::same_as<bool>;
+  { t.gauge() } noexcept -> std::same_as<store_gauge&>;                    // chooses how to store to slots
+  // A hint: this rank, or a peer, is polling and sends at once whatever it is asked for.
+  { t.set_responsive(true) } noexcept;
+  { c.is_responsive(peer) } noexcept -> std::same_as<bool>;
 };
 
-// Ranks show each other lines of cache; see execute/packet.hpp.
+// Ranks share cache lines in which a flag and data travel together. Enables the protocol packet; see execute/packet.hpp.
 template <class T>
-concept shows_packets = transport<T> && requires(T t, T const c, int peer, std::uint64_t turn, bool far, bool tell) {
-  { t.next_turn() } noexcept -> std::same_as<std::uint64_t>;
-  { c.packets(peer, turn, far) } noexcept -> std::same_as<packet*>;
-  { t.packets_free(turn, far) } noexcept -> std::same_as<bool>;
-  { t.packets_seen(peer, turn) } noexcept;
-  { t.packets_read(turn, tell) } noexcept;
+concept shares_packets = transport<T> && requires(T t, T const c, int peer, std::uint64_t round, bool far, bool wake) {
+  { t.next_round() } noexcept -> std::same_as<std::uint64_t>;
+  { c.packets(peer, round, far) } noexcept -> std::same_as<packet*>;
+  { t.packets_writable(round, far) } noexcept -> std::same_as<bool>;
+  { t.packets_seen(peer, round) } noexcept;
+  { t.packets_read(round, wake) } noexcept;
 };
 
-// A message may need the sender's help after it was published: whether all have left.
+// Messages of up to `eager_bytes` leave at once. A longer one waits for a rendezvous with its receiver.
 template <class T>
-concept sends_later = transport<T> && requires(T t) {
-  { t.all_sent() } noexcept -> std::same_as<bool>;
-};
-
-// The same for messages that belong to no call, so no call waits for them: whether the first of a channel have left.
-template <class T>
-concept sends_beside_calls = sends_later<T> && requires(T t, int peer, int track, std::size_t bytes, bool awaited,
-                                                        std::uint32_t tag, std::uint64_t count) {
-  { t.publish_beside_calls(peer, track, bytes, awaited, tag) } noexcept;
-  { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
-  { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
-};
-
-// Messages of at most so many bytes leave at once; longer ones until their receiver was asked, which takes a while.
-template <class T>
-concept sends_at_once = transport<T> && requires {
+concept has_eager_limit = transport<T> && requires {
   { T::eager_bytes } -> std::convertible_to<std::size_t>;
 };
 
-// Whoever takes many messages in a row can have the next ones come while it uses one.
+// A published message may need the sender to poll before it leaves; all_sent() says whether all have left.
 template <class T>
-concept looks_ahead = transport<T> && requires(T t, int peer, int track) {
-  { t.look_ahead(peer, track) } noexcept;
+concept needs_sender_progress = transport<T> && requires(T t) {
+  { t.all_sent() } noexcept -> std::same_as<bool>;
 };
 
-// News of peers comes when this rank listens, and when it has asked.
+// The same for messages that belong to no call, which no call waits for: whether the first `count` of a channel have left.
 template <class T>
-concept asks_peers = transport<T> && requires(T t) {
-  { t.ask_peers() } noexcept;
-  { t.heed() } noexcept;  // listens, and tells peers what this rank waits in
+concept sends_outside_calls =
+    needs_sender_progress<T> &&
+    requires(T t, int peer, int track, std::size_t bytes, bool awaited, std::uint32_t tag, std::uint64_t count) {
+      { t.publish_outside_calls(peer, track, bytes, awaited, tag) } noexcept;
+      { t.published(peer, track) } noexcept -> std::same_as<std::uint64_t>;
+      { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
+    };
+
+// A receiver of many messages in a row can prefetch the next ones while it uses one.
+template <class T>
+concept prefetches_messages = transport<T> && requires(T t, int peer, int track) {
+  { t.prefetch(peer, track) } noexcept;
 };
 
-// It has collectives of its own: the algorithm `native`.
+// The transport stores the lists of sources and destinations of a step (traffic::fan), because they are too large for a
+// thread of a device. They have room for `max_ranks` peers.
 template <class T>
-concept has_library = transport<T> && requires(T t) {
-  typename T::library;
-  { t.all_have_come() } noexcept;  // to the running call
+concept stores_fan_lists = carries_slices<T> && requires(T const c) {
+  { T::max_ranks } -> std::convertible_to<int>;
+  { c.fan_lists() } -> std::same_as<void*>;
+};
+template <class T>
+inline constexpr int max_peers = max_ranks;
+template <stores_fan_lists T>
+inline constexpr int max_peers<T> = T::max_ranks;
+
+// Notices arrive only while this rank polls for them, or after it has asked its peers.
+template <class T>
+concept queries_peers = transport<T> && requires(T t) {
+  { t.query_peers() } noexcept;
+  { t.poll_notices() } noexcept;  // also tells peers which call this rank waits in
 };
 
-// That library may take memory of a device where it takes the host's.
+// ---- Optional: collectives.
+
+// The library beneath has collectives of its own. Enables the algorithm `native`.
 template <class T>
-concept may_take_device_memory = has_library<T> && requires(T const c) {
-  { c.takes_device_memory() } -> std::same_as<bool>;
+concept has_native_collectives = transport<T> && requires(T t) {
+  typename T::native_collectives;
+  { t.note_all_arrived() } noexcept;  // every rank has begun the current call
 };
 
-// Its ranks are on nodes, each with a transport of its own, and there is one across nodes for ranks that stand for theirs:
-// the algorithm `two_level`.
+// These may accept device memory in place of host memory.
+template <class T>
+concept may_accept_device_memory = has_native_collectives<T> && requires(T const c) {
+  { c.accepts_device_memory() } -> std::same_as<bool>;
+};
+
+// Each node has a transport of its own, and one rank of each node has another across nodes. Enables the algorithm `two_level`.
 template <class T>
 concept has_levels = transport<T> && requires(T t, T const c) {
   { t.take_inside() } -> std::same_as<std::unique_ptr<typename T::inside>>;
-  { t.take_across() } -> std::same_as<std::unique_ptr<typename T::across>>;  // null at ranks that stand for none
+  { t.take_across() } -> std::same_as<std::unique_ptr<typename T::across>>;  // null at ranks that represent no node
   { c.nodes() } -> std::same_as<node_map const&>;
 };
 
-// It knows on which node each of its ranks is, and by which cache; the same at all ranks.
+// ---- Optional: where ranks are.
+
+// The node and the last-level cache of each rank, the same values at all ranks. Enables communicator::topology.
 template <class T>
 concept knows_locations = transport<T> && requires(T const c) {
   { c.locations() } -> std::convertible_to<std::vector<location>>;
 };
 
-// Only some threads may call it; throws where this is another.
-template <class T>
-concept bound_to_thread = transport<T> && requires(T const c) {
-  c.expect_thread();
-  { c.threads_at_once() } noexcept -> std::same_as<bool>;  // while another calls the same library
-};
-
-// Its ranks may be on several machines: this one among those of its own machine, in rank order, and how many these are.
+// Ranks may be on several machines: the number of ranks on this machine, and this rank's index among them in rank order.
 template <class T>
 concept spans_machines = transport<T> && requires(T const c) {
   { c.local_rank() } noexcept -> std::same_as<int>;
   { c.local_ranks() } noexcept -> std::same_as<int>;
 };
 
-// How ranks agree though some of them end; see transport/ballot.hpp.
+// Only some threads may call the transport; expect_thread() throws in any other.
+template <class T>
+concept bound_to_thread = transport<T> && requires(T const c) {
+  c.expect_thread();
+  { c.allows_concurrent_threads() } noexcept -> std::same_as<bool>;  // while others call the library beneath
+};
+
+// ---- Optional: groups, and the loss of ranks.
+
+// Makes an independent transport of some ranks, in the order listed. Only these ranks call it, each with the same list, which
+// holds the caller and no rank twice. Returns when all of them have called. Throws error.
+template <class T>
+concept divisible = transport<T> && requires(T t, std::vector<int> const& members, deadline until) {
+  { t.subgroup(members, until) } -> std::same_as<std::unique_ptr<T>>;
+};
+
+// Ranks can agree although some of them end meanwhile. Enables agree and shrink; see transport/ballot.hpp.
 template <class T>
 concept ballot_box = requires(T t, int rank, std::uint64_t number, ballot::vote const& v, resolution const& r) {
   t.cast(number, v);
@@ -214,7 +234,7 @@ concept holds_votes = transport<T> && requires(T t) {
   { t.votes() } -> ballot_box;
 };
 
-// Whether it lives on where ranks end, it knows when it runs. What is made of it then needs all ranks that are left.
+// Whether it survives the loss of a rank is known only at run time. shrink() then needs all survivors.
 template <class T>
 concept may_survive =
     holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live, deadline until) {
@@ -222,17 +242,10 @@ concept may_survive =
       { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
     };
 
-// It can end the processes of all its ranks.
+// Can end the processes of all ranks.
 template <class T>
 concept ends_job = transport<T> && requires(T t, int code) {
   { t.end_job(code) } noexcept;
-};
-
-// Makes a transport of some of its ranks, in the order listed, which lives on its own. Called by these ranks alone, each
-// with the same list, this rank in it and none twice; returns when all of them have. Throws error.
-template <class T>
-concept divisible = transport<T> && requires(T t, std::vector<int> const& members, deadline until) {
-  { t.subgroup(members, until) } -> std::same_as<std::unique_ptr<T>>;
 };
 
 }  // namespace tutti

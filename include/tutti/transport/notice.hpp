@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks tell each other beside their messages: what they call, and the first fault.
+// What ranks tell each other beside messages: the calls they make, and the first fault.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace tutti {
 
-// A call as a notice board keeps it; word 0 is its fingerprint, the last is where in the program it is made, or 0. What they
-// mean is the collective layer's.
+// A call as a notice board stores it. Word 0 is its fingerprint, the last its place in the program or 0; fault/call_record.hpp
+// defines the others.
 using call_words = std::array<std::uint64_t, call_record::words>;
 inline constexpr std::size_t place_word = call_record::words - 1;
 
@@ -30,8 +30,8 @@ struct fault {
   std::string text;
 };
 
-// The fault that a rank has found and may still be writing down, while its process is stopped; if it has ended instead, that.
-// find() gives an optional fault, nap() sleeps for a while.
+// Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be stopped or
+// have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.
 template <class Find, class Nap>
 [[gnu::cold]] fault await_fault(Find&& find, Nap&& nap) {
   auto const until = deadline::after(std::chrono::seconds(10));

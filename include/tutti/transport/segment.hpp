@@ -55,10 +55,10 @@ struct alignas(cache_line) channel {
   slot& at(std::uint64_t place) { return reinterpret_cast<slot*>(this + 1)[place]; }
 };
 
-// Packets: flag and data in every line, in sets that go round, a turn a call; see execute/packet.hpp.
+// Packets: flag and data in every line, in sets that go round, a round a call; see execute/packet.hpp.
 inline constexpr std::size_t packet_bytes = 56;
 inline constexpr std::size_t packet_lines = 37;
-// Near sets are for calls in which all hear all, so nobody gets more than a turn ahead. They stay in the first-level cache:
+// Near sets are for calls in which all hear all, so nobody gets more than a round ahead. They stay in the first-level cache:
 // 2 KiB in 0.33 us with 2 sets, 0.4 with 4, 0.55 with 8.
 inline constexpr std::size_t near_sets = 2;
 // Far ones are for calls in which a rank may hear from nobody: it goes on while the others read. 8 bytes by reduce, back to
@@ -114,12 +114,12 @@ struct rank_page {
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;
-  std::atomic<std::uint32_t> attends;  // it waits for messages, and sends what peers ask for
+  std::atomic<std::uint32_t> responsive;  // it waits for messages, and sends what peers ask for
 
   alignas(cache_line) std::atomic<std::uint64_t> called;        // sequence number of the last call that was begun
   std::atomic<std::uint64_t> finished;                          // and of the last one that was completed
   std::atomic<std::uint32_t> knows_fault;                       // it reads no peer's memory any more
-  alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the turns of packets that it is done with
+  alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the rounds of packets that it is done with
   call_record calls[records];
   call_record awaited;  // the message that it waits for
   alignas(cache_line) std::atomic<std::uint64_t> vote;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Channels: order, credits, short and long messages, references, messages of another call. Packets: turns and sets.
+// Channels: order, credits, short and long messages, references, messages of another call. Packets: rounds and sets.
 // labels: threads optimised
 #include <doctest/doctest.h>
 
@@ -31,15 +31,15 @@ void send(loopback& from, int to, int track, std::vector<int> const& values, std
 
 TEST_CASE("messages arrive in order, short ones in the line of the flag") {
   pair p;
-  CHECK(p.b.look(0, 0, 7).state == arrival::nothing);
+  CHECK(p.b.peek(0, 0, 7).state == arrival::nothing);
   send(p.a, 1, 0, {1, 2, 3}, 7);
   send(p.a, 1, 0, std::vector<int>(1000, 9), 7);
-  arrival const first = p.b.look(0, 0, 7);
+  arrival const first = p.b.peek(0, 0, 7);
   REQUIRE(first);
   CHECK(first.bytes == 12);
   CHECK(reinterpret_cast<int const*>(first.data)[2] == 3);
   p.b.release(0, 0);
-  arrival const second = p.b.look(0, 0, 7);
+  arrival const second = p.b.peek(0, 0, 7);
   REQUIRE(second);
   CHECK(second.bytes == 4000);
   CHECK(reinterpret_cast<std::uintptr_t>(second.data) % cache_line == 0);
@@ -56,8 +56,8 @@ TEST_CASE("a place is aligned for its elements") {
 TEST_CASE("tracks are separate channels") {
   pair p;
   send(p.a, 1, 1, {5}, 7);
-  CHECK_FALSE(p.b.look(0, 0, 7));
-  CHECK(p.b.look(0, 1, 7));
+  CHECK_FALSE(p.b.peek(0, 0, 7));
+  CHECK(p.b.peek(0, 1, 7));
 }
 
 TEST_CASE("a full channel has no place until the receiver releases one") {
@@ -65,7 +65,7 @@ TEST_CASE("a full channel has no place until the receiver releases one") {
   for (std::size_t i = 0; i < slots_of(2, 0); ++i) send(p.a, 1, 0, {static_cast<int>(i)}, 7);
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
   CHECK_FALSE(p.a.consumed(1, 0, 1));
-  REQUIRE(p.b.look(0, 0, 7));
+  REQUIRE(p.b.peek(0, 0, 7));
   p.b.release(0, 0);
   CHECK(p.a.consumed(1, 0, 1));
   CHECK_FALSE(p.a.consumed(1, 0, 2));
@@ -73,19 +73,19 @@ TEST_CASE("a full channel has no place until the receiver releases one") {
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
 }
 
-TEST_CASE("a message of another call is a stranger") {
+TEST_CASE("a message of another call is a mismatched") {
   pair p;
   send(p.a, 1, 0, {1}, 7);
-  CHECK(p.b.look(0, 0, 8).state == arrival::stranger);
+  CHECK(p.b.peek(0, 0, 8).state == arrival::mismatched);
 }
 
 TEST_CASE("a reference is read where it lies") {
   pair p;
   std::vector<int> values{1, 2, 3};
-  REQUIRE(p.a.reaches(values.data(), 12));
+  REQUIRE(p.a.is_shared(values.data(), 12));
   REQUIRE(p.a.claim(1, 0, 12, 4) != nullptr);
-  p.a.refer(1, 0, values.data(), 12, true, 7);
-  arrival const got = p.b.look(0, 0, 7);
+  p.a.publish_reference(1, 0, values.data(), 12, true, 7);
+  arrival const got = p.b.peek(0, 0, 7);
   REQUIRE(got);
   CHECK(got.bytes == 12);
   CHECK(got.more);
@@ -96,15 +96,15 @@ TEST_CASE("an address in the sender's process is handed on as it is") {
   pair p;
   auto const* const theirs = reinterpret_cast<std::byte const*>(std::uintptr_t{0x123456789abc});
   REQUIRE(p.a.claim(1, 1, 9000, 4) != nullptr);
-  p.a.refer_foreign(1, 1, theirs, 9000, false, 7);
-  arrival const got = p.b.look(0, 1, 7);
+  p.a.publish_private_reference(1, 1, theirs, 9000, false, 7);
+  arrival const got = p.b.peek(0, 1, 7);
   REQUIRE(got);
   CHECK(got.foreign);
   CHECK(got.data == theirs);
   CHECK(got.bytes == 9000);
   p.b.release(0, 1);
   send(p.a, 1, 1, {5}, 7);  // the slot's next message is not taken for one
-  CHECK_FALSE(p.b.look(0, 1, 7).foreign);
+  CHECK_FALSE(p.b.peek(0, 1, 7).foreign);
 }
 
 TEST_CASE("the more ranks, the fewer slots a channel has, and always a power of two") {
@@ -119,16 +119,16 @@ TEST_CASE("the more ranks, the fewer slots a channel has, and always a power of 
     }
 }
 
-TEST_CASE("turns of packets are counted from 1, and their sets go round") {
+TEST_CASE("rounds of packets are counted from 1, and their sets go round") {
   pair p;
-  CHECK(p.a.next_turn() == 1);
-  CHECK(p.a.next_turn() == 2);
+  CHECK(p.a.next_round() == 1);
+  CHECK(p.a.next_round() == 2);
   for (bool const far : {false, true}) {
     std::size_t const sets = far ? far_sets : near_sets;
     CHECK(p.a.packets(0, 1, far) == p.b.packets(0, 1, far));
     CHECK(p.a.packets(0, 1, far) != p.a.packets(1, 1, far));
     CHECK(p.a.packets(0, 1, far) != p.a.packets(0, 1, !far));
-    for (std::uint64_t turn = 2; turn <= sets; ++turn) CHECK(p.a.packets(0, turn, far) != p.a.packets(0, 1, far));
+    for (std::uint64_t round = 2; round <= sets; ++round) CHECK(p.a.packets(0, round, far) != p.a.packets(0, 1, far));
     CHECK(p.a.packets(0, sets + 1, far) == p.a.packets(0, 1, far));
   }
 }
@@ -138,37 +138,37 @@ TEST_CASE("a set is free when every peer has read what it held") {
     std::size_t const sets = far ? far_sets : near_sets;
     auto const hub = std::make_shared<loopback::hub>(3, 1);
     loopback a{hub, 0}, b{hub, 1}, c{hub, 2};
-    for (std::uint64_t turn = 1; turn <= sets; ++turn) CHECK(a.packets_free(turn, far));
-    CHECK_FALSE(a.packets_free(sets + 1, far));
+    for (std::uint64_t round = 1; round <= sets; ++round) CHECK(a.packets_writable(round, far));
+    CHECK_FALSE(a.packets_writable(sets + 1, far));
     b.packets_read(2, true);
-    CHECK_FALSE(a.packets_free(sets + 1, far));
+    CHECK_FALSE(a.packets_writable(sets + 1, far));
     c.packets_read(1, true);
-    CHECK(a.packets_free(sets + 1, far));
-    CHECK_FALSE(a.packets_free(sets + 2, far));  // c has read the first turn alone
+    CHECK(a.packets_writable(sets + 1, far));
+    CHECK_FALSE(a.packets_writable(sets + 2, far));  // c has read the first round alone
   }
 }
 
-TEST_CASE("far turns say nothing of the near ones that follow") {
+TEST_CASE("far rounds say nothing of the near ones that follow") {
   pair p;
-  CHECK(p.a.packets_free(far_sets, true));
-  CHECK_FALSE(p.a.packets_free(far_sets + 1, false));
+  CHECK(p.a.packets_writable(far_sets, true));
+  CHECK_FALSE(p.a.packets_writable(far_sets + 1, false));
   p.b.packets_read(far_sets - 1, false);
-  CHECK(p.a.packets_free(far_sets + 1, false));
+  CHECK(p.a.packets_writable(far_sets + 1, false));
 }
 
-TEST_CASE("a peer that shows a turn has read all before") {
+TEST_CASE("a peer that shows a round has read all before") {
   pair p;
   p.a.packets_seen(1, 3);
-  CHECK(p.a.packets_free(near_sets + 2, false));
-  CHECK_FALSE(p.a.packets_free(near_sets + 3, false));  // the third itself it may be reading
+  CHECK(p.a.packets_writable(near_sets + 2, false));
+  CHECK_FALSE(p.a.packets_writable(near_sets + 3, false));  // the third itself it may be reading
   p.b.packets_read(3, false);
-  CHECK(p.a.packets_free(near_sets + 3, false));
+  CHECK(p.a.packets_writable(near_sets + 3, false));
 }
 
 TEST_CASE("a rank that naps is woken") {
   pair p;
   std::jthread const sleeper([&] {
-    while (!p.b.look(0, 0, 7)) p.b.nap([&] { return bool(p.b.look(0, 0, 7)); });
+    while (!p.b.peek(0, 0, 7)) p.b.nap([&] { return bool(p.b.peek(0, 0, 7)); });
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   send(p.a, 1, 0, {1}, 7);

@@ -98,7 +98,7 @@ TEST_CASE("all ranks name those that did not come") {
   for (outcome const& o : meet_all(job("absent"), {0, 2, 4}, 5, 3s)) {
     CAPTURE(o.said);
     CHECK(o.code == error_code::timeout);
-    CHECK(has(o, "waited for ranks to join that did not: 1, 3"));
+    CHECK(has(o, "timed out waiting for ranks to join: 1, 3"));
   }
   for (outcome const& o : meet_all(job("no-host"), {1, 2}, 3, 100ms)) {
     CHECK(o.code == error_code::timeout);
@@ -127,7 +127,7 @@ TEST_CASE("a rank that gives up while others are missing ends the meeting at onc
     CAPTURE(o.said);
     CHECK(o.code == error_code::timeout);
     CHECK(o.peer == 3);
-    CHECK(has(o, "waited for ranks to join that did not: 3"));
+    CHECK(has(o, "timed out waiting for ranks to join: 3"));
   }
   CHECK(deadline::clock::now() - began < 50s);
 }

@@ -118,13 +118,13 @@ template <flag_scope Scope>
 class device_mailbox {
  public:
   static constexpr std::size_t slice_bytes = detail::most_device_slice;
-  static constexpr int most_ranks = most_device_ranks;
+  static constexpr int max_ranks = most_device_ranks;
 
-  TUTTI_HOST_DEVICE device_mailbox(detail::channel_map const& channels, int rank, int block, void* lists)
-      : channels_(channels), rank_(rank), block_(block), lists_(lists) {}
+  TUTTI_HOST_DEVICE device_mailbox(detail::channel_map const& channels, int rank, int block, void* fan_lists)
+      : channels_(channels), rank_(rank), block_(block), fan_lists_(fan_lists) {}
 
   TUTTI_HOST_DEVICE int rank() const noexcept { return rank_; }
-  TUTTI_HOST_DEVICE void* lists() const noexcept { return lists_; }
+  TUTTI_HOST_DEVICE void* fan_lists() const noexcept { return fan_lists_; }
 
   TUTTI_HOST_DEVICE std::byte* claim(int peer, int track, std::size_t, std::size_t) noexcept {
     auto const& end = channels_.outgoing(rank_, channels_.index(block_, track, peer));
@@ -137,13 +137,13 @@ class device_mailbox {
     *head = {static_cast<std::uint32_t>(bytes) | (more ? more_bit : 0), tag};
     store_release<Scope>(channels_.incoming(peer, channels_.index(block_, track, rank_)).theirs, ++end.own);
   }
-  TUTTI_HOST_DEVICE arrival look(int peer, int track, std::uint32_t tag) noexcept {
+  TUTTI_HOST_DEVICE arrival peek(int peer, int track, std::uint32_t tag) noexcept {
     std::size_t const channel = channels_.index(block_, track, peer);
     auto const& end = channels_.incoming(rank_, channel);
     if (load_acquire<Scope>(end.theirs) == end.own) return {};
     std::byte const* const slot = channels_.slot(rank_, channel, end.own);
     auto const head = *reinterpret_cast<detail::slot_head const*>(slot);
-    return {head.tag == tag ? arrival::message : arrival::stranger, slot + detail::device_line,
+    return {head.tag == tag ? arrival::message : arrival::mismatched, slot + detail::device_line,
             head.bytes_and_more & ~more_bit, (head.bytes_and_more & more_bit) != 0};
   }
   TUTTI_HOST_DEVICE void release(int peer, int track) noexcept {
@@ -160,7 +160,7 @@ class device_mailbox {
 
   detail::channel_map const& channels_;
   int rank_, block_;
-  void* lists_;
+  void* fan_lists_;
 };
 
 }  // namespace tutti

@@ -76,7 +76,7 @@ class cuda_ipc {
   }
 
   // What follows its works has run, unless they have not ended in time or an exception ends it; and see above.
-  ~cuda_ipc() { works_.close(comm_.group().environment.timeout); }
+  ~cuda_ipc() { works_.close(comm_.engine().environment.timeout); }
 
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
@@ -163,7 +163,7 @@ class cuda_ipc {
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
   // -- The choice, which is the same on all ranks.
-  device_limits const& limits() const { return comm_.group().tuned.table().devices; }
+  device_limits const& limits() const { return comm_.engine().tuned.table().devices; }
   std::size_t most_by_packets() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
 
   // By `by_words(request)`, or by a kernel that waits for others.
@@ -207,7 +207,7 @@ class cuda_ipc {
     if (has_words(r)) return r.algorithm;
     if (r.algorithm != algorithm_id::automatic) refuse_algorithm(r, where);
     request wanted = r;
-    wanted.algorithm = comm_.group().environment.algorithms[r.what];
+    wanted.algorithm = comm_.engine().environment.algorithms[r.what];
     if (has_words(wanted) && in_parts) return wanted.algorithm;
     bool const two = in_parts && r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
     return two ? algorithm_id::two_shot : algorithm_id::one_shot;

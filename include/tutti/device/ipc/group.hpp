@@ -119,7 +119,7 @@ class device_group {
 
   device_board board() const { return {memory_->base(), comm_.size()}; }
   device_watch& watch() { return *watch_; }
-  std::chrono::nanoseconds timeout() const { return comm_.group().environment.timeout; }
+  std::chrono::nanoseconds timeout() const { return comm_.engine().environment.timeout; }
   // Whether every rank has one of its own, which all ranks find alike.
   bool own_devices() const {
     for (std::size_t a = 0; a < owners_.size(); ++a)

@@ -82,7 +82,7 @@ struct staging_area {
 struct staging_state {
   std::uint64_t slice;
   std::int32_t slices;
-  bool takes_device_memory;
+  bool accepts_device_memory;
 };
 struct staging_failure {
   bool failed;
@@ -102,13 +102,13 @@ template <class Transport>
     refuse(comm.rank(), join({"cuda_staged was asked for ", how.slices, " slices of ", how.slice, " bytes"}),
            join({"ask for 3 slices or more, of ", comm.size(), " bytes or more"}), where);
   staging_state const mine{how.slice, how.slices, [&] {
-                             if constexpr (may_take_device_memory<Transport>)
-                               return comm.size() > 1 && comm.group().transport().takes_device_memory();
+                             if constexpr (may_accept_device_memory<Transport>)
+                               return comm.size() > 1 && comm.engine().transport().accepts_device_memory();
                              else return false;
                            }()};
   bool taken = true;
   for (staging_state const& other : tell_all(comm, mine, where)) {
-    taken = taken && other.takes_device_memory;
+    taken = taken && other.accepts_device_memory;
     if (other.slice != mine.slice || other.slices != mine.slices)
       refuse(comm.rank(),
              join({"ranks ask for ", mine.slices, " slices of ", mine.slice, " bytes and for ", other.slices, " of ",

@@ -44,7 +44,7 @@ class staged_call {
       : comm_(comm),
         area_(area),
         stream_(how.stream),
-        timeout_(how.timeout.count() != 0 ? how.timeout : comm.group().environment.timeout),
+        timeout_(how.timeout.count() != 0 ? how.timeout : comm.engine().environment.timeout),
         where_(where) {
     if (area.on.capturing(stream_))
       refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is captured into a graph",
@@ -76,7 +76,7 @@ class staged_call {
     agreement() = call_on<automatic>(
         started, {.algorithm = by}, where_, no_memory, [=, o = for_host(), where = where_](auto& ranks) {
           auto call = open(ranks, what, o, type, op, where);
-          call.run([&] { return roll_call(ranks.group().transport(), call.tag(), false); });
+          call.run([&] { return roll_call(ranks.engine().transport(), call.tag(), false); });
         });
   }
 
@@ -160,8 +160,8 @@ class staged_call {
   }
   static void give_up(communicator<Transport>& comm) noexcept {
     if constexpr (has_levels<Transport>)
-      if (auto* const node = comm.group().levels->only_node()) return node->group().give_up();
-    comm.group().give_up();
+      if (auto* const node = comm.engine().levels->only_node()) return node->engine().give_up();
+    comm.engine().give_up();
   }
 
   communicator<Transport>& comm_;

@@ -82,7 +82,7 @@ class cuda_staged {
     trip.begin();
     if (C == collective::barrier) trip.await_stream();
     trip.announce(call.what, by, call.type, {});
-    if constexpr (may_take_device_memory<Transport> && C != collective::barrier)
+    if constexpr (may_accept_device_memory<Transport> && C != collective::barrier)
       if (hands_over_) return hand_over<C>(trip, call, given, got);
     if constexpr (C != collective::barrier) {
       std::size_t longest = std::max(detail::longest_of(given), detail::longest_of(got));
@@ -149,7 +149,7 @@ class cuda_staged {
   // -- The choice.
   // Two ranks have as much to send either way.
   bool prefers_two_shot(std::size_t bytes) const {
-    return size() > 2 && bytes * ranks() > comm_->group().tuned.table().devices.one_shot_by_host;
+    return size() > 2 && bytes * ranks() > comm_->engine().tuned.table().devices.one_shot_by_host;
   }
 
   template <class Algorithm, collective C, class Call>
@@ -215,7 +215,7 @@ class cuda_staged {
   // -- Messages.
   template <class F>
   work on_host(F const& call) {
-    if constexpr (may_take_device_memory<Transport>)
+    if constexpr (may_accept_device_memory<Transport>)
       if (hands_over_) {
         call.template operator()<native>(*comm_);
         return {};

@@ -54,7 +54,7 @@ class mpi_ballot {
     urn& u = *urn_;
     if (number != u.number || u.opinion) return;
     u.opinion = r;
-    if (r.outcome == resolution::late) u.tell_all(u.blank(letter::hurry));
+    if (r.outcome == resolution::timed_out) u.tell_all(u.blank(letter::hurry));
   }
   std::optional<resolution> decision(std::uint64_t number) {
     urn& u = *urn_;
@@ -144,14 +144,14 @@ class mpi_ballot {
     }
 
     bool gone(int r) { return board.lost(r) || board.left(r); }
-    bool was_late(int r) const { return opinion->outcome == resolution::late && contains(opinion->named, r); }
+    bool was_late(int r) const { return opinion->outcome == resolution::timed_out && contains(opinion->named, r); }
 
     void go_on() {
       if (decided.first == number) return;
       listen();
       // The others have gone on without this rank, further than pages are kept.
       for (auto const& said : pages)
-        if (said[number % kept].number > number) return decide({resolution::late, 0, {}, {}, {rank}});
+        if (said[number % kept].number > number) return decide({resolution::timed_out, 0, {}, {}, {rank}});
       if (!opinion) give_up_with_others();
       if (!opinion) return;
       for (; turn < ranks; ++turn) {
@@ -166,7 +166,7 @@ class mpi_ballot {
 
     void give_up_with_others() {
       bool hurried = false;
-      resolution out{resolution::late, 0, {}, {}, {}};
+      resolution out{resolution::timed_out, 0, {}, {}, {}};
       for (int r = 0; r < ranks; ++r) {
         hurried |= at(r, number).hurries;
         if (at(r, number).voted) continue;

@@ -67,13 +67,13 @@ class mpi_board {
   }
 
   // The message that this rank waits for, beside all calls: peers are told once it has waited long.
-  void await(call_words const& message) noexcept {
+  void set_awaited(call_words const& message) noexcept {
     auto const lock = locked();
     news_->self.awaits = true;
     news_->self.awaited = message;
     news_->be_patient();
   }
-  void await_nothing() noexcept {
+  void clear_awaited() noexcept {
     auto const lock = locked();
     news_->self.awaits = false;
     if (news_->told.load(std::memory_order_relaxed) == sequence()) news_->tell_all();
@@ -119,7 +119,7 @@ class mpi_board {
   bool faulty() const noexcept { return news_->faulty.load(std::memory_order_acquire); }
   // Where it has been decided elsewhere which of several faults counts, nobody's answer is waited for.
   template <class Decided>
-  void accept_fault(Decided const& decided) noexcept {
+  void acknowledge_fault(Decided const& decided) noexcept {
     {
       auto const lock = locked();
       news_->self.knows_fault = true;
@@ -170,7 +170,7 @@ class mpi_board {
     news_->has_waited(time);
   }
   // The same for who sleeps elsewhere, and calls this at least every nap_length.
-  void heed() noexcept {
+  void poll_notices() noexcept {
     auto const lock = locked();
     news_->listen();
     news_->has_waited(nap_length);

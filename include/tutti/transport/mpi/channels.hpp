@@ -56,7 +56,7 @@ class mpi_channels {
   }
   // The same beside all calls: none waits for the message, and it says nothing of them. `awaited`: the receiver waits for
   // it; of others the sender must bound how many there are.
-  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
+  void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
     send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
   }
@@ -80,7 +80,7 @@ class mpi_channels {
   }
 
   // -- Receiving: look, use the view, release.
-  arrival look(int from, int track, std::uint32_t tag) noexcept {
+  arrival peek(int from, int track, std::uint32_t tag) noexcept {
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
     slot& here = in.slots.get()[in.taken % window];
@@ -90,7 +90,7 @@ class mpi_channels {
     in.arrived = true;
     bool const ours = here.front.tag == tag;
     if (ours) board_.hear(from, here.front.sequence);
-    return {ours ? arrival::message : arrival::stranger, here.data, here.front.bytes_and_more >> 1,
+    return {ours ? arrival::message : arrival::mismatched, here.data, here.front.bytes_and_more >> 1,
             (here.front.bytes_and_more & 1) != 0};
   }
   void release(int from, int track) noexcept {

@@ -62,7 +62,7 @@ inline bool mpi_is_finalized() noexcept {
 }
 
 // Whether the MPI was built for memory of a GPU, as far as it can say, once it is initialised.
-inline bool mpi_says_it_takes_device_memory() {
+inline bool mpi_reports_device_memory_support() {
 #if (defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA)
   return MPIX_Query_cuda_support() != 0;
 #elif defined(MPIX_GPU_SUPPORT_CUDA)
@@ -73,10 +73,10 @@ inline bool mpi_says_it_takes_device_memory() {
 #endif
 }
 // TUTTI_CUDA_AWARE=0 or 1 says it where that is not so.
-[[gnu::cold]] inline bool mpi_takes_device_memory() {
+[[gnu::cold]] inline bool mpi_accepts_device_memory() {
   char const* const text = std::getenv("TUTTI_CUDA_AWARE");
   std::string_view const said = text != nullptr ? text : "";
-  if (said.empty()) return mpi_says_it_takes_device_memory();
+  if (said.empty()) return mpi_reports_device_memory_support();
   if (said == "0" || said == "1") return said == "1";
   throw error({.code = error_code::bad_argument,
                .what = join({"TUTTI_CUDA_AWARE=\"", said, "\" is neither 0 nor 1"}),

@@ -70,9 +70,9 @@ class mpi : public mpi_ranks {
   }
 
   // The MPI's own collectives, which native/mpi_collectives.hpp has. An error of theirs is a fault.
-  using library = mpi_collectives;
-  void all_have_come() noexcept { board_.hear_all(); }
-  bool takes_device_memory() const { return mpi_takes_device_memory(); }
+  using native_collectives = mpi_collectives;
+  void note_all_arrived() noexcept { board_.hear_all(); }
+  bool accepts_device_memory() const { return mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
     if (!channels_.check(code, call, rank_) && mpi_is_loss(code)) name_the_lost(call);
   }
@@ -87,7 +87,7 @@ class mpi : public mpi_ranks {
   }
 
   // Whether threads may call it at the same time as others call the MPI.
-  bool threads_at_once() const noexcept { return level_ >= MPI_THREAD_MULTIPLE; }
+  bool allows_concurrent_threads() const noexcept { return level_ >= MPI_THREAD_MULTIPLE; }
 
   // -- Messages: see mpi_channels.
   std::byte* claim(int to, int track, std::size_t, std::size_t) noexcept { return channels_.claim(to, track); }
@@ -95,13 +95,13 @@ class mpi : public mpi_ranks {
     channels_.publish(to, track, bytes, more, tag);
   }
   bool all_sent() noexcept { return channels_.all_sent(); }
-  void publish_beside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
+  void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept {
     strays_.store(true, std::memory_order_relaxed);
-    channels_.publish_beside_calls(to, track, bytes, awaited, tag);
+    channels_.publish_outside_calls(to, track, bytes, awaited, tag);
   }
   std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
   bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }
-  arrival look(int from, int track, std::uint32_t tag) noexcept { return channels_.look(from, track, tag); }
+  arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
   void release(int from, int track) noexcept { channels_.release(from, track); }
 
   std::byte* allocate(std::size_t bytes) {
@@ -137,10 +137,10 @@ class mpi : public mpi_ranks {
 
   mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
-  void ask_peers() noexcept { board_.ask(); }
+  void query_peers() noexcept { board_.ask(); }
   // For who waits elsewhere in the middle of a call.
-  void heed() noexcept {
-    if (!mpi_is_finalized()) board_.heed();
+  void poll_notices() noexcept {
+    if (!mpi_is_finalized()) board_.poll_notices();
   }
 
  private:
@@ -202,7 +202,8 @@ class mpi : public mpi_ranks {
   mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && sends_later<mpi> && sends_at_once<mpi> &&
-              bound_to_thread<mpi> && asks_peers<mpi> && sends_beside_calls<mpi> && ends_job<mpi>);
+static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && needs_sender_progress<mpi> &&
+              has_eager_limit<mpi> && bound_to_thread<mpi> && queries_peers<mpi> && sends_outside_calls<mpi> &&
+              ends_job<mpi>);
 
 }  // namespace tutti

@@ -57,7 +57,7 @@ class mpi_ranks {
     board_.listen();
     if (!ready()) board_.sleep();
   }
-  void ring_all() noexcept {}
+  void wake_all() noexcept {}
   // An MPI without fault tolerance does not tell when a process ends: it ends the others too.
   bool lost(int peer) const noexcept { return board_.lost(peer); }
   bool left(int peer) const noexcept { return board_.left(peer); }
@@ -77,7 +77,7 @@ class mpi_ranks {
                                        return gone < 0 || ready();
                                      });
     if (!met) strays_ = true;
-    if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), call_subgroup_too) : rank_gone(rank_, gone);
+    if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), members_must_join) : rank_gone(rank_, gone);
     return create(members, tag, meeting.apart());
   }
   [[gnu::cold]] mpi_communicator meet_survivors(std::vector<int> const& members, bool others_live) {

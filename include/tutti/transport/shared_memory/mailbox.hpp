@@ -58,25 +58,27 @@ class mailbox {
     send(to, track, bytes, more, outgoing(to, track).claimed, tag);
   }
 
-  // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `reaches` says so, after a claim.
-  bool reaches(void const* data, std::size_t bytes) const noexcept {
+  // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `is_shared` says so, after a claim.
+  bool is_shared(void const* data, std::size_t bytes) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
     return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ &&
            address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
   // Where that is, for all ranks.
-  std::uint64_t place_of(void const* data) const noexcept {
+  std::uint64_t shared_address(void const* data) const noexcept {
     return reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
   }
-  std::byte const* at_place(std::uint64_t place) const noexcept {
+  std::byte const* at_shared_address(std::uint64_t place) const noexcept {
     return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place) + reach_origin_);
   }
-  void refer(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
-    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = place_of(data);
+  void publish_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+                         std::uint32_t tag) noexcept {
+    *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = shared_address(data);
     send(to, track, bytes, more, payload::reference, tag);
   }
   // The same for memory that the receiver cannot address but can fetch, where `pulls` says so.
-  void refer_foreign(int to, int track, void const* data, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
+  void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
+                                 std::uint32_t tag) noexcept {
     *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = reinterpret_cast<std::uintptr_t>(data);
     send(to, track, bytes, more, payload::foreign, tag);
   }
@@ -88,14 +90,14 @@ class mailbox {
     return out.consumed >= count;
   }
 
-  // -- Receiving: look, use the view, release.
-  arrival look(int from, int track, std::uint32_t tag) noexcept {
+  // -- Receiving: peek, use the view, release.
+  arrival peek(int from, int track, std::uint32_t tag) noexcept {
     receiver& in = incoming(from, track);
     slot& head = in.channel->at(in.taken & (in.slots - 1));
     std::uint64_t const word = head.tag.load(std::memory_order_acquire);
     if (static_cast<std::uint32_t>(word) != static_cast<std::uint32_t>(in.taken + 1)) return {};
     arrival out{arrival::message, head.data, head.bytes, head.more != 0};
-    if (word >> 32 != tag) out.state = arrival::stranger;
+    if (word >> 32 != tag) out.state = arrival::mismatched;
     if (head.kind == payload::in_slot) return out;
     if (head.kind == payload::in_line) {
       out.data = head.line;
@@ -103,11 +105,12 @@ class mailbox {
     }
     out.foreign = head.kind == payload::foreign;
     auto const place = *reinterpret_cast<std::uint64_t const*>(head.line);
-    out.data = out.foreign ? reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place)) : at_place(place);
+    out.data =
+        out.foreign ? reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place)) : at_shared_address(place);
     return out;
   }
   // Where messages come in a row, the line of a later one is on its way while this one is used.
-  void look_ahead(int from, int track) noexcept {
+  void prefetch(int from, int track) noexcept {
     receiver& in = incoming(from, track);
     __builtin_prefetch(&in.channel->at((in.taken + 2) & (in.slots - 1)));
   }
@@ -120,31 +123,31 @@ class mailbox {
   // How copies to slots are done.
   store_gauge& gauge() noexcept { return gauge_; }
 
-  // -- Packets: the lines that a rank shows in a turn. All ranks count the same turns, from 1.
-  std::uint64_t next_turn() noexcept { return ++turn_; }
-  packet* packets(int rank, std::uint64_t turn, bool far) const noexcept {
+  // -- Packets: the lines that a rank shows in a round. All ranks count the same rounds, from 1.
+  std::uint64_t next_round() noexcept { return ++round_; }
+  packet* packets(int rank, std::uint64_t round, bool far) const noexcept {
     rank_page& owner = segment_.rank(rank);
-    return far ? owner.far[turn % far_sets] : owner.near[turn % near_sets];
+    return far ? owner.far[round % far_sets] : owner.near[round % near_sets];
   }
   // Whether all peers are done with what was shown in these lines before.
-  bool packets_free(std::uint64_t turn, bool far) noexcept {
+  bool packets_writable(std::uint64_t round, bool far) noexcept {
     std::uint64_t const sets = far ? far_sets : near_sets;
-    if (turn <= all_read_ + sets) return true;
-    all_read_ = turn;
+    if (round <= all_read_ + sets) return true;
+    all_read_ = round;
     for (int r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
       std::uint64_t& read = read_[static_cast<std::size_t>(r)];
-      if (read + sets < turn) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
+      if (read + sets < round) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
       if (read < all_read_) all_read_ = read;
     }
-    return turn <= all_read_ + sets;
+    return round <= all_read_ + sets;
   }
-  // A peer that shows a turn is done with those before.
-  void packets_seen(int peer, std::uint64_t turn) noexcept { read_[static_cast<std::size_t>(peer)] = turn - 1; }
-  // This rank is done with a turn. `tell`: peers may be waiting for that.
-  void packets_read(std::uint64_t turn, bool tell) noexcept {
-    segment_.rank(rank_).packets_read.store(turn, std::memory_order_release);
-    if (tell) ring_all();
+  // A peer that shows a round is done with those before.
+  void packets_seen(int peer, std::uint64_t round) noexcept { read_[static_cast<std::size_t>(peer)] = round - 1; }
+  // This rank is done with a round. `wake`: peers may be waiting for that.
+  void packets_read(std::uint64_t round, bool wake) noexcept {
+    segment_.rank(rank_).packets_read.store(round, std::memory_order_release);
+    if (wake) wake_all();
   }
 
   // -- Waiting. A rank that naps says so and looks once more before it sleeps.
@@ -172,19 +175,23 @@ class mailbox {
     other.bell.fetch_add(1, std::memory_order_relaxed);
     ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   }
-  void ring_all() noexcept {
+  void wake_all() noexcept {
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_) ring(r);
   }
 
   // Whether this rank waits and sends at once what a peer asks it for. A hint: it may be elsewhere when it is asked.
-  void attend(bool now) noexcept { segment_.rank(rank_).attends.store(now ? 1 : 0, std::memory_order_relaxed); }
-  bool attends(int peer) const noexcept { return segment_.rank(peer).attends.load(std::memory_order_relaxed) != 0; }
+  void set_responsive(bool now) noexcept {
+    segment_.rank(rank_).responsive.store(now ? 1 : 0, std::memory_order_relaxed);
+  }
+  bool is_responsive(int peer) const noexcept {
+    return segment_.rank(peer).responsive.load(std::memory_order_relaxed) != 0;
+  }
 
   // Tells the peers that this rank will call nothing any more.
   void leave() noexcept {
     segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
-    ring_all();
+    wake_all();
   }
 
   bool left(int peer) const noexcept {
@@ -262,8 +269,8 @@ class mailbox {
   bool pulls_ = false;
   void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
-  std::uint64_t turn_ = 0;
-  std::uint64_t all_read_ = 0;       // turns of packets that all peers are known to be done with
+  std::uint64_t round_ = 0;
+  std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to be done with
   std::vector<std::uint64_t> read_;  // and each of them
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;

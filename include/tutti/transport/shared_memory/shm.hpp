@@ -34,7 +34,7 @@ namespace tutti {
 class shm : public mailbox {
  public:
   static constexpr std::string_view name = "shm";
-  static constexpr bool memory_stays = true;  // mapped as long as anybody reads it
+  static constexpr bool memory_outlives_owner = true;  // mapped as long as anybody reads it
 
   // The memory of a group of ranks, to be handed to all of them: inherited, or sent over a socket.
   [[gnu::cold]] static descriptor create(int ranks, int tracks) {
@@ -106,7 +106,7 @@ class shm : public mailbox {
       int const peer = members[static_cast<std::size_t>(r)];
       return status(peer) == presence::left || lost(peer);
     };
-    acquaintance const others{members, gone, call_subgroup_too};
+    acquaintance const others{members, gone, members_must_join};
     rendezvous meeting(job, own, ranks, until, others);
     descriptor const file = meeting.meet([&] { return create_segment_file(ranks, tracks_, group_heap_space); });
     std::vector<process_watch> watches;
@@ -133,12 +133,12 @@ class shm : public mailbox {
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
            patience_sharing_cores);
     self.status.store(presence::joined, std::memory_order_release);
-    ring_all();
+    wake_all();
     try {
       meet([&](int r) { return status(r) != presence::absent; }, until, others);
       for (int r = 0; r < ranks; ++r) begin_watch(r);
       self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
-      ring_all();
+      wake_all();
       meet([&](int r) { return fetches(r) != fetching::untried; }, until, others);
     } catch (...) {
       leave();
@@ -272,6 +272,6 @@ class shm : public mailbox {
   std::vector<process_watch> watches_;
 };
 
-static_assert(maps_memory<shm> && shows_packets<shm> && divisible<shm> && knows_locations<shm> && holds_votes<shm>);
+static_assert(maps_memory<shm> && shares_packets<shm> && divisible<shm> && knows_locations<shm> && holds_votes<shm>);
 
 }  // namespace tutti

@@ -29,7 +29,7 @@ namespace tutti {
 class loopback : public mailbox {
  public:
   static constexpr std::string_view name = "loopback";
-  static constexpr bool memory_stays = false;  // peers read the caller's own arrays
+  static constexpr bool memory_outlives_owner = false;  // peers read the caller's own arrays
 
   // The memory that the ranks of a group share; make one, then one loopback a thread.
   class hub {
@@ -117,7 +117,7 @@ class loopback : public mailbox {
   // it returns when all have. Throws error: timeout with the ranks that did not come, rank_lost where one of them has left.
   [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, deadline until) {
     auto const meeting = hub_->come(members, rank());
-    ring_all();
+    wake_all();
     auto const look = [&] { return meeting->complete ? progress::done : progress::stuck; };
     int gone = -1;
     bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
@@ -128,7 +128,7 @@ class loopback : public mailbox {
     });
     if (!met)
       if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
-        throw gone < 0 ? ranks_absent(rank(), absent, call_subgroup_too) : rank_gone(rank(), gone);
+        throw gone < 0 ? ranks_absent(rank(), absent, members_must_join) : rank_gone(rank(), gone);
     int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
     return std::make_unique<loopback>(meeting->made, own);
   }
@@ -137,6 +137,6 @@ class loopback : public mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(maps_memory<loopback> && shows_packets<loopback> && divisible<loopback> && holds_votes<loopback>);
+static_assert(maps_memory<loopback> && shares_packets<loopback> && divisible<loopback> && holds_votes<loopback>);
 
 }  // namespace tutti

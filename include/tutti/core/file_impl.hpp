@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of core/file.hpp.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tutti/core/file.hpp"
+
+namespace tutti {
+
+TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
+  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string out;
+  char part[4096];
+  ssize_t n = 0;
+  while ((n = ::read(file, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
+    if (n > 0) out.append(part, static_cast<std::size_t>(n));
+  int const reason = errno;
+  ::close(file);
+  errno = reason;
+  if (n < 0) return {};
+  return out;
+}
+
+}  // namespace tutti
