@@ -35,6 +35,13 @@ inline constexpr bool travels_as_bytes<std::pair<A, B>> = travels_as_bytes<A> &&
 template <class... Members>
 inline constexpr bool travels_as_bytes<std::tuple<Members...>> = (travels_as_bytes<Members> && ...);
 
+template <class T>
+inline constexpr bool has_members = false;
+template <class A, class B>
+inline constexpr bool has_members<std::pair<A, B>> = true;
+template <class... Members>
+inline constexpr bool has_members<std::tuple<Members...>> = true;
+
 }  // namespace detail
 
 // An element travels as its bytes: a trivially copyable type, or a std::pair or std::tuple of such types, that is neither
