@@ -134,7 +134,8 @@ class simulation {
         throw error({.code = error_code::bad_argument,
                      .what = "the simulated ranks wait for each other",
                      .way_out = "`tutti-sim verify` says who waits for whom"});
-    return {.seconds = end_, .messages = messages_ * (shape_.ranks / period_), .simulated = period_};
+    int const copies = shape_.ranks / period_;
+    return {.seconds = end_, .messages = messages_ * copies, .simulated = period_};
   }
 
  private:

@@ -480,7 +480,6 @@ class verification {
   // Follows who waits for whom, from one that waits, until it comes round or to one that has finished.
   std::string deadlock(runner const& stuck) const {
     std::vector<std::size_t> path;
-    std::string end;
     for (runner const* r = &stuck;;) {
       std::size_t const here = number(r->at.me().rank, track_of(r->at));
       for (std::size_t i = 0; i < path.size(); ++i)

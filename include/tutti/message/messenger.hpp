@@ -462,7 +462,8 @@ class messenger {
     std::size_t const n = std::min(a.bytes - message_head::before_slice, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::before_slice, n);
     of(from).looks = 0;
-    if ((r.moved += n) < r.got) return;
+    r.moved += n;
+    if (r.moved < r.got) return;
     has_arrived(r);
     end(r);
   }
