@@ -21,7 +21,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/recorder.hpp"
 #include "tutti/fault/settings.hpp"
@@ -196,7 +196,7 @@ class faults {
           where, in_call);
   }
 
-  [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
+  [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where) {
     if (s.refused != 0)
       raise({static_cast<int>(error_code::system), rank(), s.peer,
              join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",

@@ -205,7 +205,7 @@ class messenger {
     if constexpr (reads_peers) {
       if (transport_.is_shared(t.from, t.bytes))
         front.kind = kinds::shown, front.address = transport_.shared_address(t.from);
-      else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
+      else if (transport_.pulls() && !t.awaited) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
     t.address = front.kind == kinds::offer ? front.address : 0;
