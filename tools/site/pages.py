@@ -11,11 +11,12 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 
 def all_pages():
     """Every Markdown file of the project, relative to its root."""
-    if (ROOT / ".git").exists():
-        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
         return sorted(pathlib.Path(name) for name in set(listed) if name and (ROOT / name).exists())
-    return sorted(p.relative_to(ROOT) for p in ROOT.rglob("*.md") if "build" not in p.relative_to(ROOT).parts)
+    except (OSError, subprocess.CalledProcessError):  # no git, or no repository
+        return sorted(p.relative_to(ROOT) for p in ROOT.rglob("*.md") if "build" not in p.relative_to(ROOT).parts)
 
 
 def guides():
