@@ -78,7 +78,7 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
   }
 
   std::uint64_t hash = entries.size();
-  for (char const c : list) hash = mix(hash, static_cast<unsigned char>(c));
+  for (char const c : list) hash = detail::mix(hash, static_cast<unsigned char>(c));
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&hash, 1), hashes, {}, where);
   if (std::ranges::count(hashes, hash) != comm.size()) {

@@ -135,8 +135,6 @@ concept communicating =
 template <class Comm>
 using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
 
-namespace detail {
-
 template <class Transport>
 engine<Transport>& engine_of(communicator<Transport>& comm) {
   return comm.engine();
