@@ -37,7 +37,7 @@ struct mesh_axis {
 //   tutti::all_reduce(mesh.along({"data", "pipeline"}), norm);
 template <transport Transport>
 class mesh {
-  static_assert(divisible<Transport>,
+  static_assert(detail::divisible<Transport>,
                 "the transport of this communicator cannot make groups, and a mesh is made of groups");
 
  public:

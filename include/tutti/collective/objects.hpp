@@ -207,9 +207,10 @@ template <class Comm, class T>
     for (std::size_t i = 0; i < size; ++i) {
       auto& part = parts[i % ranks];
       if (i / ranks >= part.size())
-        detail::refuse(comm.rank(),
-                       join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
-                       "deal things out in turn, and pass a result for each", where);
+        detail::refuse(
+            comm.rank(),
+            detail::join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
+            "deal things out in turn, and pass a result for each", where);
       out.push_back(std::move(part[i / ranks]));
     }
     return out;

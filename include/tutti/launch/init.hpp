@@ -30,7 +30,7 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(tuning_table const& = shipped) {
+communicator<Transport> init(detail::tuning_table const& = detail::shipped) {
   static_assert(detail::never<Transport>,
                 "init finds ranks over tutti::shm or, where tutti/mpi.hpp is included, over tutti::mpi and "
                 "tutti::hierarchical; ranks that are threads start by tutti::run_threads");

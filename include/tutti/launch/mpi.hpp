@@ -78,11 +78,11 @@ template <class Transport>
 //   auto comm = tutti::init<tutti::hierarchical>();    // inside nodes over shared memory
 //   auto flat = tutti::init<tutti::mpi>();             // between all ranks over MPI
 template <>
-[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(tuning_table const& table) {
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table) {
   return detail::init_over_mpi<hierarchical>(table);
 }
 template <>
-[[gnu::cold]] inline communicator<mpi> init<mpi>(tuning_table const& table) {
+[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::tuning_table const& table) {
   return detail::init_over_mpi<mpi>(table);
 }
 

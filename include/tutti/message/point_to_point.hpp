@@ -236,7 +236,8 @@ template <class T, class Comm>
   if constexpr (detail::expect_blocking<Comm>() && detail::expect_element<T>()) {
     received const got = detail::receive_array(comm, std::span(&out, 1), from, tag, o, where);
     if (got.count == 0 && from != no_rank)
-      detail::refuse(comm.rank(), join({"rank ", got.source, " sent an empty message where a value is received"}),
+      detail::refuse(comm.rank(),
+                     detail::join({"rank ", got.source, " sent an empty message where a value is received"}),
                      "send one element", where);
   }
   return out;
@@ -271,8 +272,8 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
     detail::check_message(comm, "send_recv", to, tag, false, where);
     detail::check_message(comm, "send_recv", from, tag, true, where);
     detail::check_options(comm, "send_recv", o, where);
-    transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
-                       detail::send_of(detail::inputs(in), to, tag)};
+    detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
+                               detail::send_of(detail::inputs(in), to, tag)};
     detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
     detail::run_transfers(comm, both, o, where);
     return detail::received_of(both[0]);

@@ -349,7 +349,7 @@ struct each {
       auto const& op = std::get<place>(operations);
       using value = std::tuple_element_t<member(), T>;
       using op_type = std::remove_cvref_t<decltype(op)>;
-      static_assert(!has_prepare<op_type, value> && !has_finish<op_type, value>,
+      static_assert(!detail::has_prepare<op_type, value> && !detail::has_finish<op_type, value>,
                     "tutti::each takes operations without prologue and epilogue; use tutti::sum and divide");
       return op(std::get<member()>(a), std::get<member()>(b));
     });

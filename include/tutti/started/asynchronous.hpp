@@ -131,6 +131,8 @@ template <class Comm>
 concept communicating =
     detail::is_communicator<std::remove_reference_t<Comm>> || detail::stands_in<std::remove_reference_t<Comm>>;
 
+namespace detail {
+
 // The type they return: void, work, persistent, void.
 template <class Comm>
 using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
