@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Input and output of one call have one type.
-// expect: input and output of all_gather have different element types
+// expect: input and output have different element types
 #include <vector>
 
 #include "tutti/tutti.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What owns memory elsewhere cannot be an element.
-// expect: trivially_copyable
+// expect: elements travel as their bytes
 #include <string>
 #include <vector>
 

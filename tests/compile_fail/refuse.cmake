@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# cmake "-DCOMPILE=command;argument..." -DSOURCE=... -P refuse.cmake: fails unless SOURCE compiles with TUTTI_CONTROL and,
-# without it, is refused with the message that its head expects.
-file(STRINGS ${SOURCE} expected REGEX "^// expect: " LIMIT_COUNT 1)
-string(REGEX REPLACE "^// expect: *" "" expected "${expected}")
+# cmake "-DCOMPILE=command;argument..." -DSOURCE=... [-DCASE=...] -P refuse.cmake: fails unless SOURCE is refused with the
+# message that its line `// expect: ...` names, of several cases the line with `TUTTI_CASE == <case>`, among the first lines
+# of the compiler's output. Without CASE, also fails unless SOURCE compiles with TUTTI_CONTROL; a source of several cases is
+# not compiled further then.
+set(first_lines 16)
+file(STRINGS ${SOURCE} expected REGEX "// expect: ")
+if(DEFINED CASE)
+  list(FILTER expected INCLUDE REGEX "TUTTI_CASE == ${CASE} ")
+else()
+  execute_process(COMMAND ${COMPILE} ${SOURCE} -DTUTTI_CONTROL RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "the control does not compile:\n${said}")
+  endif()
+  if(expected MATCHES "TUTTI_CASE")
+    return()
+  endif()
+  set(CASE 0)
+endif()
+string(REGEX REPLACE ".*// expect: *" "" expected "${expected}")
 if(expected STREQUAL "")
   message(FATAL_ERROR "${SOURCE} has no line `// expect: ...`")
 endif()
 
-execute_process(COMMAND ${COMPILE} ${SOURCE} -DTUTTI_CONTROL RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
-if(NOT result EQUAL 0)
-  message(FATAL_ERROR "the control does not compile:\n${said}")
-endif()
-
-execute_process(COMMAND ${COMPILE} ${SOURCE} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+execute_process(COMMAND ${COMPILE} ${SOURCE} -DTUTTI_CASE=${CASE} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
 if(result EQUAL 0)
   message(FATAL_ERROR "it compiles; it should be refused with: ${expected}")
 endif()
 string(FIND "${said}" "${expected}" found)
 if(found EQUAL -1)
   message(FATAL_ERROR "it is refused, but not with: ${expected}\n${said}")
+endif()
+string(SUBSTRING "${said}" 0 ${found} before)
+string(REGEX MATCHALL "\n" lines "${before}")
+list(LENGTH lines lines)
+if(lines GREATER_EQUAL first_lines)
+  message(FATAL_ERROR "the message comes only in line ${lines} of the output:\n${said}")
 endif()

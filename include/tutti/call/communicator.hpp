@@ -94,9 +94,11 @@ struct agreement {
 // What a rank passes to split to be in no group.
 inline constexpr int no_color = -1;
 
-// Every rank has one. All ranks call the same collectives on it in the same order; a rank calls from one thread at a time.
+class shm;
+
+// Every rank has one; communicator<> is that of tutti::init(). All ranks call the same collectives on it in the same order; a rank calls from one thread at a time.
 // After an error of a collective (mismatch, timeout, a rank lost or left) every further call throws that error.
-template <transport Transport>
+template <transport Transport = shm>
 class communicator {
  public:
   using transport_type = Transport;

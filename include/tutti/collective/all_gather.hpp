@@ -2,55 +2,97 @@
 // all_gather and all_gather_v: every rank gets all ranks' blocks, in rank order.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <vector>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/movement.hpp"
 
 namespace tutti {
-// Every rank passes `in` of n elements, n equal on all ranks, and `out` of n * size; block q of out is rank q's `in`.
-// In place: `in` is this rank's block of `out`. Otherwise they must not overlap.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.7.
+namespace detail {
+
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> all_gather_arrays(Comm& comm, std::span<T const> in, std::span<T> out, options const& o,
+                                    std::source_location where) {
+  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
+  std::byte const* const from = bytes_of(in);
+  std::byte* const to = writable_bytes_of(out);
+  std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
+  expect_size(comm, "the output of all_gather", std::ranges::size(out),
+                      count * static_cast<std::size_t>(comm.size()), where);
+  expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
+                       from == own ? to : nullptr, where);
+  return move<collective::all_gather, Algorithm, T>(
+      comm, count, 0, block_memory<std::byte>{from, to, from == own}, o, where);
+}
+
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> all_gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
+                                      std::span<std::size_t const> counts, std::span<std::size_t const> offsets,
+                                      options const& o, std::source_location where) {
+  int const rank = comm.rank();
+  auto lists = lists_for(comm);
+  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts,
+                                                      offsets, std::ranges::size(out), sizeof(T), where);
+  expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
+                      where);
+  std::byte const* const from = bytes_of(in);
+  std::byte* const to = writable_bytes_of(out);
+  extent const mine = blocks.at(0, rank);
+  bool const in_place = from == to + mine.begin;
+  expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
+  return move_ragged<collective::all_gather, Algorithm, T>(
+      comm, 0, counts, {from, to, in_place, blocks.only(rank), blocks, blocks, std::move(lists)}, o, where);
+}
+
+}  // namespace detail
+
+// Puts the blocks of all ranks one after another: block q of `out` is rank q's `in`.
+//
+// Each rank passes    `in` of n elements, n equal on all ranks, and `out` of n * size
+// In place            `in` is this rank's block of `out`. Otherwise they must not overlap.
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.7
 //
 //   std::vector<float> all(mine.size() * comm.size());
 //   tutti::all_gather(comm, mine, all);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-detail::returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const& o = {},
-                                     std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather have different element types");
-  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
-  std::byte const* const from = detail::bytes_of(in);
-  std::byte* const to = detail::writable_bytes_of(out);
-  std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
-  detail::expect_size(comm, "the output of all_gather", std::ranges::size(out),
-                      count * static_cast<std::size_t>(comm.size()), where);
-  detail::expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
-                       from == own ? to : nullptr, where);
-  return detail::move<collective::all_gather, Algorithm, T>(
-      comm, count, 0, detail::block_memory<std::byte>{from, to, from == own}, o, where);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
+                std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out>())
+    return detail::all_gather_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), o, where);
 }
 
-// Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
+// By value: returns the numbers or structs of all ranks, one a rank, or the blocks of all ranks. Blocking calls only.
+//
+//   std::vector<row> all = tutti::all_gather(comm, mine);
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::on_host<Comm>
+[[nodiscard]] auto all_gather(Comm&& comm, In&& mine, options const& o = {},
+                              std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, In>()) {
+    using T = detail::element_in<In>;
+    auto const in = detail::inputs(mine);
+    return detail::filled<T>(in.size() * static_cast<std::size_t>(comm.size()),
+                             [&](std::span<T> out) { detail::all_gather_arrays<Algorithm>(comm, in, out, o, where); });
+  }
+}
+
+// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
 // Block q lands at element offsets[q] of `out`, or after block q-1 where no offsets are given.
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-detail::returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                       std::span<std::size_t const> offsets = {}, options const& o = {},
-                                       std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
-  int const rank = comm.rank();
-  auto lists = detail::lists_for(comm);
-  detail::layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts,
-                                                      offsets, std::ranges::size(out), sizeof(T), where);
-  detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
-                      where);
-  std::byte const* const from = detail::bytes_of(in);
-  std::byte* const to = detail::writable_bytes_of(out);
-  extent const mine = blocks.at(0, rank);
-  bool const in_place = from == to + mine.begin;
-  detail::expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
-  return detail::move_ragged<collective::all_gather, Algorithm, T>(
-      comm, 0, counts, {from, to, in_place, blocks.only(rank), blocks, blocks, std::move(lists)}, o, where);
+template <class Algorithm = automatic, class Comm, class In, class Out>
+  requires detail::on_host<Comm>
+auto all_gather_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts,
+                  std::span<std::size_t const> offsets = {}, options const& o = {},
+                  std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out>())
+    return detail::all_gather_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, offsets, o,
+                                                  where);
 }
 
 }  // namespace tutti

@@ -1,41 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce: every rank gets the combination of all ranks' arrays.
+// all_reduce: every rank gets the combination of all ranks' arrays or values.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/reduction.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `in` and `out` of the same count, equal on all ranks; out[i] = op over all ranks q of in_q[i].
-//
-// In place with one buffer (or two that begin at the same element); otherwise they must not overlap. Count 0 is legal.
-// Order of combination: any, if the operation is commutative; else rank order. The grouping depends on the algorithm, the
-// count, the number of ranks and the nodes that they are on alone, so the result has the same bits on every rank and in
-// every run.
-// Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.9.6.
-//
-//   tutti::all_reduce(comm, gradient);
-//   tutti::all_reduce(comm, in, out, tutti::max{});
-//   tutti::all_reduce<tutti::ring>(comm, gradient);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                     std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_reduce have different element types");
-  std::size_t const count = std::ranges::size(in);
-  T const* const from = std::ranges::data(in);
-  T* const to = std::ranges::data(out);
-  detail::expect_size(comm, "the output of all_reduce", std::ranges::size(out), count, where);
-  detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  return detail::reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
+template <class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> all_reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, options const& o,
+                                    std::source_location where) {
+  std::size_t const count = in.size();
+  T const* const from = in.data();
+  T* const to = out.data();
+  expect_size(comm, "the output of all_reduce", out.size(), count, where);
+  expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
+  return reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
-  requires operation<Op, value_of<InOut>>
-detail::returned_by<Comm> all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                                     std::source_location where = std::source_location::current()) {
-  return all_reduce<Algorithm>(comm, data, data, op, o, where);
+}  // namespace detail
+
+// Combines the arrays of all ranks element by element; every rank gets the result: out[i] = op over all ranks q of in_q[i].
+//
+// Each rank passes    `in` and `out` of the same count, which is equal on all ranks and may be 0
+// In place            one array for both (or two that begin at the same element). Otherwise they must not overlap.
+// Order               any if the operation is commutative, else rank order. The grouping depends only on the algorithm, the
+//                     count, the number of ranks and their nodes, so all ranks get the same bits, and every run does.
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.9.6
+//
+//   tutti::all_reduce(comm, in, out, tutti::max{});
+//   tutti::all_reduce(comm, in, out, {.timeout = 5s});                 // the sum
+//   tutti::all_reduce<tutti::ring>(comm, in, out);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+  requires detail::on_host<Comm>
+auto all_reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
+                std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
+}
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto all_reduce(Comm&& comm, In&& in, Out&& out, options const& o,
+                std::source_location where = std::source_location::current()) {
+  return all_reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+}
+
+// In place: the array is replaced by the result.
+//
+//   tutti::all_reduce(comm, gradient);
+//   tutti::all_reduce(comm, gradient, tutti::mean{});
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+  requires detail::on_host<Comm> && (!detail::lists_arrays<InOut, Op>)
+auto all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
+    return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm> && (!detail::lists_arrays<InOut, sum>)
+auto all_reduce(Comm&& comm, InOut&& data, options const& o,
+                std::source_location where = std::source_location::current()) {
+  return all_reduce<Algorithm>(comm, data, sum{}, o, where);
+}
+
+// By value: the result of a number or struct is returned, and that of an array which is const or temporary as a
+// std::vector. Blocking calls only.
+//
+//   int total = tutti::all_reduce(comm, mine);
+//   double norm = std::sqrt(tutti::all_reduce(comm, x * x));
+//   auto best = tutti::all_reduce(comm, tutti::located{loss, comm.rank()}, tutti::argmin{});
+template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, Op>)
+[[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+                              std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value, Op>())
+    return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::all_reduce_arrays<Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+    });
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, sum>)
+[[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, options const& o,
+                              std::source_location where = std::source_location::current()) {
+  return all_reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 
 }  // namespace tutti

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// barrier: no rank goes on before all have come.
+// barrier: no rank continues before all have called it.
 #pragma once
 
+#include <source_location>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/reduction.hpp"
 
 namespace tutti {
@@ -33,28 +36,36 @@ class token_memory {
 inline constexpr call_names token_names{"token", {}};
 inline constexpr bit_or combine_tokens{};
 
+template <class Algorithm, class Comm>
+returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where) {
+  check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
+  reduction<collective::barrier, Algorithm, unsigned char, bit_or, token_memory> call{
+      {{.what = collective::barrier,
+        .algorithm = id_of<Algorithm>(o),
+        .how = o.protocol,
+        .count = 1,
+        .unlisted = unlisted_or_none<Algorithm, collective::barrier>()},
+       o.timeout,
+       where,
+       &token_names},
+      {},
+      {combine_tokens}};
+  return perform(comm, call);
+}
+
 }  // namespace detail
 
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.3.
+// Returns when all ranks have called it. It carries no data.
+//
+// Throws    error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source    MPI-4.1, 6.3
 //
 //   tutti::barrier(comm);
 //   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
-template <class Algorithm = automatic, communicating Comm>
-detail::returned_by<Comm> barrier(Comm&& comm, options const& o = {},
-                                  std::source_location where = std::source_location::current()) {
-  detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
-  detail::reduction<collective::barrier, Algorithm, unsigned char, bit_or, detail::token_memory> call{
-      {{.what = collective::barrier,
-        .algorithm = detail::id_of<Algorithm>(o),
-        .how = o.protocol,
-        .count = 1,
-        .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()},
-       o.timeout,
-       where,
-       &detail::token_names},
-      {},
-      {detail::combine_tokens}};
-  return detail::perform(comm, call);
+template <class Algorithm = automatic, class Comm>
+  requires detail::on_host<Comm>
+auto barrier(Comm&& comm, options const& o = {}, std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_communicator<Comm>()) return detail::meet<Algorithm>(comm, o, where);
 }
 
 }  // namespace tutti

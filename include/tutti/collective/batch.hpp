@@ -59,15 +59,22 @@ class batch : public detail::deferring<Transport> {
   explicit batch(communicator<Transport>& comm, coalescing const& bucket = {})
       : detail::deferring<Transport>(comm), bucket_(bucket) {}
 
-  template <buffer In>
-  batch& send(In const& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
-    detail::check_message(*this, "batch::send", to, tag, false, where);
-    return add(detail::send_of(in, to, tag));
+  // Arguments as those of tutti::send and tutti::recv.
+  template <class In>
+  batch& send(In&& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
+    if constexpr (detail::accepts_sent<batch&, In>()) {
+      detail::check_message(*this, "batch::send", to, tag, false, where);
+      messages_.push_back(detail::send_of(detail::inputs(in), to, tag));
+    }
+    return *this;
   }
-  template <mutable_buffer Out>
+  template <class Out>
   batch& recv(Out&& out, int from, int tag = 0, std::source_location where = std::source_location::current()) {
-    detail::check_message(*this, "batch::recv", from, tag, true, where);
-    return add(detail::receive_of(out, from, tag));
+    if constexpr (detail::accepts_received<batch&, Out>()) {
+      detail::check_message(*this, "batch::recv", from, tag, true, where);
+      messages_.push_back(detail::receive_of(detail::elements(out), from, tag));
+    }
+    return *this;
   }
 
   // Returns when all have ended: what the receives have got, in their order. The options are those of the messages.
@@ -169,10 +176,6 @@ class batch : public detail::deferring<Transport> {
     detail::coalesced_reductions<Algorithm, Transport, T, Op> all;
   };
 
-  batch& add(detail::transfer const& t) {
-    messages_.push_back(t);
-    return *this;
-  }
   void start_calls(std::vector<work>& works) {
     for (auto const& call : calls_) call->start(works);
   }

@@ -1,24 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// broadcast: every rank gets the root's array.
+// broadcast: every rank gets the root's array or value.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/movement.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `data` of the same count; the root's is sent, the others' are overwritten.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.4.
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, options const& o,
+                                  std::source_location where) {
+  std::size_t const count = data.size();
+  expect_root(comm, root, where);
+  std::byte* const memory = writable_bytes_of(data);
+  return move<collective::broadcast, Algorithm, T>(comm, count, root,
+                                                           array_memory<std::byte>{memory, memory}, o, where);
+}
+
+}  // namespace detail
+
+// Sends the root's array to all ranks, whose own arrays it overwrites.
+//
+// Each rank passes    `data` of the same count
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.4
 //
 //   tutti::broadcast(comm, weights, 0);
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
-detail::returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
-                                    std::source_location where = std::source_location::current()) {
-  using T = value_of<InOut>;
-  std::size_t const count = std::ranges::size(data);
-  detail::expect_root(comm, root, where);
-  std::byte* const memory = detail::writable_bytes_of(data);
-  return detail::move<collective::broadcast, Algorithm, T>(comm, count, root,
-                                                           detail::array_memory<std::byte>{memory, memory}, o, where);
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm>
+auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
+               std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut>())
+    return detail::broadcast_array<Algorithm>(comm, detail::elements(data), root, o, where);
+}
+
+// By value: returns the root's number or struct, or, of an array that is const or temporary, a std::vector of the root's
+// elements. What the others pass gives the type and the count alone. Blocking calls only.
+//
+//   config = tutti::broadcast(comm, config, 0);
+//   int n = tutti::broadcast(comm, comm.is_main() ? read_size() : 0);
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto broadcast(Comm&& comm, Value&& value, int root = 0, options const& o = {},
+                             std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value>())
+    return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::broadcast_array<Algorithm>(comm, data, root, o, where);
+    });
 }
 
 }  // namespace tutti

@@ -149,12 +149,57 @@ class coalesced_reductions {
   std::vector<std::shared_ptr<bucket>> buckets_;
 };
 
+template <class Algorithm, class Transport, class List, class Op>
+void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, options const& o,
+                     coalescing const& bucket, std::source_location where) {
+  using T = element_of<List>;
+  std::size_t const most = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
+  auto const all = pieces_of(list);
+  for_each_bucket<T>(all, most, [&](std::span<piece<T> const> pieces, std::size_t elements) {
+    if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
+    T* const together = reinterpret_cast<T*>(comm.engine().bucket.at_least(elements * sizeof(T)));
+    copy_into<T>(together, pieces);
+    all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
+    copy_out_of<T>(together, pieces);
+  });
+}
+template <class Algorithm, class Transport, class List, class Op>
+work all_reduce_list(asynchronous<Transport>& comm, List& list, Op const& op, options const& o,
+                     coalescing const& bucket, std::source_location where) {
+  using T = element_of<List>;
+  coalesced_reductions<Algorithm, Transport, T, Op> all(comm.blocking(), op, o, bucket, where);
+  all.add(pieces_of(list));
+  std::vector<work> works;
+  start_all(works, [&] { all.start(works); });
+  return joined(works);
+}
+
+template <class Comm, class List, class Op>
+consteval bool accepts_list() {
+  using plain = std::remove_cvref_t<Comm>;
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (!is_communicator<plain> && !is_asynchronous<plain>) {
+    static_assert(
+        never<Comm>,
+        "a list of arrays cannot be prepared or put into a batch; add its arrays to a tutti::batch one by one, "
+        "which shares calls among them too");
+    return false;
+  } else if constexpr (!std::ranges::forward_range<List>) {
+    static_assert(never<List>,
+                  "a list of arrays is walked through more than once; pass a forward range, such as a vector");
+    return false;
+  } else if constexpr (!expect_output<std::ranges::range_reference_t<List>>()) return false;
+  else return expect_operation<Op, element_of<List>>();
+}
+
 }  // namespace detail
 
-// Every rank passes a list of as many arrays of the same sizes; each is combined in place as all_reduce does. Those that fit
-// into a bucket together are copied into it, combined by one call, and copied back: many small arrays then take the time
-// of a few calls. `bucket.bucket_bytes` is the same on all ranks.
-// On async(comm): starts them all, each bucket in memory of its own, and returns one work. To do so again and again, see batch.
+// Combines a list of arrays, each in place as all_reduce does.
+//
+// Every rank passes a list of as many arrays of the same sizes. Those that fit into a bucket together are copied into it,
+// combined by one call, and copied back: many small arrays then take the time of a few calls. `bucket.bucket_bytes` is the
+// same on all ranks. On async(comm): starts them all, each bucket in memory of its own, and returns one work. To repeat
+// that, see batch.
 //
 // Order of combination: that of all_reduce on arrays of the buckets' lengths. So a result has the same bits on every rank
 // and in every run, but its grouping depends on the sizes of the whole list and on the bucket's.
@@ -162,32 +207,18 @@ class coalesced_reductions {
 //
 //   std::vector<std::vector<float>> gradients = backward();
 //   tutti::all_reduce(comm, gradients, tutti::mean{});
-template <class Algorithm = automatic, transport Transport, list_of_buffers List, class Op = sum>
-  requires operation<Op, element_of<List>>
-void all_reduce(communicator<Transport>& comm, List&& list, Op const& op = {}, options const& o = {},
-                coalescing const& bucket = {}, std::source_location where = std::source_location::current()) {
-  using T = element_of<List>;
-  std::size_t const most = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
-  auto const all = detail::pieces_of(list);
-  detail::for_each_bucket<T>(all, most, [&](std::span<detail::piece<T> const> pieces, std::size_t elements) {
-    if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
-    T* const together = reinterpret_cast<T*>(comm.engine().bucket.at_least(elements * sizeof(T)));
-    detail::copy_into<T>(together, pieces);
-    all_reduce<Algorithm>(comm, std::span(together, elements), op, o, where);
-    detail::copy_out_of<T>(together, pieces);
-  });
+template <class Algorithm = automatic, class Comm, class List, class Op = sum>
+  requires detail::on_host<Comm> && detail::lists_arrays<List, Op>
+auto all_reduce(Comm&& comm, List&& list, Op const& op = {}, options const& o = {}, coalescing const& bucket = {},
+                std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_list<Comm, List, Op>())
+    return detail::all_reduce_list<Algorithm>(comm, list, op, o, bucket, where);
 }
-
-template <class Algorithm = automatic, transport Transport, list_of_buffers List, class Op = sum>
-  requires operation<Op, element_of<List>>
-work all_reduce(asynchronous<Transport> comm, List&& list, Op const& op = {}, options const& o = {},
-                coalescing const& bucket = {}, std::source_location where = std::source_location::current()) {
-  using T = element_of<List>;
-  detail::coalesced_reductions<Algorithm, Transport, T, Op> all(comm.blocking(), op, o, bucket, where);
-  all.add(detail::pieces_of(list));
-  std::vector<work> works;
-  detail::start_all(works, [&] { all.start(works); });
-  return detail::joined(works);
+template <class Algorithm = automatic, class Comm, class List>
+  requires detail::on_host<Comm> && detail::lists_arrays<List, sum>
+auto all_reduce(Comm&& comm, List&& list, options const& o, coalescing const& bucket = {},
+                std::source_location where = std::source_location::current()) {
+  return all_reduce<Algorithm>(comm, list, sum{}, o, bucket, where);
 }
 
 }  // namespace tutti

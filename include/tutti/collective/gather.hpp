@@ -2,60 +2,104 @@
 // gather and gather_v: the root gets all ranks' blocks, in rank order.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <vector>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/movement.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `in` of n elements, n equal on all ranks; the root passes `out` of n * size, the others may pass
-// anything, e.g. an empty span. Block q of out is rank q's `in`. In place: the root's `in` is its block of `out`.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.5.
-//
-//   tutti::gather(comm, mine, all, 0);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-detail::returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather have different element types");
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> gather_arrays(Comm& comm, std::span<T const> in, std::span<T> out, int root, options const& o,
+                                std::source_location where) {
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T),
                     ranks = static_cast<std::size_t>(comm.size());
-  std::byte const* const from = detail::bytes_of(in);
-  std::byte* const to = comm.rank() == root ? detail::writable_bytes_of(out) : nullptr;
+  std::byte const* const from = bytes_of(in);
+  std::byte* const to = comm.rank() == root ? writable_bytes_of(out) : nullptr;
   bool const in_place = to != nullptr && from == to + static_cast<std::size_t>(root) * bytes;
-  detail::expect_root(comm, root, where);
+  expect_root(comm, root, where);
   if (comm.rank() == root) {
-    detail::expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
-    detail::expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
+    expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
+    expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
-  return detail::move<collective::gather, Algorithm, T>(comm, count, root,
-                                                        detail::block_memory<std::byte>{from, to, in_place}, o, where);
+  return move<collective::gather, Algorithm, T>(comm, count, root,
+                                                        block_memory<std::byte>{from, to, in_place}, o, where);
 }
 
-// Blocks of their own sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
-// matter at the root alone. A rank whose block has another size than the root expects makes the call fail (mismatch).
-//
-//   tutti::gather_v(comm, mine, all, counts, {}, 0);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-detail::returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                   std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-                                   std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather_v have different element types");
-  detail::expect_root(comm, root, where);
+template <class Algorithm, class Comm, class T>
+returned_by<Comm> gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
+                                  std::span<std::size_t const> counts, std::span<std::size_t const> offsets, int root,
+                                  options const& o, std::source_location where) {
+  expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(in) * sizeof(T);
-  detail::layout const alone = detail::layout::blocks(bytes, comm.size());
-  detail::ragged_memory<std::byte> memory{detail::bytes_of(in),   nullptr, false, alone.only(comm.rank()), {}, alone,
-                                          detail::lists_for(comm)};
+  layout const alone = layout::blocks(bytes, comm.size());
+  ragged_memory<std::byte> memory{bytes_of(in),   nullptr, false, alone.only(comm.rank()), {}, alone,
+                                          lists_for(comm)};
   if (comm.rank() == root) {
-    detail::layout const blocks = detail::ragged_layout(comm, memory.lists.make_room(2, comm.size()), "gather_v's",
+    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "gather_v's",
                                                         counts, offsets, std::ranges::size(out), sizeof(T), where);
-    detail::expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
+    expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
                         counts[static_cast<std::size_t>(root)], where);
-    std::byte* const to = detail::writable_bytes_of(out);
+    std::byte* const to = writable_bytes_of(out);
     memory.in_place = memory.in == to + blocks.at(0, root).begin;
     memory.out = to, memory.got = blocks;
-    detail::expect_apart(root, memory.in, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
+    expect_apart(root, memory.in, bytes, to, blocks.end(), memory.in_place ? to : nullptr, where);
   }
-  return detail::move_ragged<collective::gather, Algorithm, T>(comm, root, {}, std::move(memory), o, where);
+  return move_ragged<collective::gather, Algorithm, T>(comm, root, {}, std::move(memory), o, where);
+}
+
+}  // namespace detail
+
+// Puts the blocks of all ranks one after another at the root: block q of `out` is rank q's `in`.
+//
+// Each rank passes    `in` of n elements, n equal on all ranks; the root passes `out` of n * size, which no other rank
+//                     touches: others may pass an empty span
+// In place            the root's `in` is its block of `out`. Otherwise they must not overlap.
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.5
+//
+//   tutti::gather(comm, mine, all, 0);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto gather(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {},
+            std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out>())
+    return detail::gather_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), root, o, where);
+}
+
+// By value: the root gets the numbers or structs of all ranks, one a rank, or the blocks of all ranks; the others get an
+// empty std::vector. Blocking calls only.
+//
+//   std::vector<double> const losses = tutti::gather(comm, loss, 0);
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::on_host<Comm>
+[[nodiscard]] auto gather(Comm&& comm, In&& mine, int root = 0, options const& o = {},
+                          std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, In>()) {
+    using T = detail::element_in<In>;
+    auto const in = detail::inputs(mine);
+    std::size_t const all = comm.rank() == root ? in.size() * static_cast<std::size_t>(comm.size()) : 0;
+    return detail::filled<T>(
+        all, [&](std::span<T> out) { detail::gather_arrays<Algorithm>(comm, in, out, root, o, where); });
+  }
+}
+
+// Blocks of different sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
+// matter at the root alone. The call fails (mismatch) if a rank's block has another size than the root expects.
+//
+//   tutti::gather_v(comm, mine, all, counts, {}, 0);
+template <class Algorithm = automatic, class Comm, class In, class Out>
+  requires detail::on_host<Comm>
+auto gather_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts,
+              std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+              std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out>())
+    return detail::gather_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, offsets, root, o,
+                                              where);
 }
 
 }  // namespace tutti

@@ -12,9 +12,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tutti/call/accepted.hpp"
 #include "tutti/collective/all_gather.hpp"
 
 namespace tutti {
@@ -33,8 +35,11 @@ struct mesh_axis {
 //   tutti::mesh mesh(comm, {{"data", 2}, {"tensor", 2}, {"pipeline", -1}});
 //   tutti::all_reduce(mesh.along("tensor"), activation);
 //   tutti::all_reduce(mesh.along({"data", "pipeline"}), norm);
-template <detail::divisible Transport>
+template <transport Transport>
 class mesh {
+  static_assert(detail::divisible<Transport>,
+                "the transport of this communicator cannot make groups, and a mesh is made of groups");
+
  public:
   mesh(communicator<Transport>& comm, std::vector<mesh_axis> axes,
        std::source_location where = std::source_location::current())
@@ -142,5 +147,19 @@ class mesh {
   std::vector<mesh_axis> axes_;
   std::map<std::vector<bool>, communicator<Transport>> communicators_;  // by the axes that they run along
 };
+
+namespace detail {
+
+template <class Comm>
+struct transport_of_mesh {
+  static_assert(expect_blocking<Comm>());
+  using type = typename std::remove_cvref_t<Comm>::transport_type;
+};
+
+}  // namespace detail
+
+// Only reached by arguments that the constructor does not take.
+template <class Comm>
+mesh(Comm&&, std::vector<mesh_axis>) -> mesh<typename detail::transport_of_mesh<Comm>::type>;
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arrays that have names, reduced together; and a seed that all ranks share.
+// all_reduce of arrays by name, and a seed that all ranks share.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,10 @@
 #include <string_view>
 #include <type_traits>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
+#include "tutti/call/accepted.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/bytes.hpp"
 #include "tutti/execute/plan.hpp"
@@ -36,7 +38,10 @@ auto values_of(V& value) {
   else return std::span(&value, 1);
 }
 
-// The name and size of each, by name.
+template <class M>
+using element_of_map = value_of<decltype(values_of(std::declval<std::ranges::range_reference_t<M>>().second))>;
+
+// The entries in the order of their names.
 template <class M>
 auto by_name(M& map) {
   std::vector<std::ranges::iterator_t<M>> out;
@@ -60,25 +65,15 @@ auto by_name(M& map) {
   }
 }
 
-}  // namespace detail
-
-// Reduces arrays of the same name with each other, in one all_reduce: every rank passes the same names, in any order, with
-// the same sizes, all of one element type, and gets the results in place.
-// Order of combination: as all_reduce. Throws error: mismatch on all ranks where names or sizes differ, with the first
-// that does; what all_gather and all_reduce throw.
-//
-//   std::map<std::string, std::vector<float>> losses = ...;
-//   tutti::all_reduce_map(comm, losses, tutti::mean{});
-template <class Algorithm = automatic, transport Transport, named_values Map, class Op = sum>
-void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, options const& o = {},
-                    std::source_location where = std::source_location::current()) {
-  auto const entries = detail::by_name(map);
-  using T = value_of<decltype(detail::values_of(entries[0]->second))>;
+template <class Algorithm, class Comm, class Map, class Op>
+void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std::source_location where) {
+  auto const entries = by_name(map);
+  using T = element_of_map<Map>;
   std::string list;
   std::vector<T> all;
   for (auto const& entry : entries) {
-    auto const values = detail::values_of(entry->second);
-    list += detail::join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
+    auto const values = values_of(entry->second);
+    list += join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
     all.insert(all.end(), values.begin(), values.end());
   }
 
@@ -87,7 +82,7 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&hash, 1), hashes, {}, where);
   if (std::ranges::count(hashes, hash) != comm.size()) {
-    auto const lists = detail::all_gather_bytes(comm, detail::reason(0, list), where);
+    auto const lists = all_gather_bytes(comm, reason(0, list), where);
     auto const text = [&](std::size_t rank) {
       auto const bytes = lists.of(rank);
       return std::string_view(reinterpret_cast<char const*>(bytes.data()), bytes.size());
@@ -97,8 +92,8 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
     throw error({.code = error_code::mismatch,
                  .rank = comm.rank(),
                  .peer = static_cast<int>(peer),
-                 .what = detail::join({"the names of all_reduce_map differ: ",
-                                       detail::first_difference(list, text(peer), static_cast<int>(peer))}),
+                 .what = join({"the names of all_reduce_map differ: ",
+                               first_difference(list, text(peer), static_cast<int>(peer))}),
                  .way_out = "pass the same names and sizes on all ranks",
                  .where = where});
   }
@@ -106,27 +101,53 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
   all_reduce<Algorithm>(comm, all, op, o, where);
   auto from = all.cbegin();
   for (auto const& entry : entries) {
-    auto const values = detail::values_of(entry->second);
+    auto const values = values_of(entry->second);
     std::ranges::copy_n(from, static_cast<std::ptrdiff_t>(values.size()), values.begin());
     from += static_cast<std::ptrdiff_t>(values.size());
   }
 }
 
-// For all ranks the seed that rank 0 passes, or, where it passes none, draws from the system. What others pass does not matter.
+}  // namespace detail
+
+// Combines arrays by name, all of them in one all_reduce, and each in place.
+//
+// Every rank passes a map from the same names, in any order, to arrays of the same sizes or to numbers, all of one element
+// type. Blocking calls only.
+// Order of combination: as all_reduce. Throws error: mismatch on all ranks if names or sizes differ, with the first
+// difference; what all_gather and all_reduce throw.
+//
+//   std::map<std::string, std::vector<float>> losses = ...;
+//   tutti::all_reduce_map(comm, losses, tutti::mean{});
+template <class Algorithm = automatic, class Comm, class Map, class Op = sum>
+void all_reduce_map(Comm&& comm, Map&& map, Op const& op = {}, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  if constexpr (!detail::expect_blocking<Comm>()) return;
+  else if constexpr (!named_values<Map>)
+    static_assert(detail::never<Map>,
+                  "all_reduce_map takes a map from names to arrays or numbers that it can write to, such as a "
+                  "std::map<std::string, std::vector<float>>");
+  else if constexpr (detail::expect_operation<Op, detail::element_of_map<Map>>())
+    detail::all_reduce_named<Algorithm>(comm, map, op, o, where);
+}
+
+// Returns the same seed on all ranks: the one that rank 0 passes or, if it passes none, that it draws from the system. What
+// the others pass does not matter.
 // Throws error: as broadcast; system.
 //
 //   std::mt19937_64 random(tutti::sync_random_seed(comm));
-template <transport Transport>
-std::uint64_t sync_random_seed(communicator<Transport>& comm, std::optional<std::uint64_t> seed = {},
-                               std::source_location where = std::source_location::current()) {
+template <class Comm>
+[[nodiscard]] std::uint64_t sync_random_seed(Comm&& comm, std::optional<std::uint64_t> seed = {},
+                                             std::source_location where = std::source_location::current()) {
   std::uint64_t out = seed.value_or(0);
-  if (comm.rank() == 0 && !seed && ::getentropy(&out, sizeof out) != 0)
-    throw error({.code = error_code::system,
-                 .rank = 0,
-                 .what = "the system has no random numbers (getentropy)",
-                 .way_out = "pass a seed",
-                 .where = where});
-  broadcast(comm, std::span(&out, 1), 0, {}, where);
+  if constexpr (detail::expect_blocking<Comm>()) {
+    if (comm.rank() == 0 && !seed && ::getentropy(&out, sizeof out) != 0)
+      throw error({.code = error_code::system,
+                   .rank = 0,
+                   .what = "the system has no random numbers (getentropy)",
+                   .way_out = "pass a seed",
+                   .where = where});
+    broadcast(comm, std::span(&out, 1), 0, {}, where);
+  }
   return out;
 }
 

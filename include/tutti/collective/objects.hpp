@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives of objects: what cereal (https://uscilab.github.io/cereal) can write and read, which it must be installed for.
+// Collectives of objects that cereal (https://uscilab.github.io/cereal) can write and read. Needs cereal installed.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/accepted.hpp"
 #include "tutti/collective/bytes.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -119,82 +120,103 @@ std::vector<T> from_all_bytes(byte_strings const& all, int rank, std::source_loc
 
 }  // namespace detail
 
-// Objects are of one type on all ranks, which cereal can write, read and default-construct; their sizes may differ, and pass
-// 2 GiB. Each call sends the sizes first and then the bytes, by the collective of the same name.
-// Throw error: what that throws; bad_argument at all that were to get it, where a rank's object could not be written;
-// mismatch where bytes do not make an object, with the rank that sent them; system at a rank that has no memory for what it is
-// to get, and revoked at the others, for then the communicator is.
+// Collectives of objects. All ranks pass objects of one type, which cereal can write and read, and which has a default
+// constructor. Sizes may differ between ranks and exceed 2 GiB. Each call first sends the sizes and then the bytes, by the
+// collective of the same name; it blocks, and cannot be started or prepared.
+// Throw error: as that collective; bad_argument on all ranks that were to receive an object that its rank could not write;
+// mismatch, which names the sender, if the bytes do not make an object; system on a rank that has no memory for what it is to
+// receive, which revokes the communicator, so that the others throw revoked.
 
-// `object` of all ranks becomes that of the root.
+// Replaces `object` on all ranks by the root's.
 //
 //   std::map<std::string, int> vocabulary = comm.is_main() ? read_it() : std::map<std::string, int>{};
 //   tutti::broadcast_object(comm, vocabulary);
-template <transport Transport, class T>
-void broadcast_object(communicator<Transport>& comm, T& object, int root = 0,
+template <class Comm, class T>
+void broadcast_object(Comm&& comm, T& object, int root = 0,
                       std::source_location where = std::source_location::current()) {
-  detail::byte_string string;
-  if (comm.rank() == root) string = detail::to_bytes(object);
-  detail::broadcast_bytes(comm, string, root, where);
-  if (comm.rank() != root || string.head.failed != 0)
-    detail::from_bytes(object, string.head, string.bytes, root, comm.rank(), where);
-}
-
-// Every rank gets the objects of all, in rank order.
-template <transport Transport, class T>
-std::vector<T> all_gather_object(communicator<Transport>& comm, T const& object,
-                                 std::source_location where = std::source_location::current()) {
-  return detail::from_all_bytes<T>(detail::all_gather_bytes(comm, detail::to_bytes(object), where), comm.rank(), where);
-}
-
-// The root gets the objects of all, in rank order; the others none.
-template <transport Transport, class T>
-std::vector<T> gather_object(communicator<Transport>& comm, T const& object, int root = 0,
-                             std::source_location where = std::source_location::current()) {
-  return detail::from_all_bytes<T>(detail::gather_bytes(comm, detail::to_bytes(object), root, where), comm.rank(),
-                                   where);
-}
-
-// Rank r gets objects[r] of the root, where there is one for each rank; what the others pass does not matter.
-template <transport Transport, class T>
-T scatter_object(communicator<Transport>& comm, std::vector<T> const& objects, int root = 0,
-                 std::source_location where = std::source_location::current()) {
-  detail::byte_strings all;
-  if (comm.rank() == root) {
-    detail::expect_size(comm, "the root's list of scatter_object", objects.size(),
-                        static_cast<std::size_t>(comm.size()), where);
-    std::vector<detail::byte_string> strings;
-    for (T const& object : objects) strings.push_back(detail::to_bytes(object));
-    for (auto const& s : strings) all.heads.push_back(s.head);
-    detail::make_room(comm, all.all, all.lay_out(), where);
-    for (std::size_t r = 0; r < strings.size(); ++r)
-      std::ranges::copy(strings[r].bytes, all.all.data() + all.offsets[r]);
+  if constexpr (detail::expect_blocking<Comm>()) {
+    detail::byte_string string;
+    if (comm.rank() == root) string = detail::to_bytes(object);
+    detail::broadcast_bytes(comm, string, root, where);
+    if (comm.rank() != root || string.head.failed != 0)
+      detail::from_bytes(object, string.head, string.bytes, root, comm.rank(), where);
   }
-  auto const mine = detail::scatter_bytes(comm, all, root, where);
-  T out{};
-  detail::from_bytes(out, mine.head, mine.bytes, root, comm.rank(), where);
-  return out;
 }
 
-// What ranks have computed for a list of `size` things that were dealt out in turn, thing i to rank i % ranks, in the
-// order of that list: at the root; the others get none. What is beyond `size`, because the last round was filled up, is
-// dropped.
-// Throws error besides: bad_argument at the root, where the ranks have computed fewer.
-template <transport Transport, class T>
-std::vector<T> collect_results(communicator<Transport>& comm, std::vector<T> const& local, std::size_t size,
-                               int root = 0, std::source_location where = std::source_location::current()) {
-  auto parts = gather_object(comm, local, root, where);
-  std::vector<T> out;
-  if (comm.rank() != root) return out;
-  std::size_t const ranks = parts.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    auto& part = parts[i % ranks];
-    if (i / ranks >= part.size())
-      detail::refuse(comm.rank(),
-                     detail::join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
-                     "deal things out in turn, and pass a result for each", where);
-    out.push_back(std::move(part[i / ranks]));
+// Every rank gets the objects of all ranks, in rank order.
+template <class Comm, class T>
+[[nodiscard]] std::vector<T> all_gather_object(Comm&& comm, T const& object,
+                                               std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm>()) {
+    return detail::from_all_bytes<T>(detail::all_gather_bytes(comm, detail::to_bytes(object), where), comm.rank(),
+                                     where);
+  } else {
+    return {};
   }
-  return out;
+}
+
+// The root gets the objects of all ranks, in rank order; the others get an empty std::vector.
+template <class Comm, class T>
+[[nodiscard]] std::vector<T> gather_object(Comm&& comm, T const& object, int root = 0,
+                                           std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm>()) {
+    return detail::from_all_bytes<T>(detail::gather_bytes(comm, detail::to_bytes(object), root, where), comm.rank(),
+                                     where);
+  } else {
+    return {};
+  }
+}
+
+// Rank r gets objects[r] of the root, which passes one for each rank; what the others pass does not matter.
+template <class Comm, class T>
+[[nodiscard]] T scatter_object(Comm&& comm, std::vector<T> const& objects, int root = 0,
+                               std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm>()) {
+    detail::byte_strings all;
+    if (comm.rank() == root) {
+      detail::expect_size(comm, "the root's list of scatter_object", objects.size(),
+                          static_cast<std::size_t>(comm.size()), where);
+      std::vector<detail::byte_string> strings;
+      for (T const& object : objects) strings.push_back(detail::to_bytes(object));
+      for (auto const& s : strings) all.heads.push_back(s.head);
+      detail::make_room(comm, all.all, all.lay_out(), where);
+      for (std::size_t r = 0; r < strings.size(); ++r)
+        std::ranges::copy(strings[r].bytes, all.all.data() + all.offsets[r]);
+    }
+    auto const mine = detail::scatter_bytes(comm, all, root, where);
+    T out{};
+    detail::from_bytes(out, mine.head, mine.bytes, root, comm.rank(), where);
+    return out;
+  } else {
+    return {};
+  }
+}
+
+// Puts results back in order at the root: `size` tasks were dealt out in turn, task i to rank i % ranks, and each rank
+// passes its results. The root gets result i at place i; the others get an empty std::vector. Results past `size`, of a last
+// round that was filled up, are dropped.
+// Throws error besides: bad_argument at the root if a result is missing.
+template <class Comm, class T>
+[[nodiscard]] std::vector<T> collect_results(Comm&& comm, std::vector<T> const& local, std::size_t size, int root = 0,
+                                             std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm>()) {
+    auto parts = gather_object(comm, local, root, where);
+    std::vector<T> out;
+    if (comm.rank() != root) return out;
+    std::size_t const ranks = parts.size();
+    for (std::size_t i = 0; i < size; ++i) {
+      auto& part = parts[i % ranks];
+      if (i / ranks >= part.size())
+        detail::refuse(
+            comm.rank(),
+            detail::join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
+            "deal things out in turn, and pass a result for each", where);
+      out.push_back(std::move(part[i / ranks]));
+    }
+    return out;
+  } else {
+    return {};
+  }
 }
 
 }  // namespace tutti

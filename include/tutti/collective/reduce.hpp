@@ -1,41 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// reduce: one rank gets the combination of all ranks' arrays.
+// reduce: one rank gets the combination of all ranks' arrays or values.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/reduction.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `in` of the same count; the root passes `out` of that count, the others may pass anything, e.g. an
-// empty span: it is not touched. out[i] = op over all ranks q of in_q[i].
-//
-// In place at the root with one buffer for both. Order of combination as for all_reduce.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.9.1.
-//
-//   tutti::reduce(comm, partial, total, tutti::sum{}, 0);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, int root = 0,
-                                 options const& o = {}, std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce have different element types");
-  std::size_t const count = std::ranges::size(in);
-  T const* const from = std::ranges::data(in);
-  T* const to = comm.rank() == root ? std::ranges::data(out) : nullptr;
-  detail::expect_root(comm, root, where);
+template <class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, int root,
+                                options const& o, std::source_location where) {
+  std::size_t const count = in.size();
+  T const* const from = in.data();
+  T* const to = comm.rank() == root ? out.data() : nullptr;
+  expect_root(comm, root, where);
   if (comm.rank() == root) {
-    detail::expect_size(comm, "the output of reduce", std::ranges::size(out), count, where);
-    detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
+    expect_size(comm, "the output of reduce", out.size(), count, where);
+    expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   }
-  return detail::reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
+  return reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
 }
 
-// In place: the root's array is replaced, the others' stay as they are.
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
-  requires operation<Op, value_of<InOut>>
-detail::returned_by<Comm> reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
-  return reduce<Algorithm>(comm, data, data, op, root, o, where);
+}  // namespace detail
+
+// Combines the arrays of all ranks element by element; the root gets the result: out[i] = op over all ranks q of in_q[i].
+//
+// Each rank passes    `in` of the same count; the root passes `out` of that count, which no other rank touches: others may
+//                     pass an empty span
+// In place            one array for both at the root. Otherwise they must not overlap.
+// Order, errors       as all_reduce
+// Source              MPI-4.1, 6.9.1
+//
+//   tutti::reduce(comm, partial, total, tutti::max{}, 0);
+//   tutti::reduce(comm, partial, total, 0);                            // the sum
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+  requires detail::on_host<Comm> && (!std::integral<Op>)
+auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
+            std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, root, o, where);
+}
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
+            std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, root, o, where);
+}
+
+// In place: the root's array is replaced by the result, and the others' stay as they are.
+//
+//   tutti::reduce(comm, histogram, 0);
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+  requires detail::on_host<Comm> && (!std::integral<Op>)
+auto reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
+            std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
+    return detail::reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, root, o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm>
+auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
+            std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, data, sum{}, root, o, where);
+}
+
+// By value: the root gets the result and the others get nothing. Of a number or struct that is a std::optional, and of an
+// array that is const or temporary a std::vector, which is empty elsewhere. Blocking calls only.
+//
+//   if (std::optional<double> total = tutti::reduce(comm, mine)) std::printf("%g\n", *total);
+template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!std::integral<Op>)
+[[nodiscard]] auto reduce(Comm&& comm, Value&& value, Op const& op = {}, int root = 0, options const& o = {},
+                          std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value, Op>()) {
+    auto result = detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::reduce_arrays<Algorithm>(comm, std::span<T const>(data), data, op, root, o, where);
+    });
+    using one_result = decltype(result);
+    if constexpr (std::ranges::range<Value>) return comm.rank() == root ? std::move(result) : one_result();
+    else return comm.rank() == root ? std::optional<one_result>(result) : std::nullopt;
+  }
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto reduce(Comm&& comm, Value&& value, int root, options const& o = {},
+                          std::source_location where = std::source_location::current()) {
+  return reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, root, o, where);
 }
 
 }  // namespace tutti

@@ -2,68 +2,120 @@
 // reduce_scatter and reduce_scatter_v: every rank gets its block of the combination of all ranks' arrays.
 #pragma once
 
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/movement.hpp"
 
 namespace tutti {
+namespace detail {
 
-// Every rank passes `in` of n * size elements, n equal on all ranks, and `out` of n; out[i] = op over all ranks q of
-// in_q[r * n + i]. In place: `out` is this rank's block of `in`. Otherwise they must not overlap.
-// Order of combination as for all_reduce.
-// Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.10.1.
-//
-//   tutti::reduce_scatter(comm, gradient, shard);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                         std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter have different element types");
+template <class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> reduce_scatter_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op,
+                                        options const& o, std::source_location where) {
   std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
   T const* const from = std::ranges::data(in);
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + static_cast<std::size_t>(comm.rank()) * count;
-  detail::expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
-  detail::expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
+  expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
+  expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
                        where);
-  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  detail::reduction<collective::reduce_scatter, Algorithm, T, Op, detail::block_memory<T>> call{
-      {detail::request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where,
-       &detail::names_of<T, Op>},
+  check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
+  reduction<collective::reduce_scatter, Algorithm, T, Op, block_memory<T>> call{
+      {request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where,
+       &names_of<T, Op>},
       {from, to, in_place},
       {op}};
-  return detail::perform(comm, call);
+  return perform(comm, call);
 }
 
-// Blocks of their own sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
-// `in`; `out` has counts[rank]. See MPI-4.1, 6.10.2.
-//
-//   tutti::reduce_scatter_v(comm, gradient, shard, counts);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                           Op const& op = {}, options const& o = {},
-                                           std::source_location where = std::source_location::current()) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
+template <class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
+                                          std::span<std::size_t const> counts, Op const& op, options const& o,
+                                          std::source_location where) {
   int const rank = comm.rank();
-  auto lists = detail::lists_for(comm);
-  detail::layout const blocks = detail::ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's",
+  auto lists = lists_for(comm);
+  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's",
                                                       counts, {}, std::ranges::size(in), 1, where);
-  detail::expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
-  detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
+  expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
+  expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
                       counts[static_cast<std::size_t>(rank)], where);
   T const* const from = std::ranges::data(in);
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + blocks.at(0, rank).begin;
-  detail::expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
+  expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
                        in_place ? to : nullptr, where);
-  detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  detail::reduction<collective::reduce_scatter, Algorithm, T, Op, detail::ragged_memory<T>> call{
-      {detail::ragged(detail::request_of<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts), o.timeout, where,
-       &detail::names_of<T, Op>},
+  check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
+  reduction<collective::reduce_scatter, Algorithm, T, Op, ragged_memory<T>> call{
+      {ragged(request_of<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts), o.timeout, where,
+       &names_of<T, Op>},
       {from, to, in_place, blocks, blocks.only(rank), blocks, std::move(lists)},
       {op}};
-  return detail::perform(comm, call);
+  return perform(comm, call);
+}
+
+}  // namespace detail
+
+// Combines the arrays of all ranks element by element; each rank gets a block: out[i] = op over all ranks q of
+// in_q[rank * n + i].
+//
+// Each rank passes    `in` of n * size elements, n equal on all ranks, and `out` of n
+// In place            `out` is this rank's block of `in`. Otherwise they must not overlap.
+// Order, errors       as all_reduce
+// Source              MPI-4.1, 6.10.1
+//
+//   tutti::reduce_scatter(comm, gradient, shard);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+  requires detail::on_host<Comm>
+auto reduce_scatter(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::reduce_scatter_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
+}
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
+                    std::source_location where = std::source_location::current()) {
+  return reduce_scatter<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+}
+
+// By value: returns this rank's block. `in` has a multiple of the number of ranks of elements. Blocking calls only.
+//
+//   std::vector<float> const shard = tutti::reduce_scatter(comm, gradient, tutti::mean{});
+template <class Algorithm = automatic, class Comm, class In, class Op = sum>
+  requires detail::on_host<Comm>
+[[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, Op const& op = {}, options const& o = {},
+                                  std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
+    using T = detail::element_in<In>;
+    auto const all = detail::inputs(in);
+    return detail::filled<T>(all.size() / static_cast<std::size_t>(comm.size()), [&](std::span<T> out) {
+      detail::reduce_scatter_arrays<Algorithm>(comm, all, out, op, o, where);
+    });
+  }
+}
+template <class Algorithm = automatic, class Comm, class In>
+  requires detail::on_host<Comm>
+[[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, options const& o,
+                                  std::source_location where = std::source_location::current()) {
+  return reduce_scatter<Algorithm>(comm, std::forward<In>(in), sum{}, o, where);
+}
+
+// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
+// `in`; `out` has counts[rank]. See MPI-4.1, 6.10.2.
+//
+//   tutti::reduce_scatter_v(comm, gradient, shard, counts);
+template <class Algorithm = automatic, class Comm, class In, class Out, class Op = sum>
+  requires detail::on_host<Comm>
+auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
+                      options const& o = {}, std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::reduce_scatter_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, op, o,
+                                                      where);
 }
 
 }  // namespace tutti

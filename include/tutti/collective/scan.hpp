@@ -2,62 +2,152 @@
 // scan and exclusive_scan: rank r gets the combination of the arrays of the ranks up to r, with or without its own.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/reduction.hpp"
 
 namespace tutti {
 namespace detail {
 
-template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
-returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, options const& o,
+template <collective C, class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> prefix(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, options const& o,
                          std::source_location where) {
-  using T = value_of<In>;
-  static_assert(std::is_same_v<T, value_of<Out>>, "input and output of a scan have different element types");
   static_assert(!has_finish<Op, accumulator_for<Op, T>>,
                 "an operation with an epilogue, such as mean, has no meaning for the "
                 "prefixes of a scan; use tutti::sum and divide");
-  std::size_t const count = std::ranges::size(in);
-  T const* const from = std::ranges::data(in);
-  T* const to = std::ranges::data(out);
-  expect_size(comm, "the output of a scan", std::ranges::size(out), count, where);
+  std::size_t const count = in.size();
+  T const* const from = in.data();
+  T* const to = out.data();
+  expect_size(comm, "the output of a scan", out.size(), count, where);
   expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
 }
 
+// Rank 0 has no ranks before it.
+template <class T, class Op>
+T before_all() {
+  using A = accumulator_for<Op, T>;
+  static_assert(
+      has_identity<Op, A>,
+      "an exclusive_scan by value returns the operation's identity at rank 0; give the operation an identity(), or "
+      "pass arrays, of which rank 0's output stays as it is");
+  if constexpr (has_identity<Op, A>) return static_cast<T>(Op::template identity<A>());
+}
+
 }  // namespace detail
 
-// Every rank passes `in` and `out` of the same count; out_r[i] = op over ranks 0..r of in_q[i], in rank order.
-// In place with one buffer. Throws error: bad_argument, mismatch, timeout, rank_lost, rank_left. See MPI-4.1, 6.11.1.
+// The combination of the arrays of the ranks up to this one, element by element: out_r[i] = op over ranks 0..r of in_q[i].
+//
+// Each rank passes    `in` and `out` of the same count, which is equal on all ranks
+// In place            one array for both. Otherwise they must not overlap.
+// Order               rank order
+// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Source              MPI-4.1, 6.11.1
 //
 //   tutti::scan(comm, counts, ends);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
-  return detail::prefix<collective::scan, Algorithm>(comm, in, out, op, o, where);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+  requires detail::on_host<Comm>
+auto scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
+          std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
 }
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
-  requires operation<Op, value_of<InOut>>
-detail::returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
-  return detail::prefix<collective::scan, Algorithm>(comm, data, data, op, o, where);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto scan(Comm&& comm, In&& in, Out&& out, options const& o,
+          std::source_location where = std::source_location::current()) {
+  return scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+  requires detail::on_host<Comm>
+auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+          std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
+    return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(data), detail::elements(data), op, o,
+                                                       where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm>
+auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location where = std::source_location::current()) {
+  return scan<Algorithm>(comm, data, sum{}, o, where);
 }
 
-// The same over ranks 0..r-1. Rank 0's output is not touched: fill it with the identity beforehand where that matters.
-// See MPI-4.1, 6.11.2.
+// By value, as all_reduce.
+//
+//   std::size_t const end = tutti::scan(comm, mine.size());
+template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+                        std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value, Op>())
+    return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::prefix<collective::scan, Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+    });
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto scan(Comm&& comm, Value&& value, options const& o,
+                        std::source_location where = std::source_location::current()) {
+  return scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
+}
+
+// The same over the ranks before this one, 0..r-1. Rank 0's output is not touched: fill it with the identity beforehand
+// where that matters. See MPI-4.1, 6.11.2.
 //
 //   std::array<std::size_t, 1> offset{0};
 //   tutti::exclusive_scan(comm, counts, offset);
-template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
-  requires operation<Op, value_of<In>>
-detail::returned_by<Comm> exclusive_scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                         std::source_location where = std::source_location::current()) {
-  return detail::prefix<collective::exclusive_scan, Algorithm>(comm, in, out, op, o, where);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
+  requires detail::on_host<Comm>
+auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts<Comm, In, Out, Op>())
+    return detail::prefix<collective::exclusive_scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o,
+                                                                 where);
 }
-template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
-  requires operation<Op, value_of<InOut>>
-detail::returned_by<Comm> exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                                         std::source_location where = std::source_location::current()) {
-  return detail::prefix<collective::exclusive_scan, Algorithm>(comm, data, data, op, o, where);
+template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
+  requires detail::on_host<Comm>
+auto exclusive_scan(Comm&& comm, In&& in, Out&& out, options const& o,
+                    std::source_location where = std::source_location::current()) {
+  return exclusive_scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
+  requires detail::on_host<Comm>
+auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                    std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
+    return detail::prefix<collective::exclusive_scan, Algorithm>(comm, detail::inputs(data), detail::elements(data), op,
+                                                                 o, where);
+}
+template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
+  requires detail::on_host<Comm>
+auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
+                    std::source_location where = std::source_location::current()) {
+  return exclusive_scan<Algorithm>(comm, data, sum{}, o, where);
+}
+
+// By value, as all_reduce; rank 0 gets the identity of the operation, which must have one.
+//
+//   std::size_t const begin = tutti::exclusive_scan(comm, mine.size());
+template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+                                  std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_by_value<Comm, Value, Op>())
+    return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
+      detail::prefix<collective::exclusive_scan, Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+      if (comm.rank() == 0) std::ranges::fill(data, detail::before_all<T, Op>());
+    });
+}
+template <class Algorithm = automatic, class Comm, class Value>
+  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+[[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, options const& o,
+                                  std::source_location where = std::source_location::current()) {
+  return exclusive_scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/place.hpp"
@@ -29,7 +30,11 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(detail::tuning_table const& table = detail::shipped) = delete;
+communicator<Transport> init(detail::tuning_table const& = detail::shipped) {
+  static_assert(detail::never<Transport>,
+                "init finds ranks over tutti::shm or, where tutti/mpi.hpp is included, over tutti::mpi and "
+                "tutti::hierarchical; ranks that are threads start by tutti::run_threads");
+}
 
 template <>
 [[gnu::cold]] inline communicator<shm> init<shm>(detail::tuning_table const& table) {

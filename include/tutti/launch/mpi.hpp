@@ -53,13 +53,11 @@ template <class Transport = mpi>
   return comm;
 }
 
-// init on several machines: the ranks that the launcher of an MPI started.
-// Throws error as from_mpi, and bad_argument where the launcher has started more ranks than MPI knows of.
-//
-//   auto comm = tutti::init<tutti::hierarchical>();
-template <>
-[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table) {
-  detail::start_mpi();
+namespace detail {
+
+template <class Transport>
+[[gnu::cold]] communicator<Transport> init_over_mpi(tuning_table const& table) {
+  start_mpi();
   int size = 0;
   detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   place const me = find_place();
@@ -69,7 +67,23 @@ template <>
          .rank = me.rank,
          .what = detail::join({me.launcher, " started ", me.size, " ranks, of which this MPI knows ", size}),
          .way_out = "start them by the launcher of the MPI that the program is linked with (srun: --mpi=pmix)"});
-  return from_mpi<hierarchical>(MPI_COMM_WORLD, table);
+  return from_mpi<Transport>(MPI_COMM_WORLD, table);
+}
+
+}  // namespace detail
+
+// init over MPI, on one machine or several: the ranks that the launcher of the MPI started.
+// Throws error as from_mpi, and bad_argument if the launcher has started more ranks than the MPI knows of.
+//
+//   auto comm = tutti::init<tutti::hierarchical>();    // inside nodes over shared memory
+//   auto flat = tutti::init<tutti::mpi>();             // between all ranks over MPI
+template <>
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table) {
+  return detail::init_over_mpi<hierarchical>(table);
+}
+template <>
+[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::tuning_table const& table) {
+  return detail::init_over_mpi<mpi>(table);
 }
 
 }  // namespace tutti

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/movement.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
@@ -123,91 +124,165 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 
 }  // namespace detail
 
-// Sends `in` to rank `to`, which receives it with the same type, a matching tag, and room for at least as many elements. Any
-// count and any rank, including the caller. Does nothing if `to` is no_rank.
-//
-// Returns when `in` may be changed. A small message is eager: send returns at once while the receiver has credit for messages
-// that no receive has matched (256 KiB) and the channel has room (for 4 messages or more). A larger one returns when it has
-// been received. So two ranks that both send a large message first, and then receive, wait for each other until the timeout;
-// use send_recv or batch. If two messages from one rank match the same receive, they are received in the order in which they
-// were sent. Messages are independent of the collectives of the same communicator, and make progress while their ranks wait
-// in tutti.
-//
-// On async(comm), or as isend: starts the send and returns `work`; works end in any order. On prepared(comm): returns
-// `persistent`. Throws error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, which all ranks
-// of the communicator get. See MPI-4.1, 3.2 and 3.5.
-//
-//   tutti::send(comm, halo, comm.rank() + 1);
-//   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
-template <communicating Comm, buffer In>
-detail::returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
-  detail::check_message(comm, "send", to, tag, false, where);
-  detail::check_options(comm, "send", o, where);
-  auto const make = [&] { return detail::send_of(in, to, tag); };
-  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
+namespace detail {
+
+// What is sent: an array or, in a blocking call, a value.
+template <class Comm, class In>
+consteval bool accepts_sent() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (array_argument<In>) return expect_input<Comm, In>();
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
+  else {
+    static_assert(never<In>,
+                  "a value that is sent later must stay where it is until then; pass it as std::span(&value, 1)");
+    return false;
+  }
+}
+template <class Comm, class Out>
+consteval bool accepts_received() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (!array_argument<Out>) {
+    static_assert(
+        never<Out>,
+        "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
+        "std::span(&value, 1)");
+    return false;
+  } else return expect_output<Out>();
+}
+
+template <class Comm, class T>
+returned_by<Comm> send_array(Comm& comm, std::span<T const> in, int to, int tag, options const& o,
+                             std::source_location where) {
+  check_message(comm, "send", to, tag, false, where);
+  check_options(comm, "send", o, where);
+  auto const make = [&] { return send_of(in, to, tag); };
+  if constexpr (is_asynchronous<Comm>) {
     if (to == no_rank) return work();
-    return work(detail::start_transfer(comm.blocking(), make, o, where).call);
-  } else if constexpr (detail::defers_calls<std::remove_reference_t<Comm>>) {
-    return comm.accept(detail::prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
+    return work(start_transfer(comm.blocking(), make, o, where).call);
+  } else if constexpr (defers_calls<Comm>) {
+    return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
   } else {
-    detail::transfer t = make();
-    if (to != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
+    transfer t = make();
+    if (to != no_rank) run_transfers(comm, {&t, 1}, o, where);
   }
 }
 
-// Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the start of `out`. The message must not
-// be longer than `out`; elements after its end keep their values. Returns its sender, tag and count.
+template <class Comm, class T>
+auto receive_array(Comm& comm, std::span<T> out, int from, int tag, options const& o, std::source_location where) {
+  check_message(comm, "recv", from, tag, true, where);
+  check_options(comm, "recv", o, where);
+  auto const make = [&] { return receive_of(out, from, tag); };
+  if constexpr (is_asynchronous<Comm>) {
+    if (from == no_rank) return receive_work();
+    return receive_work(start_transfer(comm.blocking(), make, o, where), sizeof(T));
+  } else if constexpr (defers_calls<Comm>) {
+    return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
+  } else {
+    transfer t = make();
+    if (from != no_rank) run_transfers(comm, {&t, 1}, o, where);
+    return received_of(t);
+  }
+}
+
+}  // namespace detail
+
+// Sends `in`, an array or a value, to rank `to`, which receives it with the same element type and a matching tag; it may
+// have room for more. Any count, any rank, this one included. With no_rank nothing is done.
 //
-// On async(comm), or as irecv: starts the receive and returns `receive_work`; on prepared(comm), `persistent_receive`. Their
-// get() waits and returns the same. Otherwise like send; see MPI-4.1, 3.2.4.
+// Returns when `in` may change: a small message at once, if the channel has room (for 4 messages or more), or if the
+// receiver waits for this rank and has room for messages that it has not asked for (256 KiB); any other when it has been
+// received. So two ranks that first send each other large messages, and then receive, wait for each other until the
+// deadline; see send_recv and batch. Messages from one rank to another whose tags both match a receive are received in the
+// order in which they were sent. Calls and messages of a communicator do not disturb each other, and messages make progress
+// while their ranks wait in tutti.
+// On async(comm), or as isend: starts it, and returns work. Works end in any order. On prepared(comm): returns persistent.
+//
+// Throws    error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left, on all ranks of the
+//           communicator
+// Source    MPI-4.1, 3.2 and 3.5
+//
+//   tutti::send(comm, halo, comm.rank() + 1);
+//   tutti::send(comm, temperature, 0, 3);
+//   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
+template <class Comm, class In>
+  requires detail::on_host<Comm>
+auto send(Comm&& comm, In&& in, int to, int tag = 0, options const& o = {},
+          std::source_location where = std::source_location::current()) {
+  if constexpr (detail::accepts_sent<Comm, In>())
+    return detail::send_array(comm, detail::inputs(in), to, tag, o, where);
+}
+
+// Receives a message from rank `from`, or any_source, with this tag, or any_tag, into the start of `out`. The message must
+// not be longer than `out`; elements past its end stay as they were. Returns its sender, tag and count.
+// On async(comm), or as irecv: starts it, and returns work, whose get() returns these; on prepared(comm) persistent, whose
+// get() returns those of the last start. Everything else as send. Source: MPI-4.1, 3.2.4.
 //
 //   tutti::received const got = tutti::recv(comm, halo, tutti::any_source);
 //   tutti::receive_work next = tutti::irecv(comm, halo, left, 7);
-template <communicating Comm, mutable_buffer Out>
+template <class Comm, class Out>
+  requires detail::on_host<Comm>
 auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
           std::source_location where = std::source_location::current()) {
-  detail::check_message(comm, "recv", from, tag, true, where);
-  detail::check_options(comm, "recv", o, where);
-  auto const make = [&] { return detail::receive_of(out, from, tag); };
-  if constexpr (detail::is_asynchronous<std::remove_reference_t<Comm>>) {
-    if (from == no_rank) return receive_work();
-    return receive_work(detail::start_transfer(comm.blocking(), make, o, where), sizeof(value_of<Out>));
-  } else if constexpr (detail::defers_calls<std::remove_reference_t<Comm>>) {
-    return comm.accept(detail::prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
-  } else {
-    detail::transfer t = make();
-    if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
-    return detail::received_of(t);
+  if constexpr (detail::accepts_received<Comm, Out>())
+    return detail::receive_array(comm, detail::elements(out), from, tag, o, where);
+}
+
+// Receives one T and returns it; from no_rank, a T made by default.
+// Throws error besides: bad_argument for a message of no elements.
+//
+//   double const temperature = tutti::recv<double>(comm, tutti::any_source, 3);
+template <class T, class Comm>
+  requires detail::on_host<Comm>
+[[nodiscard]] T recv(Comm&& comm, int from, int tag = 0, options const& o = {},
+                     std::source_location where = std::source_location::current()) {
+  T out{};
+  if constexpr (detail::expect_blocking<Comm>() && detail::expect_element<T>()) {
+    received const got = detail::receive_array(comm, std::span(&out, 1), from, tag, o, where);
+    if (got.count == 0 && from != no_rank)
+      detail::refuse(comm.rank(),
+                     detail::join({"rank ", got.source, " sent an empty message where a value is received"}),
+                     "send one element", where);
   }
+  return out;
 }
 
-template <transport Transport, buffer In>
-work isend(communicator<Transport>& comm, In const& in, int to, int tag = 0, options const& o = {},
-           std::source_location where = std::source_location::current()) {
-  return send(async(comm), in, to, tag, o, where);
+template <class Comm, class In>
+  requires detail::on_host<Comm>
+[[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
+                         std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm&>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
+  else return {};
 }
-template <transport Transport, mutable_buffer Out>
-receive_work irecv(communicator<Transport>& comm, Out&& out, int from, int tag = 0, options const& o = {},
-                   std::source_location where = std::source_location::current()) {
-  return recv(async(comm), out, from, tag, o, where);
+template <class Comm, class Out>
+  requires detail::on_host<Comm>
+[[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
+                                 std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm&>()) return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
+  else return {};
 }
 
-// Sends `in` to one rank and receives `out` from another, or the same, at the same time, so that a cycle of ranks cannot
-// deadlock. The arrays must not overlap. Either rank may be no_rank, as at the edge of a grid. Otherwise like send and recv;
-// see MPI-4.1, 3.10.
+// Sends `in` to a rank and receives `out` from another, or from the same, at once, so no circle of ranks can wait for
+// itself. The arrays must not overlap. Either rank may be no_rank, at the edge of a grid. Blocking calls only; otherwise
+// start a send and a receive. Everything else as send and recv. Source: MPI-4.1, 3.10.
 //
 //   tutti::send_recv(comm, top_row, above, row_below, below);
-template <transport Transport, buffer In, mutable_buffer Out>
-received send_recv(communicator<Transport>& comm, In const& in, int to, Out&& out, int from, int tag = 0,
-                   options const& o = {}, std::source_location where = std::source_location::current()) {
-  detail::check_message(comm, "send_recv", to, tag, false, where);
-  detail::check_message(comm, "send_recv", from, tag, true, where);
-  detail::check_options(comm, "send_recv", o, where);
-  detail::transfer both[] = {detail::receive_of(out, from, tag), detail::send_of(in, to, tag)};
-  detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
-  detail::run_transfers(comm, both, o, where);
-  return detail::received_of(both[0]);
+template <class Comm, class In, class Out>
+  requires detail::on_host<Comm>
+received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 0, options const& o = {},
+                   std::source_location where = std::source_location::current()) {
+  if constexpr (detail::expect_blocking<Comm>() && detail::accepts_sent<Comm, In>() &&
+                detail::accepts_received<Comm, Out>()) {
+    detail::check_message(comm, "send_recv", to, tag, false, where);
+    detail::check_message(comm, "send_recv", from, tag, true, where);
+    detail::check_options(comm, "send_recv", o, where);
+    detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
+                               detail::send_of(detail::inputs(in), to, tag)};
+    detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
+    detail::run_transfers(comm, both, o, where);
+    return detail::received_of(both[0]);
+  } else {
+    return {};
+  }
 }
 
 }  // namespace tutti

@@ -113,7 +113,8 @@ template <class Group, class T, class Op, class Last>
       default: fold_many<pack, block, A>(stream, count, op, last, out, source, source_count);
     }
     for (int k = 1; k < destination_count; ++k)
-      if (destinations[k] != destinations[0]) std::memcpy(destinations[k] + begin, out, count * sizeof(T));
+      if (destinations[k] != destinations[0])
+        std::memcpy(static_cast<void*>(destinations[k] + begin), out, count * sizeof(T));
   }
   if (stream) stream_fence();
 }
@@ -129,7 +130,7 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
     for (int k = 0; k < destination_count; ++k) {
       if (destinations[k] == source) continue;
       if (stream) detail::stream_copy(destinations[k] + begin, source + begin, bytes);
-      else std::memcpy(destinations[k] + begin, source + begin, bytes);
+      else std::memcpy(static_cast<void*>(destinations[k] + begin), source + begin, bytes);
     }
   }
   if (stream) detail::stream_fence();

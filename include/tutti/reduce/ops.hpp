@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/reduce/operation.hpp"
 
@@ -45,7 +47,29 @@ TUTTI_HOST_DEVICE constexpr T multiply(T const& a, T const& b) {
   else return static_cast<T>(a * b);
 }
 
-// What an operation inherits whose identity is 0, which is T{} for a type of the user's, or 1.
+// Calls make(member) with the place of each member of T, and returns a T of the results.
+template <class T, class Make>
+constexpr T from_members(Make const& make) {
+  return [&]<std::size_t... Member>(std::index_sequence<Member...>) {
+    return T(static_cast<std::tuple_element_t<Member, T>>(make(std::integral_constant<std::size_t, Member>{}))...);
+  }(std::make_index_sequence<std::tuple_size_v<T>>{});
+}
+
+// Op combines the members of pairs and tuples one by one.
+template <class Op, class T>
+inline constexpr bool combines_members = false;
+template <class Op, class A, class B>
+inline constexpr bool combines_members<Op, std::pair<A, B>> = combines<Op, A> && combines<Op, B>;
+template <class Op, class... Members>
+inline constexpr bool combines_members<Op, std::tuple<Members...>> = (combines<Op, Members> && ...);
+
+TUTTI_CALLS_ANY
+template <class Op, class T>
+TUTTI_HOST_DEVICE constexpr T combine_members(Op const& op, T const& a, T const& b) {
+  return from_members<T>([&](auto member) { return op(std::get<member()>(a), std::get<member()>(b)); });
+}
+
+// Bases of operations whose identity is 0, which is T{} for a type of the user's, or 1.
 struct identity_is_zero {
   template <class T>
   TUTTI_HOST_DEVICE static constexpr T identity() {
@@ -55,13 +79,16 @@ struct identity_is_zero {
 struct identity_is_one {
   template <class T>
   TUTTI_HOST_DEVICE static constexpr T identity() {
-    return static_cast<T>(1);
+    if constexpr (has_members<T>)
+      return from_members<T>([](auto member) { return identity<std::tuple_element_t<member(), T>>(); });
+    else return static_cast<T>(1);
   }
 };
 
 }  // namespace detail
 
-// a + b. Integers wrap modulo 2^bits; bool: or. Taken as commutative and associative, also for a type of the user's.
+// a + b; of std::pair and std::tuple, the sum of each member. Integers wrap modulo 2^bits; bool: or. Taken as commutative
+// and associative, also for a type of the user's.
 struct sum : detail::identity_is_zero {
   static constexpr std::string_view name = "sum";
   static constexpr bool commutative = true;
@@ -70,6 +97,11 @@ struct sum : detail::identity_is_zero {
     requires requires(T const& a) { static_cast<T>(a + a); }
   TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
     return detail::add(a, b);
+  }
+  template <class T>
+    requires detail::combines_members<sum, T>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::combine_members(*this, a, b);
   }
 };
 
@@ -83,10 +115,16 @@ struct product : detail::identity_is_one {
   TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
     return detail::multiply(a, b);
   }
+  template <class T>
+    requires detail::combines_members<product, T>
+  TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return detail::combine_members(*this, a, b);
+  }
 };
 
-// The lesser. A NaN anywhere makes the result NaN, in whatever order elements are combined. Of equals the left one
-// stays (so of -0 and +0). Other types are compared by `b < a` alone.
+// The lesser. If any number is NaN, the result is NaN, in whatever order elements are combined. Of equals the left one
+// stays (so of -0 and +0). Other types are compared by `b < a` alone: std::pair and std::tuple by their first members, and
+// where these are equal by the next (see each for the least of each member).
 struct min {
   static constexpr std::string_view name = "min";
   static constexpr bool commutative = true;
@@ -108,7 +146,7 @@ struct min {
   }
 };
 
-// The greater; all else as min.
+// The greater; everything else as min.
 struct max {
   static constexpr std::string_view name = "max";
   static constexpr bool commutative = true;
@@ -130,8 +168,9 @@ struct max {
   }
 };
 
-// The sum, divided by the number of ranks when it is complete and before it is rounded. Integers: the wrapped sum, the
-// quotient towards zero.
+// The sum divided by the number of ranks. Numbers of 16 and 8 bits are divided in float, before the result is rounded.
+// Integers are divided as integers, which rounds towards zero: the mean of 1 and 2 is 1, that of -1 and -2 is -1. Their sum
+// wraps first where it does not fit the type. Of std::pair and std::tuple, the mean of each member.
 struct mean : detail::identity_is_zero {
   static constexpr std::string_view name = "mean";
   static constexpr bool commutative = true;
@@ -139,13 +178,15 @@ struct mean : detail::identity_is_zero {
   template <class T>
     requires std::invocable<sum, T const&, T const&> && (!std::same_as<T, bool>)
   TUTTI_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return detail::add(a, b);
+    return sum{}(a, b);
   }
 
   TUTTI_CALLS_ANY
   template <class T>
   TUTTI_HOST_DEVICE constexpr T finish(T const& all, int ranks) const {
-    if constexpr (std::unsigned_integral<T>) return static_cast<T>(all / static_cast<std::uint64_t>(ranks));
+    if constexpr (detail::has_members<T>)
+      return detail::from_members<T>([&](auto member) { return finish(std::get<member()>(all), ranks); });
+    else if constexpr (std::unsigned_integral<T>) return static_cast<T>(all / static_cast<std::uint64_t>(ranks));
     else if constexpr (std::integral<T>) return static_cast<T>(all / static_cast<std::int64_t>(ranks));
     else if constexpr (detail::number<T>) return all / static_cast<T>(ranks);
     else if constexpr (requires { typename T::value_type; }) return all / static_cast<typename T::value_type>(ranks);
@@ -252,8 +293,11 @@ struct premultiplied_sum {
 template <class Factor>
 premultiplied_sum(Factor) -> premultiplied_sum<Factor>;
 
-// The located element of the greatest value, of equal values the one of the least index (as MPI_MAXLOC). Where values
-// do not compare, because one is NaN, the left one stays.
+// Of elements located{value, index}, the one of the greatest value, and of equal values that of the least index (as
+// MPI_MAXLOC). Where values do not compare, because one is NaN, the left one stays.
+//
+//   auto best = tutti::all_reduce(comm, tutti::located{score, comm.rank()}, tutti::argmax{});
+//   if (comm.rank() == best.index) save(model);
 struct max_location {
   static constexpr std::string_view name = "max_location";
   static constexpr bool commutative = true;
@@ -281,6 +325,37 @@ struct min_location {
   TUTTI_HOST_DEVICE static constexpr Located identity() {
     return {min::identity<decltype(Located::value)>(), detail::nowhere};
   }
+};
+
+using argmax = max_location;
+using argmin = min_location;
+
+// Combines each member of a std::pair or std::tuple by an operation of its own, or all members by one. Operations with a
+// prologue or epilogue (premultiplied_sum, mean) are refused, for a part of an element cannot have one.
+//
+//   std::tuple<double, double, long> const mine{x, x, 1};
+//   auto [least, greatest, count] = tutti::all_reduce(comm, mine, tutti::each{tutti::min{}, tutti::max{}, tutti::sum{}});
+template <class... Ops>
+struct each {
+  static constexpr bool commutative = (is_commutative<Ops> && ...);
+
+  constexpr explicit each(Ops... ops) : operations(std::move(ops)...) {}
+
+  template <class T>
+    requires detail::has_members<T> && (sizeof...(Ops) == 1 || sizeof...(Ops) == std::tuple_size_v<T>)
+  constexpr T operator()(T const& a, T const& b) const {
+    return detail::from_members<T>([&](auto member) {
+      constexpr std::size_t place = sizeof...(Ops) == 1 ? 0 : member();
+      auto const& op = std::get<place>(operations);
+      using value = std::tuple_element_t<member(), T>;
+      using op_type = std::remove_cvref_t<decltype(op)>;
+      static_assert(!detail::has_prepare<op_type, value> && !detail::has_finish<op_type, value>,
+                    "tutti::each takes operations without prologue and epilogue; use tutti::sum and divide");
+      return op(std::get<member()>(a), std::get<member()>(b));
+    });
+  }
+
+  std::tuple<Ops...> operations;
 };
 
 // log(exp(a) + exp(b)) without overflow: the greater, plus what the lesser adds to it. -inf is the identity; NaN stays

@@ -1,19 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What may be an element of a message, and in which type a reduction adds it up.
+// Which types can be elements of a message, and the type in which a reduction combines each.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <ranges>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/reduce/float8.hpp"
 #include "tutti/reduce/half.hpp"
 
 namespace tutti {
+namespace detail {
 
-// An element travels as its bytes: trivially copyable, and neither const nor a reference. (std::pair and std::tuple are
-// not trivially copyable; a struct of the same members is.)
 template <class T>
-concept element = std::is_object_v<T> && std::is_trivially_copyable_v<T> && std::is_same_v<T, std::remove_cv_t<T>>;
+inline constexpr bool is_atomic = false;
+template <class T>
+inline constexpr bool is_atomic<std::atomic<T>> = true;
+
+// Refer to memory that exists on one rank only.
+template <class T>
+concept refers =
+    std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> || std::ranges::enable_view<T>;
+
+// std::pair and std::tuple assign in a way of their own, so they are not trivially copyable, but their members are all
+// that they hold.
+template <class T>
+inline constexpr bool travels_as_bytes = std::is_object_v<T> && std::is_trivially_copyable_v<T> &&
+                                         std::is_same_v<T, std::remove_cv_t<T>> && !refers<T> && !is_atomic<T>;
+template <class A, class B>
+inline constexpr bool travels_as_bytes<std::pair<A, B>> = travels_as_bytes<A> && travels_as_bytes<B>;
+template <class... Members>
+inline constexpr bool travels_as_bytes<std::tuple<Members...>> = (travels_as_bytes<Members> && ...);
+
+template <class T>
+inline constexpr bool has_members = false;
+template <class A, class B>
+inline constexpr bool has_members<std::pair<A, B>> = true;
+template <class... Members>
+inline constexpr bool has_members<std::tuple<Members...>> = true;
+
+}  // namespace detail
+
+// An element travels as its bytes: a trivially copyable type, or a std::pair or std::tuple of such types, that is neither
+// const nor a reference. Pointers, views and atomics are refused: their bytes mean nothing on another rank.
+template <class T>
+concept element = detail::travels_as_bytes<T>;
 
 // The policy of a storage type. Contributions are converted to the accumulator, combined there, and rounded to the
 // storage type once, when the result is stored. Specialise it for a storage type of your own; both static_casts must
@@ -36,7 +70,7 @@ struct element_traits<float8_e4m3> : combined_in_float {};
 template <>
 struct element_traits<float8_e5m2> : combined_in_float {};
 
-// A value and where it was found: the element of max_location and min_location.
+// A value and where it was found: the element of argmin and argmax.
 template <class T>
 struct located {
   T value{};
@@ -44,8 +78,10 @@ struct located {
 
   friend constexpr bool operator==(located const&, located const&) = default;
 };
+template <class T>
+located(T, std::int64_t) -> located<T>;
 
-static_assert(element<half> && element<bfloat16> && element<located<double>> && !element<float const> &&
-              !element<float&>);
+static_assert(element<half> && element<bfloat16> && element<located<double>> && element<std::pair<int, float>> &&
+              !element<float const> && !element<float&> && !element<int*> && !element<std::atomic<int>>);
 
 }  // namespace tutti

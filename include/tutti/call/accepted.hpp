@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compile-time checks of the arguments of a call. Overloads take nearly anything, and these refuse what cannot work: one
+// sentence each, which says what is wrong and what to do.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/arguments.hpp"
+#include "tutti/call/communicator.hpp"
+#include "tutti/reduce/operation.hpp"
+#include "tutti/reduce/types.hpp"
+
+namespace tutti::detail {
+
+template <class...>
+inline constexpr bool never = false;
+
+template <class T>
+inline constexpr bool is_tutti_communicator = false;
+template <class Transport>
+inline constexpr bool is_tutti_communicator<communicator<Transport>> = true;
+
+// Calls on ranks of devices, which are all on() a device, have overloads of their own.
+template <class Comm>
+concept on_host = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(); };
+
+// An argument that is meant as an array, whether or not it can be one.
+template <class R>
+concept array_argument = std::ranges::range<R> || (std::is_pointer_v<std::remove_cvref_t<R>> &&
+                                                   std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<R>>>);
+
+// An array that a call of one array replaces: a range that can be written to and outlives the call. All else, values
+// and arrays that are const or temporary, makes the call return its result.
+template <class R>
+concept in_place_argument =
+    std::ranges::borrowed_range<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+// A list of arrays rather than an array, unless Op combines its arrays as elements, such as std::array<float, 3>.
+template <class R, class Op>
+concept lists_arrays = std::ranges::range<R> && std::ranges::range<std::ranges::range_reference_t<R>> &&
+                       !operation<Op, std::ranges::range_value_t<R>>;
+
+template <class R>
+struct element_of_argument {
+  using type = std::remove_cvref_t<R>;
+};
+template <std::ranges::range R>
+struct element_of_argument<R> {
+  using type = std::ranges::range_value_t<R>;
+};
+// The type of a value, or of the elements of an array.
+template <class R>
+using element_in = typename element_of_argument<R>::type;
+
+template <class R>
+inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>, std::vector<bool>>;
+
+template <class Comm>
+consteval bool expect_communicator() {
+  using plain = std::remove_cvref_t<Comm>;
+  if constexpr (is_tutti_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
+    static_assert(never<Comm>,
+                  "this communicator is const, and every call changes its communicator; pass one that is not");
+  else if constexpr (!requires { typename plain::transport_type; })
+    static_assert(
+        never<Comm>,
+        "the first argument is not a communicator; pass a tutti::communicator, or tutti::async, tutti::prepared "
+        "or a tutti::batch of one (dereference a pointer or an optional)");
+  else return true;
+  return false;
+}
+
+// For calls that cannot be started: what they send depends on what they have received.
+template <class Comm>
+consteval bool expect_blocking() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (is_tutti_communicator<std::remove_cvref_t<Comm>>) return true;
+  else {
+    static_assert(
+        never<Comm>,
+        "this call waits for sizes or agreement inside, so it cannot be started, prepared or put into a batch; "
+        "call it on the communicator itself");
+    return false;
+  }
+}
+
+template <class T>
+consteval bool expect_element() {
+  if constexpr (element<T>) return true;
+  else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>)
+    static_assert(never<T>,
+                  "a pointer cannot be an element, for it means nothing on another rank; send what it points to, or an "
+                  "index");
+  else if constexpr (is_atomic<T>)
+    static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
+  else if constexpr (std::ranges::enable_view<T>)
+    static_assert(
+        never<T>,
+        "a view such as std::span or std::string_view cannot be an element, for it refers to memory of its own "
+        "rank; send the elements that it refers to");
+  else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
+    static_assert(never<T>, "elements are objects that are neither const nor references");
+  else
+    static_assert(
+        never<T>,
+        "elements travel as their bytes, so their type must be trivially copyable, or a std::pair or std::tuple "
+        "of such types; for others include tutti/objects.hpp and call broadcast_object, gather_object, ...");
+  return false;
+}
+
+// A contiguous array that can be read.
+template <class R>
+consteval bool expect_array() {
+  using plain = std::remove_cvref_t<R>;
+  if constexpr (std::is_pointer_v<plain>)
+    static_assert(never<R>, "a pointer does not say how many elements there are; pass std::span(pointer, count)");
+  else if constexpr (!std::ranges::range<R>)
+    static_assert(never<R>, "this argument is not an array; pass a std::vector, std::array or std::span");
+  else if constexpr (is_vector_of_bits<R>)
+    static_assert(
+        never<R>,
+        "std::vector<bool> stores bits, which cannot be sent one by one; use std::vector<char>, or an array of "
+        "bool");
+  else if constexpr (!std::ranges::contiguous_range<R>)
+    static_assert(never<R>,
+                  "the elements of this range are not contiguous in memory; copy them to a std::vector, and pass that");
+  else if constexpr (!std::ranges::sized_range<R>)
+    static_assert(never<R>, "this range does not know its size; pass std::span(first, count)");
+  else return expect_element<std::ranges::range_value_t<R>>();
+  return false;
+}
+
+// The same, which is written to.
+template <class R>
+consteval bool expect_output() {
+  if constexpr (!expect_array<R>()) return false;
+  else if constexpr (std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
+    static_assert(never<R>, "the output is const; pass an array that can be written to");
+  else if constexpr (!std::ranges::borrowed_range<R>)
+    static_assert(never<R>,
+                  "the output is a temporary, whose contents nobody would see; pass a variable or a std::span");
+  else return true;
+  return false;
+}
+
+// A temporary input is read by a blocking call alone.
+template <class Comm, class R>
+consteval bool expect_input() {
+  if constexpr (!expect_array<R>()) return false;
+  else if constexpr (is_tutti_communicator<std::remove_cvref_t<Comm>> || std::ranges::borrowed_range<R>) return true;
+  else {
+    static_assert(
+        never<R>,
+        "the input is a temporary, which is gone when a call that was started reads it; keep it in a variable "
+        "until the call has ended");
+    return false;
+  }
+}
+
+template <class Op, class T>
+consteval bool expect_operation() {
+  using A = typename element_traits<T>::accumulator;
+  if constexpr (operation<Op, T>) return true;
+  else if constexpr (std::is_arithmetic_v<Op>)
+    static_assert(never<Op>,
+                  "a number stands where an operation is expected; the result of a value is returned: total = "
+                  "tutti::all_reduce(comm, mine)");
+  else if constexpr (!std::is_copy_constructible_v<Op>)
+    static_assert(never<Op>, "an operation must be copyable, because calls that are started keep a copy");
+  else if constexpr (std::is_invocable_v<Op const&, T const&, T const&> ||
+                     std::is_invocable_v<Op const&, A const&, A const&>)
+    static_assert(never<Op>,
+                  "this operation does not return an element; op(a, b) must return the combination of a and b");
+  else
+    static_assert(
+        never<Op, T>,
+        "this operation cannot combine these elements; it must be callable, also as a const object, as op(a, b) "
+        "with two elements (tutti::sum needs a + b: for a struct pass an operation of your own, such as a lambda)");
+  return false;
+}
+
+template <class In, class Out>
+consteval bool expect_same_elements() {
+  if constexpr (std::is_same_v<element_in<In>, element_in<Out>>) return true;
+  else {
+    static_assert(never<In, Out>, "input and output have different element types; pass arrays of one type");
+    return false;
+  }
+}
+
+// A call of an input and an output array; Op is void where nothing is combined.
+template <class Comm, class In, class Out, class Op = void>
+consteval bool accepts() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (!expect_input<Comm, In>()) return false;
+  else if constexpr (!expect_output<Out>()) return false;
+  else if constexpr (!expect_same_elements<In, Out>()) return false;
+  else if constexpr (std::is_void_v<Op>) return true;
+  else return expect_operation<Op, element_in<In>>();
+}
+
+// A call that replaces its array.
+template <class Comm, class InOut, class Op = void>
+consteval bool accepts_in_place() {
+  return accepts<Comm, InOut, InOut, Op>();
+}
+
+// A call that returns its result.
+template <class Comm, class Data, class Op = void>
+consteval bool accepts_by_value() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (!is_tutti_communicator<std::remove_cvref_t<Comm>>) {
+    static_assert(
+        never<Comm>,
+        "a call that is started, prepared or in a batch cannot return its result; pass arrays that stay until it "
+        "has ended, such as std::span(&value, 1)");
+    return false;
+  } else if constexpr (array_argument<Data>) {
+    if constexpr (!expect_array<Data>()) return false;
+    else if constexpr (std::is_void_v<Op>) return true;
+    else return expect_operation<Op, element_in<Data>>();
+  } else if constexpr (!expect_element<element_in<Data>>()) return false;
+  else if constexpr (std::is_void_v<Op>) return true;
+  else return expect_operation<Op, element_in<Data>>();
+}
+
+// As accepts_by_value, of an array alone.
+template <class Comm, class Data, class Op = void>
+consteval bool accepts_array_by_value() {
+  if constexpr (!expect_communicator<Comm>() || !expect_array<Data>()) return false;
+  else return accepts_by_value<Comm, Data, Op>();
+}
+
+// The elements of an array, or a value as an array of one.
+template <class R>
+auto elements(R& data) {
+  if constexpr (std::ranges::contiguous_range<R>) return std::span(std::ranges::data(data), std::ranges::size(data));
+  else return std::span(&data, 1);
+}
+template <class R>
+std::span<element_in<R> const> inputs(R& data) {
+  return elements(data);
+}
+
+// An array of `count` elements that fill(span) writes.
+template <class T, class Fill>
+std::vector<T> filled(std::size_t count, Fill&& fill) {
+  static_assert(std::default_initializable<T>,
+                "results in a std::vector are made by default and then written; give the element type a default "
+                "constructor, or pass an output array");
+  if constexpr (std::is_same_v<T, bool>) {
+    auto const all = std::make_unique<bool[]>(count);
+    fill(std::span(all.get(), count));
+    return std::vector<T>(all.get(), all.get() + count);
+  } else {
+    std::vector<T> all(count);
+    fill(std::span(all));
+    return all;
+  }
+}
+
+// A copy of `data` that change(span) has changed: a value, or for an array a std::vector.
+template <class Data, class Change>
+auto changed(Data&& data, Change&& change) {
+  using T = element_in<Data>;
+  if constexpr (!std::ranges::range<Data>) {
+    T out = std::forward<Data>(data);
+    change(std::span(&out, 1));
+    return out;
+  } else if constexpr (std::is_same_v<Data, std::vector<T>>) {
+    std::vector<T> out = std::move(data);
+    change(std::span(out));
+    return out;
+  } else {
+    auto const from = inputs(data);
+    return filled<T>(from.size(), [&](std::span<T> out) {
+      std::ranges::copy(from, out.begin());
+      change(out);
+    });
+  }
+}
+
+}  // namespace tutti::detail

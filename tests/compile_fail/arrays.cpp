@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What cannot be an array, as input, as output and in place.
+#include <deque>
+#include <list>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, std::vector<float>& out) {
+  std::list<float> list(8);
+  std::vector<bool> bits(8);
+#ifdef TUTTI_CONTROL
+  tutti::all_reduce(comm, in, out);
+  tutti::scatter(comm, std::span<float const>(), std::span(out).first(1), 1);
+#elif TUTTI_CASE == 1   // expect: the elements of this range are not contiguous
+  tutti::all_reduce(comm, list);
+#elif TUTTI_CASE == 2   // expect: the elements of this range are not contiguous
+  tutti::all_reduce(comm, in, list);
+#elif TUTTI_CASE == 3   // expect: the elements of this range are not contiguous
+  tutti::all_gather(comm, list, out);
+#elif TUTTI_CASE == 4   // expect: the elements of this range are not contiguous
+  static_cast<void>(tutti::all_gather(comm, list));
+#elif TUTTI_CASE == 5   // expect: std::vector<bool> stores bits
+  tutti::all_reduce(comm, bits);
+#elif TUTTI_CASE == 6   // expect: std::vector<bool> stores bits
+  tutti::broadcast(comm, bits);
+#elif TUTTI_CASE == 7   // expect: the output is a temporary
+  tutti::all_reduce(comm, in, std::vector<float>(8));
+#elif TUTTI_CASE == 8   // expect: the output is const
+  tutti::gather(comm, in, std::as_const(out));
+#elif TUTTI_CASE == 9   // expect: input and output have different element types
+  tutti::scan(comm, in, std::span<double>());
+#elif TUTTI_CASE == 10  // expect: a pointer does not say how many elements there are
+  tutti::reduce_scatter(comm, in.data(), out);
+#elif TUTTI_CASE == 11  // expect: a pointer does not say how many elements there are
+  static_cast<void>(tutti::all_reduce(comm, in.data(), 8));
+#elif TUTTI_CASE == 12  // expect: this argument is not an array
+  static_cast<void>(tutti::scatter(comm, 5));
+#elif TUTTI_CASE == 13  // expect: this argument is not an array
+  static_cast<void>(tutti::all_to_all(comm, 5));
+#elif TUTTI_CASE == 14  // expect: the output is a temporary
+  tutti::recv(comm, std::vector<float>(8), 1);
+#elif TUTTI_CASE == 15  // expect: the elements of this range are not contiguous
+  tutti::send(comm, list, 1);
+#elif TUTTI_CASE == 16  // expect: a message is received into an array
+  float value = 0;
+  tutti::recv(comm, value, 1);
+#elif TUTTI_CASE == 17  // expect: the output is const
+  tutti::batch(comm).recv(std::as_const(in), 1);
+#elif TUTTI_CASE == 18  // expect: the elements of this range are not contiguous
+  tutti::all_gather_v(comm, in, std::deque<float>(8), {});
+#elif TUTTI_CASE == 19  // expect: the elements of this range are not contiguous
+  std::vector<std::list<float> > lists;
+  tutti::all_reduce(comm, lists);
+#endif
+}

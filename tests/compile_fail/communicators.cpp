@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What cannot take the place of a communicator.
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) {
+  tutti::communicator<tutti::loopback> const& fixed = comm;
+  std::optional<tutti::communicator<tutti::loopback>> row = comm.split(0);
+  float const mine = 1;
+#ifdef TUTTI_CONTROL
+  static_cast<void>(fixed);
+  tutti::all_reduce(*row, data);
+  tutti::work sum = tutti::all_reduce(tutti::async(comm), data);
+#elif TUTTI_CASE == 1   // expect: this communicator is const
+  tutti::all_reduce(fixed, data);
+#elif TUTTI_CASE == 2   // expect: this communicator is const
+  tutti::barrier(fixed);
+#elif TUTTI_CASE == 3   // expect: this communicator is const
+  tutti::send(fixed, data, 1);
+#elif TUTTI_CASE == 4   // expect: this communicator is const
+  tutti::mesh grid(fixed, {{"x", -1}});
+#elif TUTTI_CASE == 5   // expect: the first argument is not a communicator
+  tutti::broadcast(row, data);
+#elif TUTTI_CASE == 6   // expect: the first argument is not a communicator
+  static_cast<void>(tutti::all_gather(&comm, 5));
+#elif TUTTI_CASE == 7   // expect: cannot return its result
+  static_cast<void>(tutti::all_reduce(tutti::async(comm), mine));
+#elif TUTTI_CASE == 8   // expect: cannot return its result
+  static_cast<void>(tutti::all_gather(tutti::prepared(comm), data));
+#elif TUTTI_CASE == 9   // expect: the input is a temporary
+  tutti::work sum = tutti::all_reduce(tutti::async(comm), std::vector<float>(8), data);
+#elif TUTTI_CASE == 10  // expect: a value that is sent later must stay
+  tutti::work sent = tutti::isend(comm, mine, 1);
+#elif TUTTI_CASE == 11  // expect: this call waits for sizes or agreement inside
+  tutti::send_recv(tutti::async(comm), data, 1, std::span(data), 1);
+#elif TUTTI_CASE == 12  // expect: a list of arrays cannot be prepared
+  std::vector<std::vector<float>> list;
+  static_cast<void>(tutti::all_reduce(tutti::prepared(comm), list));
+#endif
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What cannot be an element, by all_reduce, by value, and by messages.
+#include <array>
+#include <atomic>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+struct point {
+  double x, y;
+};
+struct named {
+  std::string name;
+};
+
+void call(tutti::communicator<tutti::loopback>& comm) {
+  point const here{1, 2};
+#ifdef TUTTI_CONTROL
+  auto const add = [](point const& a, point const& b) { return point{a.x + b.x, a.y + b.y}; };
+  static_cast<void>(tutti::all_reduce(comm, here, add));
+#elif TUTTI_CASE == 1   // expect: a pointer cannot be an element
+  std::vector<int*> data(8);
+  tutti::broadcast(comm, data);
+#elif TUTTI_CASE == 2   // expect: a std::atomic cannot be an element
+  std::array<std::atomic<int>, 4> data;
+  tutti::all_reduce(comm, data);
+#elif TUTTI_CASE == 3   // expect: a view such as std::span or std::string_view cannot be an element
+  std::vector<std::string_view> names(1), all(4);
+  tutti::all_gather(comm, names, all);
+#elif TUTTI_CASE == 4   // expect: this operation cannot combine these elements
+  static_cast<void>(tutti::all_reduce(comm, here));
+#elif TUTTI_CASE == 5   // expect: this operation cannot combine these elements
+  std::vector<point> data(8);
+  tutti::all_reduce(comm, data);
+#elif TUTTI_CASE == 6   // expect: elements travel as their bytes
+  static_cast<void>(tutti::all_gather(comm, named{"a"}));
+#elif TUTTI_CASE == 7   // expect: elements travel as their bytes
+  std::vector<named> data(1);
+  tutti::send(comm, data, 1);
+#elif TUTTI_CASE == 8   // expect: a pointer cannot be an element
+  tutti::send(comm, std::array<int*, 1>{}, 1);
+#elif TUTTI_CASE == 9   // expect: a pointer does not say how many elements
+  tutti::send(comm, &here, 1);
+#elif TUTTI_CASE == 10  // expect: elements travel as their bytes
+  named const got = tutti::recv<named>(comm, 1);
+#endif
+}
