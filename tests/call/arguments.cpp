@@ -35,7 +35,7 @@ void refused(std::string const& sentence, F call) {
 }  // namespace
 
 TEST_CASE("wrong arguments are refused with what, where and the way out") {
-  refused("the output of all_reduce has 3 elements where the call needs 4", [](auto& comm) {
+  refused("the output of all_reduce has 3 elements, but", [](auto& comm) {
     std::vector<float> in(4), out(3);
     all_reduce(comm, in, out);
   });
@@ -43,7 +43,7 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> in(4), out(3);
     all_reduce(comm, in, out);
   });
-  refused("root 3 is not a rank of a communicator of 3", [](auto& comm) {
+  refused("root 3 is not a rank of a communicator of 3 ranks", [](auto& comm) {
     std::vector<float> v(4);
     broadcast(comm, v, 3);
   });

@@ -226,7 +226,7 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
                  error_code::bad_argument, "ring cannot be had for all_reduce among processes on devices");
     expect_error(error_of([&] { broadcast(ranks, data, 2); }), error_code::bad_argument, "root 2 is not a rank");
     expect_error(error_of([&] { all_gather(ranks, data, data); }), error_code::bad_argument,
-                 "the output of all_gather has 100 elements where the call needs 200");
+                 "the output of all_gather has 100 elements, but");
     struct large {
       char bytes[300];
     };

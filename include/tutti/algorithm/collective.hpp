@@ -37,6 +37,7 @@ enum class holding : std::uint8_t { none, own, all };
 struct holdings {
   holding root, others;
 
+  constexpr holding at(bool is_root) const { return is_root ? root : others; }
   friend constexpr bool operator==(holdings, holdings) = default;
 };
 constexpr holdings everywhere(holding h) { return {h, h}; }

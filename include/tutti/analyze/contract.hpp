@@ -13,14 +13,8 @@ using detail::holding;
 
 constexpr bool has(holding h, int rank, int chunk) { return h == holding::all || (h == holding::own && chunk == rank); }
 
-constexpr holding input_of(collective c, shape s, int rank) {
-  detail::holdings const held = detail::row_of(c).input;
-  return rank == s.root ? held.root : held.others;
-}
-constexpr holding output_of(collective c, shape s, int rank) {
-  detail::holdings const held = detail::row_of(c).output;
-  return rank == s.root ? held.root : held.others;
-}
+constexpr holding input_of(collective c, shape s, int rank) { return detail::row_of(c).input.at(rank == s.root); }
+constexpr holding output_of(collective c, shape s, int rank) { return detail::row_of(c).output.at(rank == s.root); }
 
 // The contributions of `count` ranks from `first` upwards to their chunk `chunk`. With a count of 0, nothing is promised.
 struct promise {

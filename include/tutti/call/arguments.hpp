@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What collectives take, and what is refused before anything is sent.
+// The arguments of collectives: the buffers that they accept, and which algorithm a call names.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <ranges>
 #include <source_location>
 #include <type_traits>
 
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/legal.hpp"
 #include "tutti/call/options.hpp"
@@ -27,29 +26,6 @@ template <class R>
 using value_of = std::ranges::range_value_t<R>;
 
 namespace detail {
-
-template <class Comm>
-void expect_size(Comm const& comm, text_part const& what, std::size_t size, std::size_t expected,
-                 std::source_location where) {
-  if (size == expected) return;
-  refuse(comm.rank(), join({what.view(), " has ", size, " elements where the call needs ", expected}),
-         "give it that size", where);
-}
-
-template <class Comm>
-void expect_root(Comm const& comm, int root, std::source_location where) {
-  if (root >= 0 && root < comm.size()) return;
-  refuse(comm.rank(), join({"root ", root, " is not a rank of a communicator of ", comm.size()}),
-         join({"use a rank from 0 to ", comm.size() - 1}), where);
-}
-
-// Input and output are the same memory, begin to end of what this rank has of both, or do not touch.
-inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
-                         void const* same_place, std::source_location where) {
-  auto const a = reinterpret_cast<std::uintptr_t>(in), b = reinterpret_cast<std::uintptr_t>(out);
-  if (in_bytes == 0 || out_bytes == 0 || out == same_place || a + in_bytes <= b || b + out_bytes <= a) return;
-  refuse(rank, "input and output overlap, but are not in place", "use one buffer, or two that do not touch", where);
-}
 
 template <class Algorithm, class List>
 inline constexpr bool listed = false;

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a rank must pass to each collective, which buffers it may leave out, and what may overlap.
+#include "tutti/call/check_arguments.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+struct one_rank {
+  int own = 0, ranks = 3;
+
+  int rank() const { return own; }
+  int size() const { return ranks; }
+};
+
+// What the rank uses of two parts of one array, as text: "in out in place 2", where 2 is the count; or the error.
+template <collective C>
+std::string used(int rank, std::span<int> array, std::size_t in_begin, std::size_t in_size, std::size_t out_begin,
+                 std::size_t out_size, int root = 1) {
+  auto const in = std::span<int const>(array).subspan(in_begin, in_size);
+  auto const out = array.subspan(out_begin, out_size);
+  try {
+    auto const got = detail::check_buffers<C>(one_rank{rank}, in, out, root, std::source_location::current());
+    return std::string(got.in != nullptr ? "in " : "") + (got.out != nullptr ? "out " : "") +
+           (got.in_place ? "in place " : "") + std::to_string(got.count);
+  } catch (error const& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("arrays: input and output have the same size, where a rank has both") {
+  std::vector<int> a(20);
+  CHECK(used<collective::all_reduce>(2, a, 0, 6, 6, 6) == "in out 6");
+  CHECK(used<collective::all_reduce>(2, a, 0, 6, 0, 6) == "in out in place 6");
+  CHECK(used<collective::scan>(2, a, 0, 6, 6, 6) == "in out 6");
+  CHECK(used<collective::exclusive_scan>(2, a, 0, 6, 0, 6) == "in out in place 6");
+  CHECK(used<collective::reduce>(1, a, 0, 6, 6, 6) == "in out 6");
+  CHECK(used<collective::reduce>(2, a, 0, 6, 6, 0) == "in 6");
+  CHECK(used<collective::broadcast>(1, a, 0, 6, 0, 6) == "in 6");
+  CHECK(used<collective::broadcast>(2, a, 0, 6, 0, 6) == "out 6");
+}
+
+TEST_CASE("blocks: the larger buffer has one for each rank") {
+  std::vector<int> a(20);
+  CHECK(used<collective::all_gather>(2, a, 0, 2, 6, 6) == "in out 2");
+  CHECK(used<collective::all_gather>(2, a, 4, 2, 0, 6) == "in out in place 2");
+  CHECK(used<collective::gather>(1, a, 2, 2, 0, 6) == "in out in place 2");
+  CHECK(used<collective::gather>(2, a, 2, 2, 0, 0) == "in 2");
+  CHECK(used<collective::scatter>(1, a, 0, 6, 2, 2) == "in out in place 2");
+  CHECK(used<collective::scatter>(0, a, 0, 0, 2, 2) == "out 2");
+  CHECK(used<collective::reduce_scatter>(0, a, 0, 6, 0, 2) == "in out in place 2");
+  CHECK(used<collective::all_to_all>(0, a, 0, 6, 6, 6) == "in out 2");
+  CHECK(used<collective::all_to_all>(2, a, 0, 6, 0, 6) == "in out in place 2");
+}
+
+TEST_CASE("buffers of other sizes are refused") {
+  std::vector<int> a(20);
+  CHECK(contains(used<collective::all_reduce>(2, a, 0, 6, 6, 7), "the output of all_reduce has 7 elements"));
+  CHECK(contains(used<collective::reduce>(1, a, 0, 6, 6, 7), "the root's output of reduce has 7 elements"));
+  CHECK(contains(used<collective::all_gather>(2, a, 0, 2, 6, 7), "the output of all_gather has 7 elements"));
+  CHECK(contains(used<collective::scatter>(1, a, 0, 5, 6, 2), "the root's input of scatter has 5 elements"));
+  CHECK(contains(used<collective::reduce_scatter>(1, a, 0, 5, 6, 2), "the input of reduce_scatter has 5 elements"));
+  CHECK(contains(used<collective::all_to_all>(1, a, 0, 5, 6, 5), "the input of all_to_all has 5 elements"));
+  CHECK(contains(used<collective::all_to_all>(1, a, 0, 6, 6, 3), "the output of all_to_all has 3 elements"));
+  CHECK(contains(used<collective::gather>(1, a, 0, 2, 6, 6, 3), "root 3 is not a rank of a communicator of 3"));
+}
+
+TEST_CASE("buffers that overlap otherwise than in place are refused") {
+  std::vector<int> a(20);
+  CHECK(contains(used<collective::all_reduce>(0, a, 0, 6, 5, 6), "input and output of all_reduce overlap"));
+  CHECK(contains(used<collective::all_gather>(0, a, 2, 2, 0, 6), "input and output of all_gather overlap"));
+  CHECK(contains(used<collective::scatter>(1, a, 0, 6, 0, 2), "input and output of scatter overlap"));
+  CHECK(contains(used<collective::all_to_all>(0, a, 0, 6, 3, 6), "input and output of all_to_all overlap"));
+  CHECK(used<collective::all_reduce>(0, a, 4, 0, 0, 0) == "in out 0");
+}
+
+TEST_CASE("uneven blocks") {
+  std::vector<int> a(20);
+  std::array<std::size_t, 3> const counts{1, 3, 2};
+  detail::block_lists blocks;
+  auto const here = std::source_location::current();
+  detail::lay_out_blocks(2, 3, collective::all_gather, detail::side::output, counts, {}, 6, sizeof(int), blocks, here);
+  CHECK(blocks.offsets == std::vector<std::size_t>{0, 4, 16});
+  std::span<int> const all(a.data(), 6);
+  auto const gathers = [&](std::span<int const> in) {
+    return detail::check_uneven_buffers<collective::all_gather>(one_rank{2}, in, {}, all, blocks.where(), sizeof(int),
+                                                                0, here);
+  };
+  CHECK(gathers(std::span<int const>(a).subspan(4, 2)).in_place);
+  CHECK_FALSE(gathers(std::span<int const>(a).subspan(10, 2)).in_place);
+  expect_error(error_of([&] { gathers(std::span<int const>(a).subspan(10, 3)); }), error_code::bad_argument,
+               "the block of this rank in all_gather_v has 3 elements in the input, but 2 in the output");
+  expect_error(error_of([&] { gathers(std::span<int const>(a).subspan(3, 2)); }), error_code::bad_argument,
+               "input and output of all_gather overlap");
+  expect_error(error_of([&] {
+                 detail::lay_out_blocks(2, 3, collective::scatter, detail::side::input, counts, {}, 5, 1, blocks, here);
+               }),
+               error_code::bad_argument, "block 2 of the input of scatter_v ends at element 6, but the buffer has 5");
+  expect_error(error_of([&] {
+                 detail::lay_out_blocks(2, 4, collective::scatter, detail::side::input, counts, {}, 9, 1, blocks, here);
+               }),
+               error_code::bad_argument,
+               "scatter_v needs a count for each of 4 ranks, but the list for the input has 3");
+}
