@@ -4,6 +4,8 @@
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"
 #include "tutti/core/text_impl.hpp"
+#include "tutti/fault/observer_impl.hpp"
+#include "tutti/fault/recorder_impl.hpp"
 #include "tutti/fault/settings_impl.hpp"
 #include "tutti/launch/agree_impl.hpp"
 #include "tutti/launch/init_impl.hpp"

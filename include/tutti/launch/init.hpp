@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/tune/shipped.hpp"
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/threads/loopback.hpp"
 
