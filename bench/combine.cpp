@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The inner loop on its own: how fast one core combines arrays, beside a memcpy that moves as many bytes, by turns.
+// The inner loop on its own: how fast one core combines arrays, compared with a memcpy of as many bytes. The two take turns.
 #include <algorithm>
 #include <chrono>
 #include <complex>
@@ -22,7 +22,7 @@ constexpr int most_sources = 8;
 
 struct options {
   int rounds = 7;
-  double turn_ms = 1;  // calls are repeated for so long and timed together
+  double turn_ms = 1;  // calls are repeated for this long and timed together
   bool stream = false;
   bool narrow = false;
 };
@@ -37,11 +37,11 @@ struct summarise {
     return {a.total + b.total, std::min(a.least, b.least), std::max(a.greatest, b.greatest)};
   }
 };
-// What a user writes who does not use the library.
+// The loop that a user would write without the library.
 struct by_hand {};
 
-// Array k begins k * 576 bytes behind the beginning of a page: where the lower 12 bits of two addresses are the same, a
-// load waits for a store that has nothing to do with it.
+// Array k starts k * 576 bytes after the start of a page. If the lower 12 bits of two addresses were the same, loads would wait for
+// unrelated stores.
 template <class T>
 class array {
  public:
@@ -61,7 +61,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Nanoseconds a call. The memory counts as read and written by somebody else between calls.
+// Nanoseconds per call. The compiler must assume that other code reads and writes the memory between calls.
 template <class F>
 double turn(double least_ms, F const& f) {
   for (std::size_t calls = 1;; calls *= 2) {
@@ -93,7 +93,7 @@ void measure(std::string_view name, Op const& op, std::size_t bytes, int fan_in,
       for (std::size_t i = 0; i < n; ++i) destination[i] += sources[0][i];
     else tutti::combine(tutti::one_thread{}, sources, fan_in, &destination, 1, n, op, {.stream = how.stream});
   };
-  // a += b reads two arrays as well and writes one of them.
+  // a += b also reads two arrays and writes one of them.
   std::size_t const arrays = std::is_same_v<Op, by_hand> ? 3 : static_cast<std::size_t>(fan_in) + 1;
   std::size_t const moved = arrays * n * sizeof(T);
   array<char> const copy_from{moved / 2, 0}, copy_to{moved / 2, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a team measures: a call that is ready to be timed.
+// A prepared call that a team measures.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace bench {
 
 using json = nlohmann::json;
 
-// With its memory.
+// A call and its memory.
 struct contender {
-  std::string runs;  // what the library says that it will do; may be empty
+  std::string runs;  // the library's account of what it will run; may be empty
   std::function<void()> call;
   std::function<void()> write_inputs = [] {};
   std::function<void(int)> rewrite = [](int) {};
   std::function<bool()> right = [] { return true; };
-  std::function<void()> start{}, test{}, wait{};  // what call() is made of, where it is started
+  std::function<void()> start{}, test{}, wait{};  // the parts of call(), if it is non-blocking
 };
 
 // A fixed chain of multiplications.
@@ -34,7 +34,7 @@ inline void spin() {
     asm volatile("" : "+r"(word));
   }
 }
-// Its nanoseconds: longer when the core is slower or somebody else has it. The median of some tries, for one may meet a
+// Its time in nanoseconds, which is longer if the core is slow or shared. The median of several tries, because one may include a
 // wake-up.
 inline double spin_time() {
   std::array<double, 5> tries{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Up to which size one of two ways is the better one, from times that scatter.
+// The size up to which one of two methods is the better one, from noisy times.
 #pragma once
 
 #include <cmath>
@@ -13,11 +13,11 @@ namespace tutti::bench {
 
 struct two_times {
   std::size_t bytes;
-  double small, large;  // of the way that is for small messages, and of the other
+  double small, large;  // of the method for small messages, and of the other
 };
 
-// Up to that size the first way, and from there on the other, cost the least factor over the better of both at each size. 0
-// where the first is for none, the highest number where it is for all.
+// Using the first method up to this size and the other beyond it minimises the product of the slowdowns against the better method at each
+// size. 0: never use the first; the largest number: always use it.
 inline std::size_t best_limit(std::vector<two_times> const& all) {
   double cost = 0, least = 0;
   std::size_t limit = 0, last = 0;
@@ -29,7 +29,7 @@ inline std::size_t best_limit(std::vector<two_times> const& all) {
   return limit == last && limit > 0 ? std::numeric_limits<std::size_t>::max() : limit;
 }
 
-// As a line of a tuning table; see include/tutti/tune/devices.hpp.
+// A line of a tuning table; see include/tutti/tune/devices.hpp.
 inline void print_limit(std::string_view name, std::size_t limit) {
   std::printf("result: device %.*s ", static_cast<int>(name.size()), name.data());
   if (limit == std::numeric_limits<std::size_t>::max()) std::printf("any\n");

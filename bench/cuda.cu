@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How fast a GPU combines arrays, beside a copy on the device that moves as many bytes, by turns; one fused pass beside
-// the separate passes that Thrust makes of it, and one of CUB; and all_reduce among virtual ranks, by one launch, by a kernel a
-// pair, by algorithms, and in a graph. What matters most is said last, and the limits that a tuning table would have.
+// How fast a GPU combines arrays, compared with a device copy of as many bytes; one fused pass, compared with separate passes of Thrust
+// and one pass of CUB; and all_reduce among virtual ranks in one launch, with a kernel per pair, with algorithms, and in a graph. Contenders
+// take turns. It ends with the most important results and the limits for a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda.cu -o bench_cuda && ./bench_cuda
 #include <algorithm>
@@ -35,7 +35,7 @@ using namespace tutti;
 
 constexpr int rounds = 20, most_arrays = 8;
 
-// What is said last.
+// The results that are printed at the end.
 std::vector<std::string> results;
 std::vector<std::pair<char const*, std::size_t>> limits;
 
@@ -58,7 +58,7 @@ class timer {
     static_cast<void>(cudaEventDestroy(end_));
   }
 
-  // Microseconds of the work that f gives to the stream.
+  // The time in microseconds of the work that f adds to the stream.
   template <class F>
   float operator()(cuda_device const& gpu, F const& f, cudaStream_t stream = {}) const {
     detail::expect_cuda(cudaEventRecord(begin_, stream), "cudaEventRecord");
@@ -80,7 +80,7 @@ float median(std::vector<float> values) {
   return *middle;
 }
 
-// Of each of some ways, by turns. The first turn of each is not counted.
+// The times of several methods, which take turns. The first turn of each does not count.
 template <std::size_t Ways>
 using ways = std::array<std::function<void()>, Ways>;
 template <std::size_t Ways>
@@ -109,7 +109,7 @@ std::vector<device_array<cuda_device, T>> arrays_of_zeros(cuda_device const& gpu
 
 constexpr std::size_t fan_ins[] = {2, 4, 8};
 
-// Where a pass over arrays takes as long as the GPU's memory lets it, or not. Says so where `last`.
+// Compares a pass over arrays with the bandwidth of the GPU's memory. With `last`, the comparison becomes a result.
 template <class T>
 void against_copy(cuda_device const& gpu, char const* name, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(T);
@@ -160,8 +160,8 @@ struct scaled_sum {
   }
 };
 
-// bfloat16 arrays, scaled and added up in float, and the result in bfloat16 again: in one pass; by the passes that Thrust
-// makes of it; and in one pass of CUB, where there is one.
+// bfloat16 arrays are scaled and added in float, and the result is converted to bfloat16: in one pass, in Thrust's passes, and in one pass
+// of CUB where that is available.
 template <std::size_t FanIn>
 void against_others(cuda_device const& gpu, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(bfloat16);
@@ -202,8 +202,8 @@ void against_others(cuda_device const& gpu, std::size_t bytes, bool last) {
   results.push_back(result + " of our time");
 }
 
-// Eight ranks, from 8 bytes to 1 MiB each: by independent jobs, which is one_shot; by a kernel a pair of arrays, and copies;
-// by copies alone, which bound it; and by blocks that send each other messages.
+// Eight ranks with 8 bytes to 1 MiB each: independent jobs (one_shot), a kernel per pair of arrays and copies, copies alone as a bound, and
+// blocks that exchange messages.
 void all_reduces(cuda_device const& gpu) {
   constexpr int size = 8;
   constexpr std::size_t most = std::size_t{1} << 20;
@@ -248,7 +248,7 @@ void all_reduces(cuda_device const& gpu) {
   limits.emplace_back("packets", bench::best_limit(by_packets));
 }
 
-// What a call costs in a graph, and given to the stream.
+// The cost of a call in a graph, and on a stream.
 void graphs(cuda_device const& gpu) {
   constexpr int calls = 20;
   device_stream<cuda_device> const stream(gpu);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long all_reduce of device memory takes among processes, on one GPU or on one each where there are as many: by cuda_ipc,
-// by cuda_ipc in a graph, and by way of the host (copy there, all_reduce over shared memory, copy back), by turns. Then up to
-// which size it is one_shot that is faster, as lines of a tuning table.
+// The time of all_reduce of device memory among processes that share a GPU or, if there are enough, have one each: with cuda_ipc, with
+// cuda_ipc in a graph, and through the host (copy there, all_reduce over shared memory, copy back). Contenders take turns. It ends with the
+// size up to which one_shot is faster, as lines of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_ipc.cu -o bench_cuda_ipc && ./bench_cuda_ipc
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int rounds = 31, calls = 20;
 constexpr char const* head =
     "| ranks | bytes | us | registered | in a graph | by the host | ratio |\n|---:|---:|---:|---:|---:|---:|---:|\n";
 
-// Microseconds a call, the median of rounds, of which there are fewer where they take long; the slowest rank counts.
+// Microseconds per call at the slowest rank, the median of rounds. Long calls have fewer rounds.
 template <class Comm, class F>
 double microseconds(Comm& comm, F const& f) {
   std::vector<double> all;
@@ -46,7 +46,7 @@ double microseconds(Comm& comm, F const& f) {
   return *middle;
 }
 
-// The GPU of this rank's process, where all that this program itself gives to CUDA goes.
+// The GPU of this rank, to which this program's own CUDA calls go.
 template <class Comm>
 cuda_device device_of(Comm const& comm) {
   cuda_device const gpu(comm.rank() % cuda_device_count());
@@ -106,7 +106,7 @@ void compare(Comm& comm) {
   gpu.end_stream(stream);
 }
 
-// f(algorithm, bytes) is what a call takes.
+// f(algorithm, bytes) is the time of a call.
 template <class Comm, class F>
 void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t most, F const& f) {
   std::vector<bench::two_times> all;

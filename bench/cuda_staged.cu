@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of float arrays in memory of GPUs, between two processes over shared memory: cuda_staged, beside a program that
-// copies its array to pinned memory, calls the host's all_reduce there and copies the result back. By turns. Then up to
-// which size it is one_shot that is faster among four, as a line of a tuning table.
+// all_reduce of float arrays in GPU memory between two processes over shared memory: cuda_staged, compared with a program that copies its
+// array to pinned memory, calls the host's all_reduce there and copies the result back. The two take turns. It ends with the size up to
+// which one_shot is faster among four ranks, as a line of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_staged.cu -o bench_cuda_staged && ./bench_cuda_staged
 #include <algorithm>
@@ -24,7 +24,7 @@ using clock_type = std::chrono::steady_clock;
 constexpr int rounds = 20;
 constexpr std::size_t largest = std::size_t{256} << 20;
 
-// Microseconds until the call and its work on the GPU are done, on the slower rank.
+// Microseconds until the call and its work on the GPU have completed, at the slower rank.
 template <class Comm, class F>
 double time_of(Comm& comm, cuda_device const& gpu, F const& call) {
   barrier(comm);
@@ -42,7 +42,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The GPU of this rank's process, where all that this program itself gives to CUDA goes.
+// The GPU of this rank, to which this program's own CUDA calls go.
 template <class Comm>
 cuda_device device_of(Comm const& comm) {
   cuda_device const gpu(comm.rank() % cuda_device_count());
@@ -74,7 +74,7 @@ void compare(Comm& comm) {
         all_reduce(comm, host);
         gpu.copy({}, data.data(), host.data(), bytes);
       });
-      if (round == 0) continue;  // which touches the memory
+      if (round == 0) continue;  // this round only touches the memory
       ours.push_back(a);
       theirs.push_back(b);
     }
@@ -115,7 +115,9 @@ void find_limit(Comm& comm) {
 
 int main() {
   try {
-    run_local(1, [](auto&) { cuda_device const first; });  // this process is forked again, and must not call CUDA
+    run_local(1, [](auto&) {
+      cuda_device const first;
+    });  // in a child, because this process forks again and must not call CUDA
   } catch (std::exception const& e) {
     std::printf("skipped: there is no GPU: %s\n", e.what());
     return 77;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A row of the result: all contenders at one size by turns, and which of their turns were disturbed from outside."""
+"""A row of the results: all contenders take turns at one size, and disturbed turns are detected."""
 
 import os
 import statistics
@@ -7,10 +7,10 @@ import statistics
 import report
 import teams
 
-# What an undisturbed turn keeps: the core's speed relative to the best of the run, the cores' distance relative to the
-# median of the row, and the part of the time for which ranks that never sleep had their cores.
+# Limits for undisturbed turns: the time of a fixed computation relative to the best of the run, the latency between cores relative to
+# the median of the row, and the fraction of the time for which ranks that never sleep had their cores.
 SPIN_BOUND, FLAG_BOUND, SHARE_BOUND = 1.3, 1.5, 0.9
-# How far the middle half of the ratios may spread before more rounds are taken.
+# If the middle half of the ratios spreads further than this, more rounds are taken.
 SPREAD_BOUND = 0.2
 
 
@@ -23,7 +23,7 @@ def first(file, key, default="?"):
 
 
 def steal():
-    """Ticks of 10 ms that the host gave to others."""
+    """Ticks of 10 ms that the host gave to other machines."""
     with open("/proc/stat") as lines:
         return int(lines.readline().split()[8])
 
@@ -33,7 +33,7 @@ def load():
 
 
 class Wrong(Exception):
-    """A wrong result: it ends the run."""
+    """A wrong result, which ends the run."""
 
 
 class Contender:
@@ -41,7 +41,7 @@ class Contender:
         self.name, self.role, self.team, self.wanted = name, role, team, wanted
 
     def turn(self, what, mode, check=False, **plan):
-        """Times, of the slowest rank, and signs of disturbance; or {"no": why} where this contender is not in the row."""
+        """Returns the times of the slowest rank and signs of disturbance, or {"no": reason} if the contender cannot run this row."""
         before = steal()
         answers = self.team.ask(**what, **self.wanted, mode=mode, check=check, **plan)
         out = answers[0]
@@ -49,7 +49,7 @@ class Contender:
             return out
         for rank, answer in enumerate(answers):
             if not answer.get("right", True):
-                raise Wrong(f"{self.name} gave a wrong result at rank {rank}: {what}")
+                raise Wrong(f"{self.name} gave a wrong result on rank {rank}: {what}")
         shares = [a["share"] for a in answers]
         share = sum(shares) / len(self.team.cores) if self.team.crowded else min(shares)
         return out | {"steal": steal() - before, "spin_ns": max(a["spin_ns"] for a in answers),
@@ -57,7 +57,7 @@ class Contender:
 
 
 def plan(mode, us, block_ms, crowded):
-    """As many calls as take the time of a turn. With more ranks than cores a group is longer: its start is staggered."""
+    """Returns how many calls take the time of a turn. Groups are longer with more ranks than cores, whose start is staggered."""
     every = block_ms * 1e3 / us
     calls = 1 if mode == "it" else int(min(max((2000 if crowded else 50) / us, 1), 500))
     samples = int(min(max(every / calls, 3), 5000 if mode == "it" else 500))
@@ -67,7 +67,7 @@ def plan(mode, us, block_ms, crowded):
 class Row:
     """All contenders at one size."""
 
-    best_spin = float("inf")  # of all rows
+    best_spin = float("inf")  # over all rows
 
     def __init__(self, options, contenders, what, mode, say):
         self.options, self.mode, self.what, self.say = options, mode, what, say
@@ -77,7 +77,7 @@ class Row:
                 self.contenders.append(c)
 
     def guard(self, c, work):
-        """What `work` gives; a team that is lost leaves the run, tutti's ends it."""
+        """Returns work(c). A lost team is left out from here on; the loss of a team of tutti ends the run."""
         try:
             return work(c) if not c.team.killed else None
         except teams.Lost as reason:
@@ -88,19 +88,19 @@ class Row:
             self.contenders = [other for other in self.contenders if other.team is not c.team]
 
     def admit(self, c):
-        """The first turn checks the result and tells how many calls a turn has."""
+        """Checks the result in a first turn, from which the number of calls per turn follows."""
         few = {"samples": 5 if self.what["bytes"] < 1 << 25 else 2, "calls": 1, "warm": 2}
         probe = c.turn(self.what, "it", check=True, **few)
         if "no" in probe:
             if c.role == "ours":
-                self.say(f"{c.name} is not in every row of {self.what['collective']}: {probe['no']}")
+                self.say(f"{c.name} is missing from some rows of {self.what['collective']}: {probe['no']}")
             return False
         c.runs, c.bytes, c.plan = probe["runs"], probe["bytes"], plan(
                 self.mode, probe["us"], self.options.block_ms, c.team.crowded)
         return True
 
     def run(self, order):
-        """The records of the row. In each round every contender has a turn, in a new order."""
+        """Runs the rounds, in each of which every contender has a turn in a new order, and returns the records of the row."""
         if not any(c.role == "ours" for c in self.contenders):
             return []
         for number in range(self.options.repeats + self.options.extra):
@@ -114,7 +114,7 @@ class Row:
         return self.records()
 
     def quiet(self):
-        """The rounds in which nothing from outside was seen in any turn."""
+        """Returns the rounds without a disturbed turn."""
         turns = [t for r in self.rounds for t in r.values()]
         Row.best_spin = min([Row.best_spin] + [t["spin_ns"] for t in turns])
         flag = statistics.median([t["flag_ns"] for t in turns if t["flag_ns"]] or [0])  # 0: not measured
@@ -131,7 +131,7 @@ class Row:
             spread(ratios) > SPREAD_BOUND for ratios in self.ratios(quiet)[1].values())
 
     def ratios(self, rounds):
-        """The best peer, by its median, and its time over each contender's in every round."""
+        """Returns the peer with the best median, and for each of our contenders the ratio of the times in every round."""
         def middle(c):
             return statistics.median(r[c.name]["us"] for r in rounds)
         peers = [c for c in self.contenders if c.role == "peer"]
@@ -170,7 +170,7 @@ class Row:
 
 
 def spread(values):
-    """Of the middle half, or of all where they are few, relative to the median."""
+    """Returns the spread of the middle half (of all if there are few) relative to the median."""
     if len(values) < 2:
         return 0
     low, high = min(values), max(values)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce over several nodes: in two levels, and by algorithms that know of no nodes, over the same MPI in the same run.
-// tests/mpi/two_nodes.sh gives two nodes on one machine, with a slow link where TUTTI_LINK says so.
+// all_reduce over several nodes: with two levels, and with algorithms that ignore nodes, over the same MPI in the same run.
+// tests/mpi/two_nodes.sh simulates two nodes on one machine; TUTTI_LINK sets the bandwidth and delay of their link.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ template <class Algorithm>
 void run(nodes_communicator& comm, std::vector<float>& data) {
   all_reduce<Algorithm>(comm, data, max{});
 }
-// In two levels with the choice of tutti for each, with MPI's own all_reduce or one of tutti's across nodes; then all ranks
-// alike, by MPI's own and by those of tutti; and what tutti chooses.
+// With two levels: tutti's choice for each level, then MPI's own all_reduce or one of tutti's across nodes. With one level: MPI's own and
+// tutti's algorithms. Finally, tutti's choice.
 constexpr contestant contestants[] = {
     {"two_level", run<two_level<>>},
     {"<.,native>", run<two_level<automatic, native>>},
@@ -41,7 +41,7 @@ constexpr contestant contestants[] = {
     {"automatic", run<automatic>},
 };
 
-// One call, in microseconds of the slowest rank.
+// The time of one call in microseconds, at the slowest rank.
 double time_of(nodes_communicator& comm, std::vector<float>& data, contestant const& c) {
   barrier(comm);
   auto const began = clock::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How much of a call that was started is hidden behind a computation that takes as long.
+// How much of a started call overlaps with a computation that takes as long.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 
 namespace bench {
 
-// Either multiplications on this core, always as many, so that whoever takes the core away makes it longer; or a time that
-// passes while a device computes and the core is free.
+// A computation: either a fixed number of multiplications on this core, which take longer if other threads use the core, or an interval
+// in which a device computes and the core is free.
 class computation {
  public:
-  // `look_every`: nanoseconds on the core between looks at what was started.
+  // `look_every`: nanoseconds of computation between two tests of the started call.
   computation(bool on_core, double nanoseconds, double look_every)
       : time_(static_cast<std::int64_t>(nanoseconds)),
         pieces_(on_core ? std::max(1, static_cast<int>(nanoseconds / look_every)) : 0),
         chains_(static_cast<int>(look_every / spin_time())) {}
 
-  // test() moves what was started; `sleeps`: somebody else does, or nobody.
+  // test() drives progress of the call. With `sleeps`, another thread does, or none.
   template <class Test>
   void run(bool sleeps, Test&& test) const {
     std::int64_t const end = now() + time_;
@@ -43,8 +43,8 @@ class computation {
   int pieces_, chains_;
 };
 
-// The call alone, the computation alone, and both, by turns, in microseconds of the slowest rank; and of the call the part
-// that both together do not take longer than the computation.
+// The times in microseconds, at the slowest rank, of the call alone, the computation alone, and both, measured in turn; and the fraction
+// of the call that is hidden: 1 - (both - computing) / alone.
 inline json measure_overlap(start_line& line, contender const& c, json const& said) {
   bool const on_core = said["computes"] == "core", tests = said["moved"] == "test";
   std::size_t const samples = said["samples"];
@@ -54,7 +54,7 @@ inline json measure_overlap(start_line& line, contender const& c, json const& sa
     std::vector<double> us;
     for (std::size_t i = which; i < all.size(); i += kinds) us.push_back(all[i]);
     std::ranges::sort(us);
-    line.wait();  // before anybody writes there again
+    line.wait();  // before any rank writes there again
     return us[us.size() / 2];
   };
   auto const time = [&](std::size_t at, auto&& f) {

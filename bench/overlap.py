@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How much of an all_reduce that was started is hidden behind a computation: tutti's beside those of every peer, by turns, in
-one run. bench/README.md says how to read the result."""
+"""Measures how much of a started all_reduce overlaps with a computation. tutti and its peers take turns in one run.
+bench/README.md explains the result."""
 
 import argparse
 import random
@@ -13,8 +13,8 @@ import teams
 from measure import Wrong
 from run import environment, now_and_load, size
 
-# Team, and who moves the call while its rank computes: the rank, which tests it; a thread of the library, or of the caller for
-# Gloo; nobody before the rank waits.
+# A team, and what drives progress while its rank computes: the rank, which tests the call; a thread of the library (for Gloo, of the
+# caller); or nothing until the rank waits.
 CONTENDERS = [("tutti", "test"), ("tutti", "thread"), ("openmpi", "test"), ("openmpi", "nobody"), ("mpich", "test"),
               ("mpich", "nobody"), ("mpich-thread", "thread"), ("gloo", "thread")]
 PLACES = {"core": "on the core of the rank", "device": "elsewhere, as on a device; the core of the rank is free"}
@@ -22,13 +22,13 @@ PLACES = {"core": "on the core of the rank", "device": "elsewhere, as on a devic
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--build", default="build/release/bench", help="folder with the programs bench_team_*")
+    p.add_argument("--build", default="build/release/bench", help="folder of the programs bench_team_*")
     p.add_argument("-n", "--ranks", type=lambda t: [int(n) for n in t.split(",")], default="2,4", help="such as 2,4")
-    p.add_argument("-s", "--size", type=size, default="64MiB", help="of the message of each rank, floats")
-    p.add_argument("--look-every", type=float, default=50, help="microseconds of computing between two tests")
+    p.add_argument("-s", "--size", type=size, default="64MiB", help="size of each rank's message of floats")
+    p.add_argument("--look-every", type=float, default=50, help="microseconds of computation between two tests")
     p.add_argument("--rounds", type=int, default=5, help="turns of each contender")
-    p.add_argument("--samples", type=int, default=5, help="of a turn")
-    p.add_argument("--timeout", type=int, default=60, help="seconds until a team that does not answer is given up")
+    p.add_argument("--samples", type=int, default=5, help="samples in a turn")
+    p.add_argument("--timeout", type=int, default=60, help="seconds after which a team that does not answer is left out")
     return p.parse_args()
 
 
@@ -42,7 +42,7 @@ def turn(options, computes, team, moved, check):
 
 
 def row(options, computes, contenders, order):
-    """Answers of each contender, by rounds."""
+    """Returns the answers of each contender in every round."""
     turns = {c: [] for c in contenders}
     for _ in range(options.rounds):
         for c in order.sample(list(turns), len(turns)):
@@ -52,7 +52,7 @@ def row(options, computes, contenders, order):
 
 def print_row(options, ranks, computes, turns):
     print(f"\n### {report.size_text(options.size)}, {ranks} ranks, computing {PLACES[computes]}\n")
-    print("| contender | moved by | hidden | min..max | all_reduce alone ms | computing ms | both ms |")
+    print("| contender | progress by | hidden | min..max | all_reduce alone ms | computing ms | both ms |")
     print("|---|---|---:|:---:|---:|---:|---:|")
     for (team, moved), answers in turns.items():
         def middle(key, answers=answers):

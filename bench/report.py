@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tables and plots of the JSON lines that bench/run.py wrote: report.py file.jsonl... [--output name]"""
+"""Prints tables and draws plots of the JSON lines that bench/run.py writes: report.py file.jsonl... [--output name]"""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ import time
 
 
 def bus_factor(collective, ranks):
-    """Bytes that a link must carry, by those of the size, if all links are used (nccl-tests, PERFORMANCE.md)."""
+    """Returns the bytes that each link must carry per byte of the size, if all links are used (nccl-tests, PERFORMANCE.md)."""
     if collective in ("all_reduce", "started"):
         return 2 * (ranks - 1) / ranks
     if collective == "point_to_point":
@@ -36,7 +36,7 @@ def title(record):
 
 
 class Table:
-    """Records to Markdown; a new table where the title or the contenders change."""
+    """Turns records into Markdown, with a new table when the title or the contenders change."""
 
     def __init__(self):
         self.heading = None
@@ -83,7 +83,7 @@ def line(cells):
 
 
 class Output:
-    """JSON lines as they come, so that an interrupted run keeps them, and the same as a table."""
+    """Writes results as JSON lines at once, so that an interrupted run keeps them, and as a table."""
 
     def __init__(self, path):
         self.path = path
@@ -108,7 +108,7 @@ class Output:
 
 
 class Progress:
-    """A bar on a terminal, and nothing elsewhere. It is drawn between rows only, so that it costs no turn."""
+    """A progress bar on a terminal. It is drawn only between rows, so that it disturbs no turn."""
 
     def __init__(self, rows):
         self.rows, self.done, self.begin, self.shown = rows, 0, time.monotonic(), sys.stderr.isatty()
@@ -128,7 +128,7 @@ class Progress:
 
 
 def read(files):
-    """The records of a row together, in the order of the files."""
+    """Groups the records by rows, in the order of the files."""
     rows = {}
     for name in files:
         with open(name) as lines:
@@ -140,13 +140,13 @@ def read(files):
 
 
 def plot(files, path):
-    """Above the times of all, below the ratio to the best peer; a column for each table of more than one size."""
+    """Draws a column for each table of several sizes: the times of all contenders above, the ratios to the best peer below."""
     try:
         import matplotlib
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError:
-        print("bench: no plot: there is no matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+        print("bench: no plot was drawn: matplotlib is not installed (Debian: python3-matplotlib)", file=sys.stderr)
         return
     panels = {}
     for records in read(files):
@@ -202,7 +202,7 @@ def plot(files, path):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("files", nargs="+")
-    p.add_argument("--output", help="also writes this + .svg and .png")
+    p.add_argument("--output", help="also write plots to this name with .svg and .png appended")
     options = p.parse_args()
     table = Table()
     for records in read(options.files):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times tutti's collectives beside those of every peer that is installed, by turns, in one run. bench/README.md says how to
+"""Times tutti's collectives and those of every installed peer, which take turns in one run. bench/README.md explains how to
 read the result."""
 
 import argparse
@@ -20,7 +20,7 @@ COLLECTIVES = ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gathe
                "barrier", "point_to_point", "window", "started"]
 REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter", "started"]
 KINDS = ["float", "bf16", "fp16", "struct", "lambda"]
-# tutti's contenders over an MPI: the columns, their transports and the algorithms that they name.
+# tutti's contenders over an MPI: their names, transports and algorithms.
 OVER_MPI = {"tutti-mpi": ("mpi", "automatic"), "native": ("mpi", "native"), "hierarchical": ("hierarchical", "automatic")}
 UNITS = {"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20}
 
@@ -62,28 +62,28 @@ def words(*known):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--build", default="build/release/bench", help="folder with the programs bench_team_*")
-    p.add_argument("--output", default="build/bench/run", help="writes this + .jsonl, .md, .svg and .png")
+    p.add_argument("--build", default="build/release/bench", help="folder of the programs bench_team_*")
+    p.add_argument("--output", default="build/bench/run", help="write results to this name with .jsonl, .md, .svg and .png appended")
     p.add_argument("-n", "--ranks", type=lambda t: [int(n) for n in t.split(",")], default="2", help="such as 2,4,8")
     p.add_argument("-c", "--collectives", type=words(*COLLECTIVES), default="all_reduce",
-                   help=f"all, or of {', '.join(COLLECTIVES)}")
+                   help=f"all, or a list of {', '.join(COLLECTIVES)}")
     p.add_argument("-s", "--sizes", type=sizes, default="8..128MiB*4", help="8,2KiB or from..to*factor")
     p.add_argument("-m", "--modes", type=words("it", "b2b"), default="it,b2b",
-                   help="it: owners rewrite their inputs before every call; b2b: back to back")
+                   help="it: owners rewrite their inputs before every call; b2b: calls back to back")
     p.add_argument("--places", type=words("out", "in"), default="out", help="out of place, in place")
     p.add_argument("--kinds", type=words(*KINDS), default="float",
-                   help=f"what is reduced, of {', '.join(KINDS)}; all but float go through MPI_Op_create")
+                   help=f"element types and operations, of {', '.join(KINDS)}; MPIs need MPI_Op_create for all but float")
     p.add_argument("--buffers", type=words("private", "library"), default="private,library",
-                   help="tutti's arrays: ordinary ones as the peers', or from comm.allocate")
+                   help="tutti's arrays: ordinary ones as the peers have, or from comm.allocate")
     p.add_argument("--tutti", type=words(), metavar="PINS",
                    help="algorithm[/protocol] of each tutti contender, such as automatic,one_shot/staged,two_shot/pull")
     p.add_argument("--over", choices=["shm", *teams.MPIS], default="shm",
-                   help="what tutti runs over; beside an MPI the peer is that MPI, unless others are named")
-    p.add_argument("--peers", type=words(*teams.PEERS), help=f"all, or of {', '.join(teams.PEERS)}")
+                   help="what tutti runs over; over an MPI, the default peer is that MPI")
+    p.add_argument("--peers", type=words(*teams.PEERS), help=f"all, or a list of {', '.join(teams.PEERS)}")
     p.add_argument("--repeats", type=int, default=5, help="undisturbed turns of each contender")
-    p.add_argument("--extra", type=int, default=5, help="further turns at most, where some were disturbed or spread")
-    p.add_argument("--block-ms", type=float, default=10, help="time of a turn")
-    p.add_argument("--timeout", type=int, default=60, help="seconds until a team that does not answer is given up")
+    p.add_argument("--extra", type=int, default=5, help="limit of further turns if some were disturbed or ratios spread")
+    p.add_argument("--block-ms", type=float, default=10, help="duration of a turn in milliseconds")
+    p.add_argument("--timeout", type=int, default=60, help="seconds after which a team that does not answer is left out")
     p.add_argument("--no-plot", action="store_true")
     options = p.parse_args()
     if min(options.ranks) < 2 or options.repeats < 1:
@@ -119,7 +119,7 @@ def contenders_of(options, started):
 
 
 def columns_of(options):
-    """Name, transport, buffers and pin of each contender of tutti."""
+    """Returns the name, transport, buffers and algorithm of each contender of tutti."""
     if options.over != "shm":
         pins = {pin: ("mpi", pin) for pin in options.tutti} if options.tutti else OVER_MPI
         return [(name, transport, "private", pin) for name, (transport, pin) in pins.items()]
@@ -148,7 +148,7 @@ def now_and_load():
 
 
 def conduct(options, output):
-    """All rows for all numbers of ranks; the teams live as long as the number of ranks does not change."""
+    """Runs all rows for all numbers of ranks. Teams live until the number of ranks changes."""
     order = random.Random(1)
     rows = list(rows_of(options))
     progress = report.Progress(len(rows) * len(options.ranks))
@@ -192,7 +192,7 @@ def main():
     try:
         conduct(options, output)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; {output.path}.jsonl has what was measured", file=sys.stderr)
+        print(f"\ninterrupted; the results so far are in {output.path}.jsonl", file=sys.stderr)
         code = 130
     except (Wrong, teams.Lost) as reason:
         print(f"\nbench: {reason}", file=sys.stderr)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Simulated times of all_reduce on hosts of tests/simgrid/fat_tree.xml, and what analyze/simulate.hpp predicts for them:
-// JSON lines, which bench/simgrid.py draws. The arguments are a file and numbers of ranks; for more than there are hosts it
-// predicts alone.
+// Writes simulated times of all_reduce on hosts of tests/simgrid/fat_tree.xml, and the predictions of analyze/simulate.hpp, as JSON
+// lines for bench/simgrid.py. The arguments are a file and numbers of ranks. For more ranks than hosts it only predicts.
 #include "simgrid/smpi.hpp"
 
 #include <chrono>
@@ -18,12 +17,12 @@ using namespace tutti;
 
 namespace {
 
-std::FILE* output = nullptr;  // of rank 0
+std::FILE* output = nullptr;  // on rank 0
 
 constexpr algorithm_id algorithms_compared[] = {algorithm_id::binomial_tree, algorithm_id::double_binary_tree,
                                                 algorithm_id::ring};
 constexpr std::size_t sizes[] = {8, 1 << 10, 16 << 10, 256 << 10, 1 << 20};
-// Those of the platform: 1 us a link, two links to a host at the same switch and four to any other.
+// The constants of the platform: 1 us per link, two links to a host at the same switch and four to any other host.
 constexpr analyze::model fat_tree{.alpha = 4e-6, .beta = 8e-11, .gamma = 0, .ranks_per_node = 32, .alpha_inside = 2e-6};
 
 double predict(algorithm_id algorithm, int ranks, std::size_t bytes, analyze::model const& machine) {
@@ -31,7 +30,7 @@ double predict(algorithm_id algorithm, int ranks, std::size_t bytes, analyze::mo
   return analyze::simulate(find_schedule(algorithm, collective::all_reduce), {ranks}, work, machine).seconds;
 }
 
-// All ranks begin at the same moment.
+// All ranks start at the same moment.
 void start_together(MPI_Comm all) {
   double latest = MPI_Wtime();
   MPI_Allreduce(MPI_IN_PLACE, &latest, 1, MPI_DOUBLE, MPI_MAX, all);
@@ -67,7 +66,7 @@ void compare(MPI_Comm some, int ranks) {
   }
 }
 
-// Where all hosts are four links apart.
+// For hosts that are all four links apart.
 void predict_alone(int ranks) {
   analyze::model far = fat_tree;
   far.ranks_per_node = 0;

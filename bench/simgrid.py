@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tables and a plot of the JSON lines that bench/simgrid.cpp wrote: simgrid.py file.jsonl --output name"""
+"""Prints tables and draws a plot of the JSON lines that bench/simgrid.cpp writes: simgrid.py file.jsonl --output name"""
 
 import argparse
 import json
@@ -29,13 +29,13 @@ def tables(records):
 
 
 def plot(records, path):
-    """On the left 8 bytes over the ranks, beside what was published; on the right the largest machine over sizes."""
+    """Draws 8 bytes against ranks, with published times, on the left; and all sizes on the largest machine on the right."""
     try:
         import matplotlib
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError:
-        sys.exit("bench: no plot: there is no matplotlib (Debian: python3-matplotlib)")
+        sys.exit("bench: no plot was drawn: matplotlib is not installed (Debian: python3-matplotlib)")
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6))
     most = max(r["ranks"] for r in records if "us" in r)
     for i, algorithm in enumerate(dict.fromkeys(r["algorithm"] for r in records)):
@@ -70,7 +70,7 @@ def plot(records, path):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("file")
-    p.add_argument("--output", help="also writes this + .svg and .png")
+    p.add_argument("--output", help="also write plots to this name with .svg and .png appended")
     options = p.parse_args()
     with open(options.file) as lines:
         records = [json.loads(text) for text in lines]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the ranks of a team start together, and where they leave their times: a mapped file that belongs to no contender.
+// A mapped file in which the ranks of a team start together and leave their times. It belongs to no contender.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class start_line {
  public:
   static constexpr std::size_t most_samples = 8192;
 
-  // `crowded`: more ranks than cores. Then nobody spins, and the start is the moment when the last rank came.
+  // `crowded`: there are more ranks than cores. Then no rank spins, and the start is the arrival of the last rank.
   start_line(char const* path, int rank, int ranks, bool crowded) : rank_(rank), ranks_(ranks), crowded_(crowded) {
     std::size_t const bytes = sizeof(page) + sizeof(double) * most_samples * static_cast<std::size_t>(ranks);
     int const file = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -41,8 +41,8 @@ class start_line {
     times_ = reinterpret_cast<double*>(page_ + 1);
   }
 
-  // Returns the common start, when it has come. The last rank sets it, a little ahead, so that ranks that learn of it late
-  // do not start late: no rank's clock runs while it waits for another.
+  // Waits for the common start and returns it. The last rank to arrive sets it a little in the future, so that ranks that learn of it
+  // late still start on time.
   std::int64_t wait() {
     if (page_->arrived.fetch_add(1) + 1 == ranks_ * ++turn_) page_->start.store(now() + (crowded_ ? 0 : lead));
     std::int64_t start = 0;
@@ -52,10 +52,10 @@ class start_line {
     return last_ = start;
   }
 
-  // The i-th time of this rank.
+  // Stores the i-th time of this rank.
   double& mine(std::size_t i) { return times_[static_cast<std::size_t>(rank_) * most_samples + i]; }
 
-  // Of the slowest rank each time; after a wait().
+  // The i-th times of the slowest rank each; valid after wait().
   std::vector<double> slowest(std::size_t count) const {
     std::vector<double> out(count);
     for (std::size_t r = 0; r < static_cast<std::size_t>(ranks_); ++r)
@@ -63,8 +63,8 @@ class start_line {
     return out;
   }
 
-  // Nanoseconds that a flag takes from rank 0 to rank 1: how near their cores are now. The median of some tries. 0 where
-  // they may share a core.
+  // The latency of a flag from rank 0 to rank 1 in nanoseconds, which shows how close their cores are at present: the median of several
+  // tries, or 0 if they may share a core.
   double flag_time() {
     if (crowded_ || ranks_ < 2) return 0;
     constexpr std::int64_t rounds = 20;
@@ -97,7 +97,7 @@ class start_line {
     alignas(64) std::atomic<std::int64_t> back;
   };
 
-  // A rank whose peers have died must not spin for ever: the conductor cannot reach it here.
+  // Spinning is bounded in case peers have died, because the conductor cannot reach this rank here.
   template <class Done>
   void wait_for(Done done) {
     std::int64_t until = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A collective of one size: its arrays, its inputs and what it must give. Sizes are those of nccl-tests.
+// A collective of one size: its arrays, inputs and expected results. Sizes are defined as in nccl-tests.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace bench {
 
-// How: by a collective, or by one that is started and then waited for; or rank 0 sends its array to rank 1, which leaves what a
-// broadcast does: as a message that comes back, or as so many messages at once, whose end the other tells.
+// The kind of call: a blocking or a started collective; or rank 0 sends its array to rank 1, with the result of a broadcast, either as a
+// message that is returned or as several messages at once that are answered by one.
 enum class manner { blocking, started, there_and_back, window };
 inline constexpr std::size_t window_length = 64;
 
@@ -24,7 +24,7 @@ struct task {
   manner how{};
   std::size_t bytes = 0;
   bool in_place = false;
-  bool result_first = false;  // reduce_scatter in place leaves its block at the begin of the array, as in MPI and Gloo
+  bool result_first = false;  // in place, reduce_scatter leaves its block at the start of the array, as in MPI and Gloo
   int ranks = 1;
   int rank = 0;
 
@@ -33,7 +33,7 @@ struct task {
   bool between_two() const { return how == manner::there_and_back || how == manner::window; }
 };
 
-// A task on elements: the bytes rounded down to a whole number of them for each rank.
+// A task on elements of a type: the bytes are rounded down to a whole number of elements per rank.
 template <class T>
 struct extent {
   explicit extent(task const& t) {
@@ -45,7 +45,7 @@ struct extent {
   std::size_t count, block, mine;
 };
 
-// In part or in whole the same memory where a task is in place.
+// If a task is in place, the arrays overlap in part or completely.
 template <class T>
 struct arrays {
   std::span<T> in, out, result;
@@ -77,7 +77,7 @@ arrays<T> cut(task const& t, T* first, T* second) {
   }
 }
 
-// Inputs are small whole numbers that repeat: every kind combines them exactly in any order, bf16 up to 36 ranks.
+// Inputs are small repeating integers that every kind combines exactly in any order, bf16 for up to 36 ranks.
 inline constexpr std::size_t period = 7;
 inline int contribution(int rank, std::size_t i) {
   return static_cast<int>((static_cast<std::size_t>(rank) + i) % period) + 1;
@@ -89,14 +89,14 @@ void write_inputs(task const& t, arrays<T> const& a) {
   for (std::size_t i = 0; i < a.in.size(); ++i) a.in[i] = Kind::make(contribution(t.rank, i));
 }
 
-// What the owner of an input does before every call of mode `it`.
+// Rewrites an input, as its owner does before every call in mode `it`.
 template <class Kind, class T = typename Kind::element>
 void rewrite(task const& t, arrays<T> const& a, int value) {
   bool const owner = t.root() || (t.what != tutti::collective::broadcast && t.what != tutti::collective::scatter);
   if (owner) std::fill(a.in.begin(), a.in.end(), Kind::make(value));
 }
 
-// Whether the collective has turned the inputs of all ranks into its result.
+// Checks the result of the collective.
 template <class Kind, class T = typename Kind::element>
 bool right(task const& t, arrays<T> const& a) {
   extent<T> const e(t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank of a team: it sleeps in a read from the conductor's socket, and when its turn comes it measures and answers.
+// A rank of a team. It sleeps in a read from the conductor's socket, and measures and answers when its turn comes.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace bench {
 
-// Memory of one process, touched.
+// Private memory whose pages have been touched.
 class private_memory {
  public:
   explicit private_memory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
@@ -48,8 +48,8 @@ class private_memory {
   void* data_;
 };
 
-// `call(arrays)` on a pair of arrays, or call.start(arrays), which gives a handle that call.test(handle) moves and
-// call.wait(handle) ends; `memory` is kept as long as the contender.
+// `call(arrays)` on a pair of arrays, or call.start(arrays), which returns a handle for call.test(handle) and call.wait(handle). `memory`
+// lives as long as the contender.
 template <class Kind, class T, class Call>
 contender on_arrays(task const& t, T* first, T* second, std::shared_ptr<void> memory, Call call) {
   arrays<T> const a = cut<T>(t, first, second);
@@ -78,7 +78,7 @@ contender on_private_memory(task const& t, Call call) {
   return on_arrays<Kind>(t, static_cast<T*>(in->data()), static_cast<T*>(out->data()), both, std::move(call));
 }
 
-// Before the library starts, for it may ask how many cores there are. `cores` is empty where ranks must share them.
+// Called before the library starts, because it may query the number of cores. `cores` is empty if ranks must share them.
 inline void bind(std::vector<int> const& cores, int rank) {
   if (cores.empty()) return;
   cpu_set_t set;
@@ -87,7 +87,7 @@ inline void bind(std::vector<int> const& cores, int rank) {
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
-// The conductor at the other end of a socket: a line of JSON each way.
+// The conductor at the other end of a socket. Each sends lines of JSON.
 class conductor {
  public:
   explicit conductor(char const* path) {
@@ -100,7 +100,7 @@ class conductor {
     socket_ = socket;
     stream_ = ::fdopen(socket, "r");
   }
-  // Sleeps until there is one; nothing when the conductor has gone.
+  // Sleeps until there is a line; returns nothing if the conductor has gone.
   json next() {
     std::string line;
     for (int c; (c = std::fgetc(stream_)) != EOF && c != '\n';) line += static_cast<char>(c);
@@ -120,7 +120,7 @@ class conductor {
   std::FILE* stream_ = nullptr;
 };
 
-// Nanoseconds for which this process had a core.
+// The CPU time of this process in nanoseconds.
 inline std::int64_t processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -147,13 +147,13 @@ inline json measure(start_line& line, contender const& c, bool rewrites, std::si
   return {{"us", us[samples / 2]}, {"p99", p99}, {"flag_ns", flag}, {"spin_ns", spin}, {"share", share}};
 }
 
-// Peer: Peer(rank, ranks), version(), and prepare<Kind>(task, json), which throws `cannot` for what it does not offer;
-// and `has_threads`, where a rank that spins or is bound would stand in its own threads' way.
+// Peer has Peer(rank, ranks), version(), and prepare<Kind>(task, json), which throws `cannot` for tasks that it does not support; and
+// `has_threads` if a rank that spins or is bound to a core would delay its own threads.
 struct cannot {
   std::string why;
 };
 
-// One turn: fresh memory, so that no contender keeps lucky or unlucky pages for a whole row; a check if asked for; times.
+// One turn: fresh memory, so that no contender keeps favourable or unfavourable pages for a whole row; a check if requested; times.
 template <class Kind, class Peer>
 json take_turn(Peer& peer, start_line& line, task const& t, json const& said) {
   std::size_t const bytes = extent<typename Kind::element>(t).count * sizeof(typename Kind::element);
@@ -196,7 +196,7 @@ void serve(Peer& peer, conductor& to, start_line& line, task t) {
   }
 }
 
-// program socket start-line cores: only the conductor starts it. `cores` is "0,1" or "-".
+// The conductor starts this program with the arguments: socket, start line, cores ("0,1" or "-").
 template <class Peer>
 int run_team(int argc, char** argv) {
   if (argc != 4) {

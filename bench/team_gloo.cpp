@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The team of Gloo over TCP on the loopback device; ranks find each other through files.
+// The team of Gloo, over TCP on the loopback device. Ranks find each other through files.
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -26,7 +26,7 @@ using namespace bench;
 class team {
  public:
   static constexpr bool has_threads =
-      true;  // one for the sockets: beside a caller that spins it gets the core every 4 ms
+      true;  // a thread for the sockets, which would get a core only every 4 ms beside a spinning caller
 
   team(int rank, int ranks) : context_(std::make_shared<gloo::rendezvous::Context>(rank, ranks)) {
     auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
@@ -40,7 +40,7 @@ class team {
   template <class Kind>
   contender prepare(task const& t, json const&) {
     if (t.between_two()) throw cannot{"no messages between two ranks are measured"};
-    // Its reduce_scatter is of the older kind, which works on its input and is bound to one array.
+    // Its reduce_scatter has the older interface, which overwrites its input and is bound to one array.
     if (t.what == tutti::collective::reduce_scatter) throw cannot{"no reduce_scatter that keeps its input"};
     if (t.what == tutti::collective::all_to_all && t.in_place) throw cannot{"no all_to_all in place"};
     auto const call = [=, this](auto const& a) { this->template run<Kind>(t, a); };
@@ -49,7 +49,7 @@ class team {
   }
 
  private:
-  // It starts no calls by itself.
+  // It has no non-blocking calls.
   template <class Call>
   struct in_a_thread {
     Call call;

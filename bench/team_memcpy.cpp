@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// No peer but a limit to read the others by: every rank copies as many bytes as its message has, all at once.
+// A limit for comparison, not a peer: all ranks at once copy as many bytes as their messages have.
 #include <cstring>
 
 #include "team.hpp"

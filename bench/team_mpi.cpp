@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The team of an MPI; compiled once for each MPI that there is. What MPI has no type or operation for goes through
-// MPI_Op_create.
+// The team of an MPI, compiled for each installed MPI. Types and operations that MPI lacks go through MPI_Op_create.
 #include <mpi.h>
 
 #include "team.hpp"
@@ -32,7 +31,7 @@ class team {
     MPI_Datatype type = MPI_FLOAT;
     MPI_Op op = MPI_SUM;
     if constexpr (Kind::name != float_sum::name) {
-      // One of each kind in all the life of the team.
+      // Created once and kept for the life of the team.
       static auto const made = [] {
         std::pair<MPI_Datatype, MPI_Op> out;
         MPI_Type_contiguous(static_cast<int>(sizeof(T)), MPI_BYTE, &out.first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A team of tutti over any transport; its contenders differ in buffers, algorithm and protocol.
+// The team of tutti over any transport. Its contenders differ in buffers, algorithm and protocol.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ class tutti_team {
     return o;
   }
 
-  // What tutti would do; a pin that it refuses for this task keeps the contender out of the row.
+  // What tutti would run. If it rejects the named algorithm for this task, the contender is left out of the row.
   template <class Kind, class T = typename Kind::element>
   std::string plan_of(task const& t, tutti::options const& o) {
     extent<T> const e(t);

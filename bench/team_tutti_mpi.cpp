@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The team of tutti over an MPI, alone or with shared memory inside nodes; compiled once for each MPI that there is.
+// The team of tutti over an MPI, alone or with shared memory inside nodes. It is compiled for each installed MPI.
 #include <string>
 
 #include "team_tutti.hpp"

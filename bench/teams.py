@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The teams: how each is started, and how one is asked while the others sleep."""
+"""The teams: how each is started, and how one is given a turn while the others sleep."""
 
 import json
 import os
@@ -19,9 +19,9 @@ MPIS = {
     "openmpi-ucx": OPEN_MPI + ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"],
     "mpich": ["mpirun.mpich"],
 }
-# With a thread that moves calls that were started.
+# With a thread that drives progress of started calls.
 THREADED = {"mpich-thread": MPIS["mpich"] + ["-genv", "MPICH_ASYNC_PROGRESS", "1"]}
-# What to start before the program; None: the conductor starts each rank itself. Ranks bind themselves, every team alike.
+# The launcher of each team; None: the conductor starts each rank itself. Ranks bind themselves to cores in the same way in every team.
 LAUNCHERS = {"tutti": None, **{f"tutti-{mpi}": words for mpi, words in MPIS.items()}, **MPIS, **THREADED,
              "gloo": None, "memcpy": None}
 PEERS = [name for name in LAUNCHERS if not name.startswith("tutti") and name not in THREADED]
@@ -29,11 +29,11 @@ LIMIT = "memcpy"  # no peer: to read the others by
 
 
 class Lost(Exception):
-    """A team that did not start, has ended, or did not answer in time. The text is for the user."""
+    """A team did not start, has ended, or did not answer in time. The text is for the user."""
 
 
 def program(name):
-    """Settings of an MPI share a program: tutti-openmpi-ucx is bench_team_tutti_openmpi."""
+    """Returns the program of a team. Variants of an MPI share one: tutti-openmpi-ucx runs bench_team_tutti_openmpi."""
     words = name.split("-")
     return "_".join(["bench_team", *words[: 2 if words[0] == "tutti" else 1]])
 
@@ -57,10 +57,10 @@ class Team:
     def _start(self, build):
         path = os.path.join(build, program(self.name))
         if not os.path.exists(path):
-            raise Lost(f"there is no {path}")
+            raise Lost(f"{path} does not exist")
         launcher = LAUNCHERS[self.name]
         if launcher and not shutil.which(launcher[0]):
-            raise Lost(f"there is no {launcher[0]}")
+            raise Lost(f"{launcher[0]} is not installed")
         if "mpich" in self.name and self.crowded:
             raise Lost("MPICH spins for ever where ranks share cores")
 
@@ -118,7 +118,7 @@ class Team:
         return " ... ".join(lines[:3])[:400] or "without a word"
 
     def ask(self, **message):
-        """Every rank's answer, by rank. The caller sleeps meanwhile."""
+        """Returns every rank's answer. The caller sleeps meanwhile."""
         line = (json.dumps(message) + "\n").encode()
         answers = {}
         until = time.monotonic() + self.timeout
@@ -148,7 +148,7 @@ class Team:
         return [answers[rank] for rank in range(self.ranks)]
 
     def stop(self):
-        """The ranks leave when the conductor hangs up."""
+        """Ends the ranks by closing their sockets."""
         for stream in self.sockets.values():
             stream.close()
         for process in self.processes:
@@ -163,7 +163,7 @@ class Team:
         self.killed = True
         for stream in self.sockets.values():
             try:
-                # A launcher may leave its ranks behind, so each is ended by its own id.
+                # A launcher may leave its ranks behind, so each is killed by its own process ID.
                 pid = struct.unpack("3i", stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
                 os.kill(pid, signal.SIGKILL)
             except OSError:
@@ -179,6 +179,6 @@ class Team:
 
 
 def folder():
-    """Where sockets and start lines are: in memory, so that no disk writes back pages that ranks write. SIGTERM removes it too."""
+    """A folder in memory for sockets and start lines, so that no pages are written to a disk. It is removed on SIGTERM too."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return tempfile.TemporaryDirectory(prefix="tutti-bench-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)

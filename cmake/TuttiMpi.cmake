@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The MPIs that stand side by side, by the flags that their compiler wrappers print: FindMPI knows one MPI a build.
+# Builds for several MPIs side by side, with the flags that their compiler wrappers print: FindMPI finds only one MPI per build.
 include(CheckCXXSourceCompiles)
 set(TUTTI_MPIS openmpi mpich CACHE STRING "The MPIs that tests and benchmarks are built for")
 foreach(kind IN LISTS TUTTI_MPIS)
   find_program(TUTTI_MPIRUN_${kind} mpirun.${kind})
 endforeach()
 
-# tutti_find_mpi(kind who): the target tutti_<kind> of an MPI, or a line that says who is left without.
+# tutti_find_mpi(kind who): creates the target tutti_<kind> of an MPI, or prints a line that the folder `who` has to do without.
 function(tutti_find_mpi kind who)
   if(TARGET tutti_${kind})
     return()
   endif()
   find_program(TUTTI_MPICXX_${kind} mpicxx.${kind})
   if(NOT TUTTI_MPICXX_${kind})
-    message(STATUS "tutti: ${who}: there is no mpicxx.${kind} (Debian: lib${kind}-dev); what needs it is left out")
+    message(STATUS "tutti: ${who}: mpicxx.${kind} was not found (Debian: lib${kind}-dev); programs that need it are left out")
     return()
   endif()
   execute_process(COMMAND ${TUTTI_MPICXX_${kind}} -show OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
@@ -26,27 +26,28 @@ function(tutti_find_mpi kind who)
   target_link_libraries(tutti_${kind} INTERFACE ${flags})
   target_include_directories(tutti_${kind} SYSTEM INTERFACE ${includes})
   target_compile_definitions(tutti_${kind} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
-  # Fault tolerance that tutti uses: that of Open MPI 5. MPICH 4.0 has the calls, and ends the job in them.
+  # tutti uses the fault tolerance of Open MPI 5. MPICH 4.0 has the calls too, but they end the job.
+  set(CMAKE_REQUIRED_QUIET ON)
   set(CMAKE_REQUIRED_LIBRARIES tutti_${kind})
   check_cxx_source_compiles("
     #include <mpi.h>
     #include <mpi-ext.h>
     static_assert(OMPI_HAVE_MPI_EXT_FTMPI);
     int main() { return MPIX_Comm_revoke(MPI_COMM_WORLD); }" TUTTI_ULFM_${kind})
-  # A launcher that lets ranks go on when one has died: that of Open MPI 4. The others end them, or themselves.
+  # Only the launcher of Open MPI 4 lets the other ranks continue when one has died.
   execute_process(COMMAND ${TUTTI_MPIRUN_${kind}} --version OUTPUT_VARIABLE version ERROR_QUIET)
   string(REGEX MATCH "Open(RTE| MPI)\\) 4\\." recovers "${version}")
   set(TUTTI_RECOVERY_${kind} "${recovers}" CACHE INTERNAL "")
 endfunction()
 
-# As root, and with more ranks than cores (PRTE is the launcher of Open MPI 5). The MPIs' own leaks are not ours.
+# Allows ranks to run as root and in excess of the cores (PRTE is the launcher of Open MPI 5), and ignores leaks of the MPIs.
 set(TUTTI_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   OMPI_MCA_mpi_yield_when_idle=1)
 
-# tutti_mpi_run(test kind ranks target ...): the ctest that runs a target under the launcher TUTTI_MPIRUN_<kind>; the rest
-# as for tutti_run. `ULFM` runs it with fault tolerance, by the launcher itself or by a script that starts it; `RECOVERY`
-# by a script, under a launcher that goes on when a rank has died.
+# tutti_mpi_run(test kind ranks target ...): adds a test that runs a target under the launcher TUTTI_MPIRUN_<kind>; further arguments
+# as for tutti_run. `ULFM` enables fault tolerance, and may name a script that starts the launcher. `RECOVERY` names a script that starts
+# the launcher such that it continues when a rank has died.
 function(tutti_mpi_run test kind ranks target)
   cmake_parse_arguments(PARSE_ARGV 4 run "" "ULFM;RECOVERY" "")
   set(launcher ${TUTTI_MPIRUN_${kind}})
@@ -63,8 +64,7 @@ function(tutti_mpi_run test kind ranks target)
     set(with TUTTI_TEST_RECOVERY=1)
   endif()
   if(with)
-    # MPI_Finalize of Open MPI 4.1.4 and 5.0.7 otherwise waits for ever in one job of ten whose ranks were killed, without tutti
-    # too.
+    # Otherwise MPI_Finalize of Open MPI 4.1.4 and 5.0.7 hangs in one of ten jobs whose ranks were killed, also without tutti.
     list(APPEND with OMPI_MCA_async_mpi_finalize=1)
   endif()
   tutti_run(${test} ${target} ${run_UNPARSED_ARGUMENTS} LAUNCHER ${launcher} -n ${ranks})

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Programs that run on simulated hosts: SimGrid loads a copy of the program for each rank, so it is a shared library.
+# Programs for hosts that SimGrid simulates. They are shared libraries, because SimGrid loads a copy for each rank.
 find_program(TUTTI_SMPIRUN smpirun)
 find_path(TUTTI_SMPI_INCLUDE smpi/mpi.h)
 find_library(TUTTI_SIMGRID simgrid)
 
-# The command that runs one on `ranks` hosts; times are those of the platform alone: no factors, no time of computing.
+# tutti_smpirun(result ranks): the command that runs one on that many hosts. Simulated times are those of the network alone, without
+# correction factors or compute time.
 function(tutti_smpirun result ranks)
   set(${result} ${TUTTI_SMPIRUN} -np ${ranks} -platform ${PROJECT_SOURCE_DIR}/tests/simgrid/fat_tree.xml
     --cfg=network/model:CM02 --cfg=network/crosstraffic:0 --cfg=smpi/simulate-computation:no --cfg=smpi/test:0
@@ -16,7 +17,7 @@ function(tutti_simulated_program target source)
   set_target_properties(${target} PROPERTIES PREFIX "")
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_include_directories(${target} SYSTEM PRIVATE ${TUTTI_SMPI_INCLUDE} ${TUTTI_SMPI_INCLUDE}/smpi)
-  # A unique symbol would be one for all ranks.
+  # All ranks would share a unique symbol.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_link_libraries(${target} PRIVATE tutti::tutti tutti_warnings ${TUTTI_SIMGRID})
 endfunction()

@@ -1,16 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Sourced by demo, test and bench: looks for what a build needs, and installs what is missing where apt-get does that.
+# Sourced by demo, test and bench: finds out which packages are missing, and installs them where there is apt-get.
 
-# $1 is `command:<program>`, `header:<path>` or `python:<module>`.
+# phase sentence...: prints what the script does next, and the minutes and seconds since it started.
+started=$(date +%s)
+phase() {
+  elapsed=$(($(date +%s) - started))
+  printf '\n== %d:%02d  %s\n' $((elapsed / 60)) $((elapsed % 60)) "$*"
+}
+
+# show_time command...: runs a command, and prints the time every ten seconds until it ends.
+show_time() {
+  (while sleep 10 >/dev/null 2>&1; do phase "still running"; done) &
+  clock=$!
+  status=0
+  "$@" || status=$?
+  kill $clock
+  return $status
+}
+
+# have probe: whether something is installed. A probe is `command:<program>`, `header:<path>`, `python:<module>` or
+# `sanitizers:<compiler>`.
 have() {
   case $1 in
     command:*) command -v "${1#command:}" >/dev/null 2>&1 ;;
     header:*) echo "#include <${1#header:}>" | c++ -x c++ -E - >/dev/null 2>&1 ;;
     python:*) python_with "${1#python:}" >/dev/null ;;
+    sanitizers:*) echo "int main() {}" | "${1#*:}" -fsanitize=address -x c++ - -o /dev/null 2>/dev/null ;;
   esac
 }
 
-# The Python that has this module: another may stand before the system's own.
+# Prints the Python that has this module: the first one in PATH may not be the system's own.
 python_with() {
   for python in python3 /usr/bin/python3; do
     if "$python" -c "import $1" >/dev/null 2>&1; then
@@ -30,8 +49,8 @@ apt_install() {
   as_root apt-get update -q && as_root apt-get install -q -y --no-install-recommends "$@"
 }
 
-# need probe=package...: after it every probe answers, or the script has ended with a sentence that says what is missing.
-# The packages have Debian's names.
+# need probe=package...: installs the packages (Debian's names) whose probes fail. Ends the script with a sentence where that is
+# not possible.
 need() {
   missing=
   for pair in "$@"; do
@@ -42,24 +61,24 @@ need() {
   if ! command -v apt-get >/dev/null 2>&1; then
     for manager in dnf pacman zypper brew; do
       if command -v $manager >/dev/null 2>&1; then
-        echo "These are missing:$missing (Debian's names)." >&2
-        echo "Please install what $manager calls them, then run this again; only apt-get is driven from here." >&2
+        echo "These packages are missing (under their Debian names):$missing" >&2
+        echo "This script installs packages with apt-get only. Please install them with $manager, then run it again." >&2
         exit 1
       fi
     done
-    echo "These are missing:$missing (Debian's names). Please install them, then run this again." >&2
+    echo "These packages are missing (under their Debian names):$missing" >&2
+    echo "Please install them, then run this script again." >&2
     exit 1
   fi
   if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null 2>&1; then
-    echo "These are missing:$missing. Please run as root: apt-get install$missing" >&2
+    echo "These packages are missing:$missing. Please run as root: apt-get install$missing" >&2
     exit 1
   fi
-  echo "== installing:$missing"
-  # Without quotes: one argument a package.
-  apt_install $missing
+  phase "installing$missing"
+  apt_install $missing  # unquoted: one argument for each package
   for pair in "$@"; do
     if ! have "${pair%%=*}"; then
-      echo "${pair#*=} is installed, and still there is no ${pair%%=*}" >&2
+      echo "The package ${pair#*=} is installed, but ${pair%%=*} is still missing." >&2
       exit 1
     fi
   done

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads the flight records of ranks and says who is behind; joins their traces, and draws them.
+// Reads flight records and finds the ranks that are behind; joins traces and draws them.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -24,25 +24,25 @@ using json = nlohmann::json;
 
 std::string text_of(std::string const& path) {
   std::ifstream file(path);
-  if (!file) throw std::runtime_error(fmt::format("{} cannot be read", path));
+  if (!file) throw std::runtime_error(fmt::format("cannot read {}", path));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What is known of a rank: by its own record, or by what its peers saw of it.
+// The state of a rank, from its own record or from what its peers observed.
 struct state {
   std::uint64_t called = 0, finished = 0;
   std::map<std::uint64_t, json> calls;
-  std::string awaits;          // the message that it was seen to wait for
+  std::string awaits;          // the message that peers saw it wait for
   std::optional<json> record;  // its own
 
   std::string doing() const {
-    if (called == 0) return "has made no call";
+    if (called == 0) return "has not made a call";
     auto const call = calls.find(called);
     std::string const what = call == calls.end() ? "" : ", " + call->second.at("call").get<std::string>();
     std::string const where = call != calls.end() && call->second.contains("where")
                                   ? fmt::format(" ({})", call->second.at("where").get<std::string>())
                                   : "";
-    return fmt::format("{} call #{}{}{}", finished >= called ? "has ended" : "is in", called, what, where);
+    return fmt::format("{} call #{}{}{}", finished >= called ? "has completed" : "is in", called, what, where);
   }
 };
 
@@ -55,7 +55,7 @@ std::vector<state> states_of(std::vector<std::string> const& paths) {
       if (out.empty()) out.resize(ranks);
       if (out.size() != ranks)
         throw std::runtime_error(
-            fmt::format("it is of a communicator of {} ranks, and those before are of {}", ranks, out.size()));
+            fmt::format("its communicator has {} ranks, but that of the other records has {}", ranks, out.size()));
       state& own = out.at(record.at("rank").get<std::size_t>());
       own.record = record;
       for (json const& call : record.at("calls")) {
@@ -73,13 +73,13 @@ std::vector<state> states_of(std::vector<std::string> const& paths) {
         if (peer.contains("awaits")) other.awaits = peer.at("awaits").get<std::string>();
       }
     } catch (std::exception const& e) {
-      throw std::runtime_error(fmt::format("{} is no flight record: {}", path, e.what()));
+      throw std::runtime_error(fmt::format("{} is not a flight record: {}", path, e.what()));
     }
   }
   return out;
 }
 
-// The first call in which ranks did different things, as far as records go.
+// Prints the first recorded call in which ranks disagree.
 void print_disagreement(std::vector<state> const& ranks) {
   std::map<std::uint64_t, std::map<std::uint32_t, std::vector<std::size_t>>> who;
   for (std::size_t r = 0; r < ranks.size(); ++r)
@@ -95,45 +95,45 @@ void print_disagreement(std::vector<state> const& ranks) {
   }
 }
 
-// Sends and receives that have not ended, by its own record, or else by what peers saw of it.
+// Prints the sends and receives that have not completed, from the rank's own record or from what its peers observed.
 void print_messages(std::size_t rank, state const& s) {
   if (!s.record) {
-    if (!s.awaits.empty()) fmt::print("rank {} waits in {}\n", rank, s.awaits);
+    if (!s.awaits.empty()) fmt::print("rank {} is waiting in {}\n", rank, s.awaits);
     return;
   }
   for (json const& m : s.record->value("messages", json::array()))
     if (!m.at("ended").get<bool>())
-      fmt::print("rank {} has not ended {} ({})\n", rank, m.at("message").get<std::string>(),
+      fmt::print("rank {} has not completed {} ({})\n", rank, m.at("message").get<std::string>(),
                  m.at("where").get<std::string>());
 }
 
 void show(std::vector<std::string> const& paths) {
   auto const ranks = states_of(paths);
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    fmt::print("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : "; it has left no record");
+    fmt::print("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : " (no record of this rank)");
   for (std::size_t r = 0; r < ranks.size(); ++r) print_messages(r, ranks[r]);
   auto const latest = std::ranges::max_element(ranks, {}, &state::called)->called;
   std::vector<std::size_t> behind;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r].called < latest) behind.push_back(r);
-  if (!behind.empty()) fmt::print("behind: ranks {} have not come to call #{}\n", fmt::join(behind, ", "), latest);
+  if (!behind.empty()) fmt::print("behind: ranks {} have not reached call #{}\n", fmt::join(behind, ", "), latest);
   else if (std::ranges::all_of(ranks, [&](state const& s) { return s.finished == latest; }))
-    fmt::print("nobody is behind: all have ended call #{}\n", latest);
-  else fmt::print("nobody is behind: all have come to call #{}\n", latest);
+    fmt::print("no rank is behind: all have completed call #{}\n", latest);
+  else fmt::print("no rank is behind: all have reached call #{}\n", latest);
   print_disagreement(ranks);
   for (state const& s : ranks)
     if (s.record) {
-      fmt::print("rank {} wrote: {}\n", s.record->at("rank").get<int>(), s.record->at("reason").get<std::string>());
+      fmt::print("rank {} reports: {}\n", s.record->at("rank").get<int>(), s.record->at("reason").get<std::string>());
       break;
     }
 }
 
-// A trace that was not ended, because its rank was killed, counts up to the last event that is whole.
+// A trace is incomplete if its rank was killed; then its events up to the last complete one are used.
 json events_of(std::string const& path) {
   std::string text = text_of(path);
   std::size_t const last = text.rfind("},\n");
   if (text.empty() || text.front() != '[' || last == std::string::npos)
-    throw std::runtime_error(fmt::format("{} is no trace of tutti", path));
+    throw std::runtime_error(fmt::format("{} is not a trace written by tutti", path));
   text.resize(last + 1);
   return json::parse(text + "]");
 }
@@ -148,16 +148,16 @@ std::vector<json> events_of_all(std::vector<std::string> const& paths) {
 void write(std::string const& path, std::string const& text) {
   std::ofstream file(path);
   file << text;
-  if (!file.flush()) throw std::runtime_error(fmt::format("{} cannot be written", path));
+  if (!file.flush()) throw std::runtime_error(fmt::format("cannot write {}", path));
 }
 
 void join(std::vector<std::string> const& paths, std::string const& to) {
   auto const all = events_of_all(paths);
   write(to, json{{"traceEvents", all}, {"displayTimeUnit", "ns"}}.dump() + "\n");
-  fmt::print("{} events of {} ranks in {}; open it in https://ui.perfetto.dev\n", all.size(), paths.size(), to);
+  fmt::print("wrote {} events of {} ranks to {}; open it at https://ui.perfetto.dev\n", all.size(), paths.size(), to);
 }
 
-// Time from left to right in milliseconds, a lane for each communicator of each rank, a colour for each collective.
+// Draws time from left to right in milliseconds, with a lane for each communicator of each rank and a colour for each collective.
 void draw(std::vector<std::string> const& paths, std::string const& to, double begin, double length) {
   auto const all = events_of_all(paths);
   std::map<std::pair<int, int>, int> lanes;
@@ -170,7 +170,7 @@ void draw(std::vector<std::string> const& paths, std::string const& to, double b
     double const ts = e.at("ts"), duration = e.at("dur");
     first = std::min(first, ts), last = std::max(last, ts + duration);
   }
-  if (lanes.empty()) throw std::runtime_error("there is no call in these traces");
+  if (lanes.empty()) throw std::runtime_error("these traces contain no calls");
   int count = 0;
   for (auto& lane : lanes) lane.second = count++;
   count = 0;
@@ -207,27 +207,28 @@ void draw(std::vector<std::string> const& paths, std::string const& to, double b
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{:.3g} ms</text>\n", left + width * tick / 10,
                        bottom + 20, begin + (until - from) * tick / 1e4);
   write(to, svg + "</svg>\n");
-  fmt::print("drew {:.3g} ms of {} lanes in {}\n", (until - from) / 1e3, lanes.size(), to);
+  fmt::print("drew {:.3g} ms of {} lanes to {}\n", (until - from) / 1e3, lanes.size(), to);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Reads what ranks have written where TUTTI_RECORD or TUTTI_TRACE was set."};
+  CLI::App app{"Reads the files that ranks write if TUTTI_RECORD or TUTTI_TRACE is set."};
   app.require_subcommand(1);
   std::vector<std::string> paths;
   std::string to;
-  auto* const show_command = app.add_subcommand("show", "who is where, and who is behind");
-  show_command->add_option("files", paths, "flight records of the ranks of one communicator")->required();
+  auto* const show_command =
+      app.add_subcommand("show", "print the call that each rank is in, and which ranks are behind");
+  show_command->add_option("files", paths, "flight records of one communicator's ranks")->required();
   double begin = 0, length = 0;
-  auto* const draw_command = app.add_subcommand("draw", "a picture (SVG) of traces");
+  auto* const draw_command = app.add_subcommand("draw", "draw traces as an SVG picture");
   draw_command->add_option("files", paths, "traces")->required();
-  draw_command->add_option("-o,--output", to, "the file to write")->required();
-  draw_command->add_option("--begin", begin, "milliseconds after the first call");
-  draw_command->add_option("--length", length, "milliseconds; 0: all");
-  auto* const join_command = app.add_subcommand("join", "one trace of those of all ranks");
+  draw_command->add_option("-o,--output", to, "output file")->required();
+  draw_command->add_option("--begin", begin, "start, in milliseconds after the first call");
+  draw_command->add_option("--length", length, "length in milliseconds; 0: to the end");
+  auto* const join_command = app.add_subcommand("join", "join the traces of all ranks into one");
   join_command->add_option("files", paths, "traces")->required();
-  join_command->add_option("-o,--output", to, "the file to write")->required();
+  join_command->add_option("-o,--output", to, "output file")->required();
   CLI11_PARSE(app, argc, argv);
   try {
     if (show_command->parsed()) show(paths);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starts a program several times on this machine, as the ranks of one job, and sees all of them to their end.
+// Starts the ranks of one job on this machine and waits until all of them have ended.
 //
 // Ranks stay in the process group of tutti-run, so a terminal treats the job as one program: Ctrl-C and Ctrl-Z reach
-// every rank, and rank 0 may read. What ranks leave behind is found another way: tutti-run adopts orphans of its
-// descendants (PR_SET_CHILD_SUBREAPER) and kills those that are left when the last rank has ended.
+// every rank, and rank 0 may read its input. tutti-run adopts orphaned descendants (PR_SET_CHILD_SUBREAPER), and kills those
+// that still run when the last rank has ended.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -38,10 +38,10 @@ using tutti::descriptor;
 using clock_type = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto grace = 3s;  // for the other ranks to end by an error of their own, so that it is seen
-constexpr auto mercy = 5s;  // from SIGTERM to SIGKILL
+constexpr auto grace = 3s;             // after a failure, the other ranks have this long to report their own errors
+constexpr auto termination_time = 5s;  // from SIGTERM to SIGKILL
 constexpr int usage_error = 2;
-constexpr int timed_out = 124;  // as of timeout(1)
+constexpr int timed_out = 124;  // as timeout(1) does
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 template <class... T>
@@ -68,7 +68,7 @@ void write_all(int to, std::string_view text) {
   }
 }
 
-// Passes on what a rank prints, line by line, each with the rank before it.
+// Forwards the output of a rank line by line, with the rank in front of each.
 class output {
  public:
   output(descriptor from, int to, int rank) : from_(std::move(from)), to_(to), prefix_(fmt::format("[{}] ", rank)) {
@@ -76,7 +76,7 @@ class output {
   }
   int handle() const { return from_.get(); }
 
-  void pass_on() {
+  void forward() {
     char part[65536];
     for (ssize_t n; (n = ::read(from_.get(), part, sizeof part)) != 0;) {
       if (n < 0 && errno == EINTR) continue;
@@ -85,7 +85,7 @@ class output {
     }
     finish();
   }
-  // The end of the last line may be missing; there will be no more.
+  // Completes the last line if its newline is missing.
   void finish() {
     if (!line_.empty()) add("\n");
     from_ = descriptor();
@@ -106,7 +106,7 @@ class output {
   descriptor from_;
   int to_;
   std::string prefix_;
-  std::string line_;  // not complete yet
+  std::string line_;  // the incomplete last line
 };
 
 struct options {
@@ -151,14 +151,14 @@ class job {
     while (std::ranges::any_of(ranks_, [](pid_t process) { return process > 0; })) wait_and_act();
     end_orphans();
     for (output& o : outputs_)
-      if (o.handle() >= 0) o.pass_on(), o.finish();
+      if (o.handle() >= 0) o.forward(), o.finish();
     return code_;
   }
 
  private:
   enum class stage { running, failed, terminating, killing };
 
-  // Returns 0, or the exit code where the program cannot be started.
+  // Returns 0, or an exit code if the program cannot be started.
   int start(int r, std::string const& name) {
     auto [out, out_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [err, err_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
@@ -205,7 +205,7 @@ class job {
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (waiting[1 + i].revents != 0) outputs_[i].pass_on();
+      if (waiting[1 + i].revents != 0) outputs_[i].forward();
     if (waiting[0].revents != 0) read_signals();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
@@ -214,14 +214,14 @@ class job {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
       int const number = static_cast<int>(info.ssi_signo);
-      // What comes from the terminal has reached the ranks already.
+      // The terminal has sent its signals to the ranks already.
       if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill_all(number);
     }
-    collect();
+    reap();
   }
 
-  // Takes note of the ranks that have ended, those that were killed first: they are the cause where others complain.
-  void collect() {
+  // Reaps the ranks that have ended. Killed ranks are reported first, because they cause the failures of others.
+  void reap() {
     std::vector<std::pair<std::size_t, int>> ended;
     int status = 0;
     for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
@@ -245,18 +245,18 @@ class job {
     next_ = clock_type::now() + grace;
   }
 
-  // The time of the present stage is over.
+  // Called when the time limit of the current stage has passed.
   void escalate() {
     if (stage_ == stage::running) {
       code_ = timed_out;
-      say("the job did not end within {} s", options_.seconds);
+      say("the job did not finish within {} s", options_.seconds);
     }
     bool const again = stage_ == stage::terminating;
-    say("{} the ranks that still run: {}", again ? "killing" : "ending", list_running());
+    say("{} the ranks that are still running: {}", again ? "killing" : "terminating", list_running());
     kill_all(again ? SIGKILL : SIGTERM);
     stage_ = again ? stage::killing : stage::terminating;
     next_.reset();
-    if (!again) next_ = clock_type::now() + mercy;
+    if (!again) next_ = clock_type::now() + termination_time;
   }
 
   std::string list_running() const {
@@ -271,11 +271,11 @@ class job {
       if (process > 0) ::kill(process, number);
   }
 
-  // Kills every child until there is none: each that ends may leave children of its own to this process.
+  // Kills children until none are left: this process inherits the children of each one that ends.
   static void end_orphans() {
     while (true) {
       std::ifstream list(fmt::format("/proc/self/task/{}/children", ::getpid()));
-      if (!list) return;  // a kernel that does not tell
+      if (!list) return;  // the kernel does not provide this list
       for (pid_t process; list >> process;) ::kill(process, SIGKILL);
       if (::waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
     }
@@ -284,10 +284,10 @@ class job {
   options options_;
   sigset_t signals_before_{};
   descriptor signals_;
-  std::vector<pid_t> ranks_;  // -1 when it has ended
+  std::vector<pid_t> ranks_;  // -1 once a rank has ended
   std::vector<output> outputs_;
   stage stage_ = stage::running;
-  std::optional<clock_type::time_point> next_;  // when the stage ends, if it does
+  std::optional<clock_type::time_point> next_;  // the end of the stage, if it has a time limit
   int code_ = 0;
 };
 
@@ -295,16 +295,16 @@ class job {
 
 int main(int argc, char** argv) {
   options o;
-  CLI::App app{
-      "Starts a program as the ranks of a job on this machine, and ends with the first exit code that is not 0."};
+  CLI::App app{"Starts the ranks of a job on this machine. Exits with the first exit code of a rank that is not 0."};
   app.add_option("-n", o.ranks, "Number of ranks")->required()->check(CLI::Range(1, tutti::max_ranks));
-  app.add_flag("--prefix", o.prefix, "Begin each line of output with its rank");
-  app.add_option("--timeout", o.seconds, "Seconds after which the job is ended, with exit code 124")
+  app.add_flag("--prefix", o.prefix, "Start each line of output with its rank");
+  app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
       ->check(CLI::PositiveNumber);
   app.prefix_command();
   app.footer(
       "The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"
-      "SIGUSR1 and SIGUSR2 are passed on to all ranks. When a rank fails, the others get 3 s to end by themselves.");
+      "SIGUSR1 and SIGUSR2 are forwarded to all ranks. When a rank fails, the others have 3 s to end by themselves\n"
+      "before they are terminated.");
   try {
     app.parse(argc, argv);
     o.command = app.remaining();

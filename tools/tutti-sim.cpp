@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Looks at algorithms without running them: proves them, prices them, simulates them on many ranks, draws them.
+// Studies algorithms without running them: verifies them, predicts their cost, simulates them on many ranks, and draws them.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -38,15 +38,15 @@ collective collective_named(std::string const& wanted) {
     if (name(c) == wanted) return c;
     all += fmt::format("{}{}", all.empty() ? "" : ", ", name(c));
   }
-  refuse(fmt::format("\"{}\" is not a collective", wanted), "collectives are: " + all);
+  refuse(fmt::format("\"{}\" is not a collective", wanted), "the collectives are: " + all);
 }
 
-// The schedules of these algorithms ("all": of all) for these collectives.
+// The schedules of the wanted algorithms ("all" for all of them) for the wanted collectives.
 std::vector<served> chosen(std::vector<std::string> const& wanted_algorithms, std::string const& wanted_collective) {
   for (std::string const& n : wanted_algorithms)
     if (n != "all" && find_algorithm(n) == algorithm_id::automatic)
       refuse(fmt::format("\"{}\" is not an algorithm", n),
-             fmt::format("algorithms are: {}, or all of them: all", fmt::join(algorithms::names, ", ")));
+             fmt::format("the algorithms are: {}; `all` stands for all of them", fmt::join(algorithms::names, ", ")));
   bool const any = wanted_collective == "all";
   collective const only = any ? collective{} : collective_named(wanted_collective);
   std::vector<served> out;
@@ -56,15 +56,16 @@ std::vector<served> chosen(std::vector<std::string> const& wanted_algorithms, st
     if (wanted && (any || c == only)) out.push_back({id, c, s});
   });
   if (out.empty())
-    refuse(fmt::format("{} does not serve {}", fmt::join(wanted_algorithms, ", "), wanted_collective),
-           "`tutti-sim list` prints who serves what");
+    refuse(fmt::format("{} does not implement {}", fmt::join(wanted_algorithms, ", "), wanted_collective),
+           "`tutti-sim list` prints which algorithm implements which collective");
   return out;
 }
 
 void check_ranks(int ranks, int root) {
-  if (ranks < 1) refuse(fmt::format("{} ranks", ranks), "give at least 1");
+  if (ranks < 1) refuse(fmt::format("the number of ranks is {}", ranks), "give at least 1");
   if (root < 0 || root >= ranks)
-    refuse(fmt::format("root {} of {} ranks", root, ranks), fmt::format("give 0 to {}", ranks - 1));
+    refuse(fmt::format("{} is not a rank of {}, so it cannot be the root", root, ranks),
+           fmt::format("give a rank from 0 to {}", ranks - 1));
 }
 
 std::string time_text(double seconds) {
@@ -72,8 +73,6 @@ std::string time_text(double seconds) {
   if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
   return fmt::format("{:.2f} s", seconds);
 }
-
-// -- The commands.
 
 void list_command() {
   std::size_t wide = 0;
@@ -86,7 +85,7 @@ void list_command() {
         line += fmt::format("{}{}{}", line.empty() ? "" : " ", name(c), s.needs_commutative ? "*" : "");
     fmt::print("{:<{}}  {}\n", name(id), wide, line);
   }
-  fmt::print("\n* for commutative operations only\n");
+  fmt::print("\n* commutative operations only\n");
 }
 
 struct verify_arguments {
@@ -107,18 +106,18 @@ std::pair<int, int> range_of(std::string const& text) {
       if (int const last = std::stoi(rest, &used); used == rest.size() && first <= last) return {first, last};
     }
   } catch (std::exception const&) {
-    // told below
+    // reported below
   }
-  refuse(fmt::format("\"{}\" is not a range of ranks", text), "write 8 or 1-64");
+  refuse(fmt::format("\"{}\" is not a range of ranks", text), "write a number such as 8, or a range such as 1-64");
 }
 
 int verify_command(verify_arguments const& a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
   if (last > 512)
-    refuse(fmt::format("{} ranks", last),
-           "verify up to 512, where it takes minutes; `tutti-sim simulate` takes any number");
-  if (a.slices < 1 || a.credits < 1) refuse("fewer than one slice or credit", "give at least 1");
+    refuse(fmt::format("cannot verify {} ranks", last),
+           "give at most 512, which takes minutes; `tutti-sim simulate` takes any number");
+  if (a.slices < 1 || a.credits < 1) refuse("there must be at least one slice and one credit", "give 1 or more");
   bool fine = true;
   for (served const& x : chosen(a.algorithms, a.what)) {
     int cases = 0;
@@ -134,7 +133,7 @@ int verify_command(verify_arguments const& a) {
           if (!v.ok) why = fmt::format("{} ranks, root {}{}: {}", p, root, ordered ? ", ordered" : "", v.why);
         }
     fine = fine && why.empty();
-    fmt::print("{:<6} {:<18} {:<14} {}\n", why.empty() ? "right" : "WRONG", name(x.id), name(x.what),
+    fmt::print("{:<7} {:<18} {:<14} {}\n", why.empty() ? "correct" : "WRONG", name(x.id), name(x.what),
                why.empty() ? fmt::format("{} cases", cases) : why);
   }
   return fine ? 0 : 1;
@@ -151,22 +150,22 @@ struct machine_arguments {
 
 void machine_options(CLI::App& to, machine_arguments& a) {
   to.add_option("algorithm", a.algorithms, "algorithms, or all")->capture_default_str();
-  to.add_option("-c,--collective", a.what, "which collective")->capture_default_str();
+  to.add_option("-c,--collective", a.what, "the collective")->capture_default_str();
   to.add_option("-r,--ranks", a.ranks, "numbers of ranks")->capture_default_str();
   to.add_option("-b,--bytes", a.bytes, "size of the message, such as 8, 64KiB, 1GiB")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
-  to.add_option("-s,--slice", a.slice, "at most so many bytes a slice; 0: no slices")
+  to.add_option("-s,--slice", a.slice, "largest slice in bytes; 0: messages are not sliced")
       ->capture_default_str()
       ->transform(CLI::AsSizeValue(false));
-  to.add_option("--root", a.root, "the root, where there is one")->capture_default_str();
-  to.add_option("--alpha", a.machine.alpha, "seconds a message")->capture_default_str();
-  to.add_option("--beta", a.machine.beta, "seconds a byte")->capture_default_str();
-  to.add_option("--gamma", a.machine.gamma, "seconds a byte combined")->capture_default_str();
-  to.add_option("--gap", a.machine.gap, "seconds that a message keeps a port busy beside its bytes")
+  to.add_option("--root", a.root, "the root, if the collective has one")->capture_default_str();
+  to.add_option("--alpha", a.machine.alpha, "seconds per message")->capture_default_str();
+  to.add_option("--beta", a.machine.beta, "seconds per byte")->capture_default_str();
+  to.add_option("--gamma", a.machine.gamma, "seconds per combined byte")->capture_default_str();
+  to.add_option("--gap", a.machine.gap, "seconds for which a message occupies a port, besides its bytes")
       ->capture_default_str();
-  to.add_option("--node", a.machine.ranks_per_node, "ranks a node; 0: no nodes")->capture_default_str();
-  to.add_option("--alpha-inside", a.machine.alpha_inside, "seconds a message within a node")->capture_default_str();
+  to.add_option("--node", a.machine.ranks_per_node, "ranks per node; 0: no nodes")->capture_default_str();
+  to.add_option("--alpha-inside", a.machine.alpha_inside, "seconds per message within a node")->capture_default_str();
 }
 
 void check(machine_arguments const& a) {
@@ -174,7 +173,7 @@ void check(machine_arguments const& a) {
   model const& m = a.machine;
   if (a.bytes < 0 || a.slice < 0 || m.alpha < 0 || m.beta < 0 || m.gamma < 0 || m.gap < 0 || m.alpha_inside < 0 ||
       m.ranks_per_node < 0)
-    refuse("a negative size or time", "give 0 or more");
+    refuse("sizes and times must not be negative", "give 0 or more");
 }
 
 void simulate_command(machine_arguments const& a) {
@@ -226,48 +225,47 @@ struct draw_arguments {
 
 void draw_command(draw_arguments const& a) {
   check_ranks(a.ranks, a.root);
-  if (a.ranks > 64) refuse(fmt::format("a picture of {} ranks", a.ranks), "draw up to 64");
+  if (a.ranks > 64) refuse(fmt::format("cannot draw {} ranks", a.ranks), "give at most 64");
   served const x = chosen({a.algorithm}, a.what).front();
   shape const s{a.ranks, a.root, a.ordered};
   if (a.svg.empty()) return draw_text(std::cout, x.schedule, s);
   std::ofstream file(a.svg);
   draw_svg(file, x.schedule, s);
   file.close();
-  if (!file)
-    refuse(fmt::format("cannot write {}", a.svg), "name a file in a folder that exists and that you may write to");
+  if (!file) refuse(fmt::format("cannot write {}", a.svg), "name a file in an existing folder that you may write to");
   fmt::print("wrote {}\n", a.svg);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Proves, prices, simulates and draws tutti's algorithms."};
+  CLI::App app{"Verifies, costs, simulates and draws tutti's algorithms."};
   app.require_subcommand(1);
 
-  app.add_subcommand("list", "which algorithm serves which collective");
+  app.add_subcommand("list", "print which algorithm implements which collective");
 
   verify_arguments verifying;
-  CLI::App& verify = *app.add_subcommand("verify", "prove schedules right, by executing them on symbols");
+  CLI::App& verify = *app.add_subcommand("verify", "prove schedules correct by executing them symbolically");
   verify.add_option("algorithm", verifying.algorithms, "algorithms, or all")->capture_default_str();
-  verify.add_option("-c,--collective", verifying.what, "which collective, or all")->capture_default_str();
+  verify.add_option("-c,--collective", verifying.what, "the collective, or all")->capture_default_str();
   verify.add_option("-r,--ranks", verifying.ranks, "number of ranks, or a range")->capture_default_str();
-  verify.add_option("--slices", verifying.slices, "slices a chunk")->capture_default_str();
-  verify.add_option("--credits", verifying.credits, "slices that a channel holds")->capture_default_str();
-  verify.add_flag("--in-place", verifying.in_place, "input and output are the same memory");
-  verify.add_flag("--direct", verifying.direct, "peers read each other's memory");
+  verify.add_option("--slices", verifying.slices, "slices per chunk")->capture_default_str();
+  verify.add_option("--credits", verifying.credits, "slices in flight per channel")->capture_default_str();
+  verify.add_flag("--in-place", verifying.in_place, "use the same memory for input and output");
+  verify.add_flag("--direct", verifying.direct, "let peers read each other's memory");
 
   machine_arguments pricing, simulating;
-  CLI::App& cost = *app.add_subcommand("cost", "the terms of the alpha-beta-gamma model");
+  CLI::App& cost = *app.add_subcommand("cost", "print the terms of the alpha-beta-gamma cost model");
   machine_options(cost, pricing);
-  CLI::App& simulate = *app.add_subcommand("simulate", "the time on any number of ranks");
+  CLI::App& simulate = *app.add_subcommand("simulate", "predict the time on any number of ranks");
   machine_options(simulate, simulating);
 
   draw_arguments drawing;
-  CLI::App& draw = *app.add_subcommand("draw", "ranks against time");
-  draw.add_option("algorithm", drawing.algorithm, "which algorithm")->required();
-  draw.add_option("-c,--collective", drawing.what, "which collective")->required();
+  CLI::App& draw = *app.add_subcommand("draw", "draw what each rank does at each step");
+  draw.add_option("algorithm", drawing.algorithm, "the algorithm")->required();
+  draw.add_option("-c,--collective", drawing.what, "the collective")->required();
   draw.add_option("-r,--ranks", drawing.ranks, "number of ranks")->capture_default_str();
-  draw.add_option("--root", drawing.root, "the root, where there is one")->capture_default_str();
+  draw.add_option("--root", drawing.root, "the root, if the collective has one")->capture_default_str();
   draw.add_flag("--ordered", drawing.ordered, "combine in rank order");
   draw.add_option("--svg", drawing.svg, "write an SVG file instead of text");
 

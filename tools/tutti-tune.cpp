@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Measures which algorithm is fastest where on this machine, and writes the table that tutti then goes by.
+// Measures which algorithm is fastest for each collective and size on this machine, and writes the tuning table that tutti uses.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -23,10 +23,10 @@ namespace {
 
 using namespace tuning;
 
-// What the ranks leave for their parent.
+// Results that the ranks leave for their parent.
 struct notes {
   start_line line;
-  tutti::link_times links;  // of the fewest ranks
+  tutti::link_times links;  // measured with the smallest number of ranks
   std::size_t count = 0;
   result results[1 << 15];
 };
@@ -61,7 +61,7 @@ void measure(settings const& s, notes& shared) {
   }
 }
 
-// An identifier out of the machine's name.
+// Makes an identifier of the machine's name.
 std::string header_name(std::string const& machine) {
   std::string out = std::isdigit(static_cast<unsigned char>(machine[0])) != 0 ? "machine_" : "";
   for (char const c : machine) {
@@ -72,11 +72,11 @@ std::string header_name(std::string const& machine) {
   return out;
 }
 
-// Those of devices that a table before this one has, which are not measured here.
+// The limits for devices in the previous table; this program does not measure them.
 tutti::device_limits limits_in(std::string const& path) {
   try {
     if (auto const text = tutti::read_file(path)) return tutti::parse_table(*text, path).devices;
-  } catch (tutti::error const&) {  // it is written anew
+  } catch (tutti::error const&) {  // an unreadable table is replaced
   }
   return {};
 }
@@ -85,19 +85,19 @@ tutti::device_limits limits_in(std::string const& path) {
 
 int main(int argc, char** argv) {
   settings s;
-  CLI::App app{"Measures this machine, and writes the table by which tutti chooses its algorithms."};
+  CLI::App app{"Measures this machine and writes the table by which tutti chooses its algorithms."};
   app.add_option("-r,--ranks", s.ranks, "numbers of ranks to measure")
       ->delimiter(',')
-      ->check(CLI::Range(2, most_ranks))
+      ->check(CLI::Range(2, max_ranks))
       ->capture_default_str();
   add_options(app, s);
-  app.add_option("--header", s.header, "writes the table as a header too, for tutti::init(tutti::tables::<machine>)");
+  app.add_option("--header", s.header, "also write the table as a header, for tutti::init(tutti::tables::<machine>)");
   CLI11_PARSE(app, argc, argv);
 
   try {
     std::ranges::sort(s.ranks);
     s.ranks.erase(std::ranges::unique(s.ranks).begin(), s.ranks.end());
-    ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms
+    ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms explicitly
     ::unsetenv("TUTTI_ALGORITHM");
     ::setenv("TUTTI_TOPOLOGY", "measure", 1);
     draft table_file(s.output);

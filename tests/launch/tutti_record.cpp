@@ -35,7 +35,7 @@ std::string record_of(int rank) {
 
 }  // namespace
 
-TEST_CASE("who is behind, and the first call in which ranks disagree") {
+TEST_CASE("show names the ranks that are behind and the first call in which ranks disagree") {
   temporary_folder const at;
   std::string const zero = at.path() / "r.0.json", one = at.path() / "r.1.json";
   write(zero, record_of(0));
@@ -44,29 +44,29 @@ TEST_CASE("who is behind, and the first call in which ranks disagree") {
   CHECK(both.wait() == 0);
   CAPTURE(both.output);
   CHECK(both.said("rank 0 is in call #2, scan (a.cpp:2)\n"));
-  CHECK(both.said("rank 1 has ended call #1, all_reduce of 4 float (a.cpp:1)\n"));
-  CHECK(both.said("behind: ranks 1 have not come to call #2\n"));
+  CHECK(both.said("rank 1 has completed call #1, all_reduce of 4 float (a.cpp:1)\n"));
+  CHECK(both.said("behind: ranks 1 have not reached call #2\n"));
   CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
 
-  CHECK(both.said("rank 0 has not ended a recv (a.cpp:4)\nrank 1 has not ended a recv (a.cpp:4)\n"));
+  CHECK(both.said("rank 0 has not completed a recv (a.cpp:4)\nrank 1 has not completed a recv (a.cpp:4)\n"));
 
   command alone(tool + " show " + one);
   CHECK(alone.wait() == 0);
-  CHECK(!alone.said("rank 0 waits"));
+  CHECK(!alone.said("rank 0 is waiting"));
   command other(tool + " show " + zero);
   CHECK(other.wait() == 0);
-  CHECK(other.said("rank 1 waits in recv from rank 0\n"));
-  CHECK(alone.said("rank 0 is in call #2, scan; it has left no record\n"));
+  CHECK(other.said("rank 1 is waiting in recv from rank 0\n"));
+  CHECK(alone.said("rank 0 is in call #2, scan (no record of this rank)\n"));
 }
 
-TEST_CASE("traces are joined, also one that ends in the middle") {
+TEST_CASE("traces are joined, also one that breaks off") {
   temporary_folder const at;
   std::string const zero = at.path() / "t.0.json", one = at.path() / "t.1.json", all = at.path() / "all.json";
   write(zero, "[\n{\"name\": \"a\"},\n{\"name\": \"b\"},\n");
   write(one, "[\n{\"name\": \"c\"},\n{\"name\": \"d");
   command c(tool + " join " + zero + " " + one + " -o " + all);
   CHECK(c.wait() == 0);
-  CHECK(c.said("3 events of 2 ranks in "));
+  CHECK(c.said("wrote 3 events of 2 ranks to "));
   std::ifstream file(all);
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) ==
         R"({"displayTimeUnit":"ns","traceEvents":[{"name":"a"},{"name":"b"},{"name":"c"}]})"
@@ -82,14 +82,14 @@ TEST_CASE("a picture has a lane for each communicator") {
 )");
   command c(tool + " draw " + path + " -o " + picture);
   CHECK(c.wait() == 0);
-  CHECK(c.said("drew 2 ms of 2 lanes in "));
+  CHECK(c.said("drew 2 ms of 2 lanes to "));
   std::ifstream file(picture);
   std::string const svg(std::istreambuf_iterator<char>(file), {});
   CHECK(svg.find("rank 0, group 1") != std::string::npos);
   CHECK(svg.find("x=\"610.00\" y=\"69\" width=\"500.00\"") != std::string::npos);  // the barrier: the second half
 }
 
-TEST_CASE("what is no record or trace is refused") {
+TEST_CASE("a file that is not a record or a trace is rejected") {
   temporary_folder const at;
   std::string const path = at.path() / "x";
   write(path, "{}");

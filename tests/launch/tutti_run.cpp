@@ -26,7 +26,7 @@ std::string one_after_the_other(std::filesystem::path const& folder, int code, s
 
 }  // namespace
 
-TEST_CASE("ranks are numbered and share a name that is another one in every job") {
+TEST_CASE("ranks are numbered, and share a job name that differs between jobs") {
   std::string names[2];
   for (std::string& name : names) {
     command c(run + "-n 3 --prefix sh -c 'echo rank $TUTTI_RANK of $TUTTI_SIZE in $TUTTI_JOB'");
@@ -40,7 +40,7 @@ TEST_CASE("ranks are numbered and share a name that is another one in every job"
   CHECK(names[0] != names[1]);
 }
 
-TEST_CASE("a wrong command line is refused, with a sentence") {
+TEST_CASE("a wrong command line is rejected with a message") {
   struct {
     char const* arguments;
     int code;
@@ -63,13 +63,13 @@ TEST_CASE("a wrong command line is refused, with a sentence") {
   }
 }
 
-TEST_CASE("options of the program are the program's") {
+TEST_CASE("options after the program are passed to the program") {
   command c(run + "-n 1 printf '%s ' -n 5 --prefix --timeout");
   CHECK(c.wait() == 0);
   CHECK(c.output == "-n 5 --prefix --timeout ");
 }
 
-TEST_CASE("lines with their rank are whole, and the end of the last one is not lost") {
+TEST_CASE("prefixed lines are whole, and an incomplete last line is not lost") {
   command c(run +
             "-n 3 --prefix sh -c 'i=0; while [ $i -lt 200 ]; do printf abc; echo def; i=$((i+1)); done; printf rest'");
   CHECK(c.wait() == 0);
@@ -80,7 +80,7 @@ TEST_CASE("lines with their rank are whole, and the end of the last one is not l
   CHECK(c.output.size() == 3 * (200 * 11 + 9));
 }
 
-TEST_CASE("errors have the prefix too, and go where errors go") {
+TEST_CASE("standard error has the prefix too, and stays standard error") {
   command c("sh -c '" + run + "-n 2 --prefix sh -c \"echo wrong >&2\" 2>/dev/null'");
   CHECK(c.wait() == 0);
   CHECK(c.output.empty());
@@ -90,43 +90,43 @@ TEST_CASE("errors have the prefix too, and go where errors go") {
   CHECK(d.said("[1] wrong\n"));
 }
 
-TEST_CASE("rank 0 reads the input, the others nothing") {
+TEST_CASE("only rank 0 reads the standard input") {
   command c("sh -c 'echo input | " + run + "-n 3 --prefix cat'");
   CHECK(c.wait() == 0);
   CHECK(c.output == "[0] input\n");
 }
 
-TEST_CASE("the first failure is told and gives the exit code") {
+TEST_CASE("the first failure is reported and determines the exit code") {
   temporary_folder const at;
   command c(one_after_the_other(at.path(), 7, "exit 9"));
   CHECK(c.wait() == 7);
   CHECK(c.output == "tutti-run: rank 1 ended with exit code 7\n");
 }
 
-TEST_CASE("a rank that is killed is named, and the others are ended after a while") {
+TEST_CASE("a killed rank is named, and the others are terminated after a grace period") {
   stopwatch time;
   command c(run + "-n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -9 $$; else sleep 60; fi'");
   CHECK(c.wait() == 128 + SIGKILL);
   CHECK(time.seconds() < 50);
   CHECK(c.said("tutti-run: rank 2 was killed by signal 9 (Killed)\n"));
-  CHECK(c.said("ending the ranks that still run: 0, 1\n"));
+  CHECK(c.said("terminating the ranks that are still running: 0, 1\n"));
 }
 
-TEST_CASE("the others have time to say what they have to say") {
+TEST_CASE("the other ranks have time to report their own errors") {
   temporary_folder const at;
   command c(one_after_the_other(at.path(), 5, "echo the rank before me is gone; exit 6"));
   CHECK(c.wait() == 5);
   CHECK(c.said("the rank before me is gone\n"));
-  CHECK_FALSE(c.said("ending"));
+  CHECK_FALSE(c.said("terminating"));
 }
 
-TEST_CASE("ranks that do not listen to SIGTERM are killed") {
+TEST_CASE("ranks that ignore SIGTERM are killed") {
   stopwatch time;
   command c(run + "-n 2 --timeout 3 sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'");
   CHECK(c.wait() == 124);
   CHECK(time.seconds() > 8);
-  CHECK(c.said("the job did not end within 3 s\n"));
-  CHECK(c.said("killing the ranks that still run: 0, 1\n"));
+  CHECK(c.said("the job did not finish within 3 s\n"));
+  CHECK(c.said("killing the ranks that are still running: 0, 1\n"));
 }
 
 TEST_CASE("signals reach every rank") {
@@ -149,7 +149,7 @@ TEST_CASE("signals reach every rank") {
   CHECK(c.wait() == 128 + SIGTERM);
 }
 
-TEST_CASE("nothing is left behind") {
+TEST_CASE("no process is left behind") {
   // The sleepers hold the pipe that the command reads, so wait() returns when the last of them is gone.
   SUBCASE("by a job that ends") {
     stopwatch time;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A contest at one size: algorithms and protocols take turns, block by block, and the slow ones drop out.
+// A contest at one message size: algorithms and protocols take turns, block by block, and the slow ones drop out.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +15,17 @@
 
 namespace tuning {
 
-// Two arrays of a rank, as long as the largest contest needs.
+// A rank's two arrays, long enough for the largest contest.
 struct arrays {
   std::span<float> first, second;
 };
-// Peers read in place what communicator::allocate gives, and copies of all else. A rank does not know what its peers
-// have, so one choice must do for both.
+// Peers read memory from communicator::allocate in place, and copies of other memory. A rank does not know which kind its peers
+// use, so both kinds need the same choice.
 struct memories {
   arrays own, shared;
 };
 
-// What is measured: a collective on floats. `bytes` is what tutti::problem has: of the message, or of a block.
+// A collective on floats. As in tutti::problem, `bytes` is the size of the message, or of a block.
 struct contest {
   tutti::collective what{};
   std::size_t bytes = 0;
@@ -36,7 +36,7 @@ struct contest {
   std::size_t most_floats() const { return count() * (tutti::by_block(what) ? static_cast<std::size_t>(ranks) : 1); }
 };
 
-// What a rank's call reads, and does.
+// The input of a rank's call, and the call.
 inline std::span<float> input(contest const& t, arrays const& a) {
   bool const whole = t.what == tutti::collective::scatter || t.what == tutti::collective::reduce_scatter ||
                      t.what == tutti::collective::all_to_all;
@@ -61,7 +61,7 @@ void call(tutti::communicator<Transport>& comm, contest const& t, arrays const& 
   }
 }
 
-// The median of the blocks' medians, in nanoseconds, of the slowest rank.
+// The time of the slowest rank in nanoseconds: the median of the medians of all blocks.
 struct result {
   contest of{};
   bool crowded = false;
@@ -69,9 +69,9 @@ struct result {
   tutti::protocol how{};
   int blocks = 0;
   double nanoseconds = 0;  // in private arrays
-  double shared = 0;       // in arrays that peers read in place; the same where that makes no difference
+  double shared = 0;       // in arrays that peers read in place; the same if that makes no difference
 
-  // What counts: both alike.
+  // Both kinds of memory count equally.
   double score() const { return std::sqrt(nanoseconds * shared); }
 };
 
@@ -82,11 +82,11 @@ double median(Numbers values) {
   return *middle;
 }
 
-// Runs contests. All ranks get the same times from the field, and so drop the same contestants.
+// Runs contests. The field gives all ranks the same times, so they drop the same contestants.
 template <class Transport, class Field>
 class referee {
  public:
-  // `block`: about how many nanoseconds a block of one contestant lasts.
+  // `block`: the approximate duration of a contestant's block in nanoseconds.
   referee(tutti::communicator<Transport>& comm, Field& field, memories const& memory, double block)
       : comm_(comm), field_(field), memory_(memory), block_(block), crowded_(comm.engine().transport().crowded()) {}
 
@@ -98,7 +98,7 @@ class referee {
     static constexpr double margins[] = {2, 1.4, 1.25, 1.15, 1.1};
     for (double const margin : margins) {
       for (contestant& c : all)
-        if (!c.out) race(t, c, static_cast<int>(std::clamp(block_ / c.wall, 1.0, 1.0 * most_samples)));
+        if (!c.out) race(t, c, static_cast<int>(std::clamp(block_ / c.wall, 1.0, 1.0 * max_samples)));
       drop(all, margin);
     }
     std::vector<result> out;
@@ -112,12 +112,12 @@ class referee {
     tutti::algorithm_id algorithm{};
     tutti::protocol how{};
     std::vector<double> own{}, shared{};  // medians of blocks
-    double wall = 0;                      // of a sample, with what is around the call
+    double wall = 0;                      // of a sample, including the work around the call
     bool out = false;
   };
 
   static constexpr bool shares = tutti::maps_memory<Transport>;
-  // Below this size what the kernel takes for a call is more than the copy, and where memory lies makes no difference.
+  // Below this size a system call costs more than the copy, and the kind of memory makes no difference.
   static constexpr std::size_t least_pulled = 4096;
 
   std::vector<contestant> contestants(contest const& t) {
@@ -166,7 +166,7 @@ class referee {
     std::vector<double> own;
     std::int64_t const began = now();
     for (int i = 0; i < samples; ++i) {
-      // Applications write their inputs before a call; what a peer has already in its cache would flatter.
+      // Applications write their inputs before a call. Inputs that are in a peer's cache already would give better times.
       if (!only_root || comm_.rank() == 0) std::ranges::fill(input(t, memory), static_cast<float>(i & 3));
       std::int64_t const start = field_.start();
       call(comm_, t, memory, o);
@@ -175,8 +175,8 @@ class referee {
     return field_.finish(own, static_cast<double>(now() - began));
   }
 
-  // Who takes more than `margin` times the best of its protocol: where private memory can't be read, the best without
-  // it counts.
+  // Drops contestants that take more than `margin` times as long as the best with the same protocol. Protocols are separate because
+  // the best without pull decides where peers cannot read private memory.
   void drop(std::vector<contestant>& all, double margin) const {
     for (tutti::protocol const how : {tutti::protocol::automatic, tutti::protocol::pull}) {
       double best = std::numeric_limits<double>::max();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti-tune-<mpi>, under the launcher of that MPI: which algorithm is fastest over it, its own collectives included, and over
-// several nodes two_level; and what a message takes between ranks. The rules come into the table that is there already, or
-// else into a copy of what tutti ships.
+// tutti-tune-<mpi> runs under the launcher of that MPI. It measures which algorithm is fastest over it, including the MPI's own
+// collectives and, on several nodes, two_level, and the latency and bandwidth between ranks. The rules are added to the existing table,
+// or to a copy of the table that tutti ships.
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace tuning;
 
-// Ranks that may be on several machines: each has a clock of its own.
+// Ranks that may be on several machines, each with its own clock.
 class mpi_field {
  public:
   std::int64_t start() {
@@ -66,8 +66,8 @@ tutti::owned_table table_at(std::string const& path) {
           .links = t.links};
 }
 
-// Rules for ranks with this reach, before the table's, of which the first that fits decides; those that can decide nothing any
-// more go.
+// Inserts rules for ranks with this reach before those of the table, in which the first match decides, and removes the rules that can
+// no longer match.
 void put_before(std::vector<tutti::rule>& rules, std::vector<result> const& results, tutti::reach memory) {
   std::vector<tutti::rule> measured = rules_of(results);
   for (tutti::rule& r : measured) r.memory = memory;
@@ -86,21 +86,22 @@ void put_before(std::vector<tutti::rule>& rules, std::vector<result> const& resu
 int main(int argc, char** argv) {
   settings s;
   CLI::App app{
-      "Measures tutti over this MPI, and adds rules to the table by which tutti chooses its algorithms. Start it "
-      "under the launcher of the MPI, with as many ranks as the rules are for; on several nodes it measures the "
-      "algorithm two_level too, and always the latency and bandwidth between ranks."};
+      "Measures tutti over this MPI and adds rules to the table by which tutti chooses its algorithms. Start it "
+      "under the launcher of the MPI, with the number of ranks that the rules are for. It also measures the latency "
+      "and "
+      "bandwidth between ranks and, on several nodes, the algorithm two_level."};
   add_options(app, s);
   CLI11_PARSE(app, argc, argv);
   ::unsetenv("TUTTI_ALGORITHM");
   ::setenv("TUTTI_TOPOLOGY", "measure", 1);
   try {
-    // Contests name their algorithms. In two levels the parts are left to the table that the rules come to.
+    // Contests name their algorithms. For two_level, the existing table chooses the algorithms of the parts.
     ::setenv("TUTTI_TUNING", tutti::read_file(s.output) ? s.output.c_str() : "", 1);
     auto comm = tutti::from_mpi<tutti::hierarchical>();
     if (comm.size() < 2)
       throw tutti::error({.code = tutti::error_code::bad_argument,
-                          .what = "there is one rank, and nothing between ranks to measure",
-                          .way_out = "start it under the launcher of its own MPI: mpirun -n 4 ..."});
+                          .what = "there is only one rank, so there is nothing to measure",
+                          .way_out = "start it under the launcher of the MPI that it was built for: mpirun -n 4 ..."});
     s.ranks = {comm.size()};
     bool const writes = comm.is_main();
     std::optional<draft> table_file, times;
@@ -116,7 +117,7 @@ int main(int argc, char** argv) {
     if (nodes.count() > 1) {
       results = measure(s, comm);
     } else {
-      auto flat = tutti::from_mpi();  // which shares no memory
+      auto flat = tutti::from_mpi();  // without shared memory
       results = measure(s, flat);
     }
     if (!writes) return 0;

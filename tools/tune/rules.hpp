@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From results to rules, and to the constants of the cost model.
+// Derives rules, and the constants of the cost model, from measured times.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@
 
 namespace tuning {
 
-// The winners, size by size, smallest first: those whose times have the least product, where a change from one size to
-// the next counts as this much time, so that noise does not make rules. (Viterbi's algorithm, 1967.)
+// The winners for each size, smallest first. They minimise the product of all times, in which a change of winner between neighbouring
+// sizes costs this factor, so that noise does not create rules (Viterbi's algorithm, 1967).
 inline constexpr double price_of_change = 1.06;
 
 inline std::vector<result> winners(std::vector<std::vector<result>> const& sizes, bool pulls) {
   struct way {
-    double price;  // logarithm of the product up to here
-    std::size_t before;
+    double price;        // logarithm of the product up to this size
+    std::size_t before;  // the winner of the size before
   };
   auto const same = [](result const& a, result const& b) { return a.algorithm == b.algorithm && a.how == b.how; };
   std::vector<std::vector<way>> ways;
-  std::size_t last = 0;  // the cheapest way up to the size before
+  std::size_t last = 0;  // the cheapest way up to the previous size
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     std::vector<way> here;
     for (result const& r : sizes[i]) {
@@ -43,7 +43,7 @@ inline std::vector<result> winners(std::vector<std::vector<result>> const& sizes
   return out;
 }
 
-// Rank counts of which this one is the nearest that was measured, by ratio.
+// The range of rank counts for which this one is the nearest measured count, by ratio.
 inline std::pair<int, int> neighbours(std::vector<int> const& measured, int ranks) {
   double const root = std::sqrt(2.0);
   double least = ranks / root, most = ranks * root;
@@ -55,7 +55,7 @@ inline std::pair<int, int> neighbours(std::vector<int> const& measured, int rank
   return {std::max(2, static_cast<int>(std::ceil(least))), static_cast<int>(std::floor(most))};
 }
 
-// One collective on one number of ranks, smallest size first. A rule ends half way, by ratio, between two sizes.
+// The rules for one collective and number of ranks, smallest size first. A rule ends at the geometric mean of two sizes.
 inline std::vector<tutti::rule> rules_of(std::vector<std::vector<result>> const& sizes, bool pulls) {
   std::vector<tutti::rule> out;
   std::size_t before = 0;  // bytes
@@ -106,8 +106,8 @@ inline std::vector<tutti::rule> rules_of(std::vector<result> const& results) {
   return out;
 }
 
-// The four constants, all at least 0, that make the model's times those measured, by least squares of the relative
-// errors: one constant after the other, again and again. Pulled messages are left out, which the model does not know.
+// Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. The model
+// does not cover pulled messages, so they are left out.
 inline tutti::costs fit(std::vector<result> const& results, bool crowded) {
   struct sample {
     std::array<double, 4> terms;  // each divided by the measured time
@@ -140,7 +140,7 @@ inline tutti::costs fit(std::vector<result> const& results, bool crowded) {
       }
       if (below > 0) x[k] = std::max(0.0, above / below);
     }
-  // Two ranks alone do not tell a hop from a message, and a message that is free would favour long fan-ins.
+  // Two ranks alone cannot distinguish a hop from a message, and a free message would favour large fan-ins.
   x[1] = std::max(x[1], x[0] / 4);
   auto const whole = [](double value) { return static_cast<std::uint64_t>(std::llround(value)); };
   return {whole(x[0]), whole(x[1]), whole(x[2]), whole(x[3])};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the programs that tune share: options, the list of contests, and what is said of them.
+// Options, the list of contests, and output of the tuning programs.
 #pragma once
 
 #include <algorithm>
@@ -31,20 +31,23 @@ struct settings {
 inline void add_options(CLI::App& app, settings& s) {
   std::vector<std::string> names;
   for (tutti::collective const c : tutti::every_collective) names.emplace_back(name(c));
-  app.add_option("-c,--collective", s.collectives, "these alone; the others are left as they are")
+  app.add_option("-c,--collective", s.collectives, "measure only these collectives")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
-  app.add_option("--max", s.max, "largest message, such as 32MiB")
+  app.add_option("--max", s.max, "the largest message, such as 32MiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("-s,--seconds", s.seconds, "about how long")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("-o,--output", s.output, "the table; TUTTI_TUNING names another one than the usual")
+  app.add_option("-s,--seconds", s.seconds, "approximate duration in seconds")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--results", s.results, "writes all times as CSV too");
+  app.add_option("-o,--output", s.output,
+                 "the table to write; programs find it at the default path, others through TUTTI_TUNING")
+      ->capture_default_str();
+  app.add_option("--results", s.results, "also write all times to this file as CSV");
 }
 
 inline std::vector<contest> contests(settings const& s) {
-  // What the arrays of all ranks may take together: the input and the output of each.
+  // The limit for the larger arrays of all ranks together.
   static constexpr std::size_t most_floats = std::size_t{32} << 20;
   std::vector<contest> out;
   for (int const ranks : s.ranks)
@@ -59,7 +62,7 @@ inline std::vector<contest> contests(settings const& s) {
   return out;
 }
 
-// About how many nanoseconds a block of a contest may take.
+// The approximate duration of a contest's block in nanoseconds.
 inline double block_time(settings const& s, std::size_t contests) {
   return s.seconds * 1e9 / static_cast<double>(contests) / 26;
 }
@@ -81,7 +84,7 @@ inline std::string today() {
   return date;
 }
 
-// What gave the times, without where they were written.
+// The command that gave the times, without the output files.
 inline std::string command_of(settings const& s, std::string_view program) {
   std::string out = fmt::format("{} --max {} --seconds {}", program, s.max, s.seconds);
   if (!s.collectives.empty()) out += fmt::format(" --collective {}", fmt::join(s.collectives, ","));

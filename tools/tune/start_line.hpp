@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where forked ranks start together and leave their times, in memory that they share with their parent.
+// Memory that forked ranks share with their parent, in which they start together and leave their times.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace tuning {
 
-// One object in memory that children which are forked later share.
+// An object in memory that is shared with children that are forked later.
 template <class T>
 class shared {
  public:
@@ -35,28 +35,28 @@ class shared {
   T* object_;
 };
 
-// Nanoseconds of a clock that all processes of a machine share.
+// The time in nanoseconds, from a clock that all processes of a machine share.
 inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-inline constexpr int most_ranks = 64;
-inline constexpr int most_samples = 256;
+inline constexpr int max_ranks = 64;
+inline constexpr int max_samples = 256;
 
 struct start_line {
   alignas(64) std::atomic<std::int64_t> arrived{0};
   alignas(64) std::atomic<std::int64_t> start{0};
-  alignas(64) double wall = 0;  // of the block, by rank 0
-  double times[most_ranks][most_samples] = {};
+  alignas(64) double wall = 0;  // duration of the block at rank 0
+  double times[max_ranks][max_samples] = {};
 };
 
-// What the ranks learn of a block: each sample's time at the slowest rank, and how long all of it took at rank 0.
+// The times of a block: each sample's at the slowest rank, and the duration of all samples at rank 0.
 struct laps {
   std::vector<double> slowest;
   double wall = 0;
 };
 
-// Ranks that share memory. The last one to come sets the start, a little ahead, so that ranks that learn of it late do not
-// start late: a time is from there to the end of the last rank. Where ranks share cores nobody spins, and the start is when
-// the last one came.
+// Ranks that share memory. The last rank to arrive sets a start a little in the future, so that ranks that learn of it late still start
+// on time. A sample is measured from the start to the end of the last rank. Ranks that share cores yield instead of spinning, and start
+// when the last one has arrived.
 class shared_field {
  public:
   shared_field(start_line& line, int rank, int ranks, bool crowded)
@@ -79,7 +79,7 @@ class shared_field {
     std::ranges::copy(own, line_.times[rank_]);
     if (rank_ == 0) line_.wall = wall;
     start();
-    // Nobody writes another time before all ranks have come to the next start, and so have read these.
+    // No rank writes its next time before all ranks have reached the next start, and so have read these.
     laps out{std::vector<double>(own.size()), line_.wall};
     for (int r = 0; r < ranks_; ++r)
       for (std::size_t i = 0; i < own.size(); ++i) out.slowest[i] = std::max(out.slowest[i], line_.times[r][i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Writes a table: as a file that tutti finds, or as a header that is compiled in.
+// Writes a tuning table as a file that tutti finds, or as a header that programs include.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace tuning {
 
 namespace fs = std::filesystem;
 
-// A file that is there as a whole or not at all: whoever reads it meanwhile has the old one. It is begun before the
-// measurement, which would be lost on a path that can't be written.
+// A file that replaces its target in one step, so that readers see the old contents or all of the new ones. It is opened before the
+// measurement, so that a path that cannot be written does not cost a measurement.
 class draft {
  public:
   explicit draft(std::string path) : target_(std::move(path)), here_(fmt::format("{}.{}", target_, ::getpid())) {
@@ -49,7 +49,7 @@ class draft {
   [[noreturn]] void fail() const {
     throw tutti::error({.code = tutti::error_code::system,
                         .what = fmt::format("cannot write {}", target_),
-                        .way_out = "name a file in a folder that you may write to, with room for it"});
+                        .way_out = "name a file in a folder that you may write to and that has enough space"});
   }
 
   std::string target_, here_;
