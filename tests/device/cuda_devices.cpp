@@ -187,7 +187,7 @@ TEST_CASE("a device may be in the list twice, and then runs fewer blocks of each
   auto data = to_device(ranks, all_values<float>(4, 10));
   auto const e = error_of([&] { all_reduce<ring>(ranks, data, data); });
   CHECK(e.happened() ==
-        "2 ranks are to send each other messages on a device that runs 1 blocks of this kernel at once");
+        "a device that runs 1 blocks of this kernel at once cannot have 2 ranks that send each other messages");
 }
 
 TEST_CASE("devices that cannot work together are refused") {

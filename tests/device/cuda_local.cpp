@@ -167,12 +167,13 @@ TEST_CASE("wrong calls are refused before anything is launched") {
     }
     return "nothing";
   };
-  CHECK(refused([&] { all_reduce(ranks, three, two); }) == "3 input buffers for 2 ranks");
+  CHECK(refused([&] { all_reduce(ranks, three, two); }) == "all_reduce among 2 ranks takes 2 input buffers, but got 3");
   CHECK(refused([&] { all_reduce(ranks, two, uneven); }) ==
-        "the output buffer has 2 elements where the call needs 6, rank 1");
+        "the output of all_reduce has 2 elements, but the call needs 6, rank 1");
   CHECK(refused([&] { all_gather(ranks, two, two); }) ==
-        "the output buffer has 6 elements where the call needs 12, rank 0");
-  CHECK(refused([&] { all_to_all(ranks, odd, odd); }) == "all_to_all of 5 elements among 2 ranks");
+        "the output of all_gather has 6 elements, but the call needs 12, rank 0");
+  CHECK(refused([&] { all_to_all(ranks, odd, odd); }) ==
+        "the input of all_to_all has 5 elements, which 2 ranks cannot share equally, rank 0");
   CHECK(refused([&] { all_to_all(ranks, two, two); }) == "input and output of all_to_all overlap, rank 0");
   CHECK(refused([&] { scan(ranks, two, two); }) == "input and output of scan overlap, rank 0");
   std::vector<std::span<float>> late;

@@ -83,7 +83,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   if (ranks.size() == 1) return;
   expect_error(
       error_of([&] { all_reduce(ranks, of_call, to, step, {.stream = stream, .algorithm = algorithm_id::two_shot}); }),
-      error_code::bad_argument, "two_shot cannot keep the arrays of an epilogue");
+      error_code::bad_argument, "two_shot cannot update the arrays of an epilogue");
 }
 
 }  // namespace

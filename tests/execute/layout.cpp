@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From chunks to elements, in every layout.
+// Every layout maps chunks to elements.
 #include <doctest/doctest.h>
 
 #include <vector>

@@ -45,7 +45,7 @@ bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id 
   std::size_t const blocks = deals(c) ? static_cast<std::size_t>(comm.size()) : 1;
   switch (how) {
     case protocol::packet:
-      return shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= most_packet_bytes;
+      return shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= max_packet_bytes;
     case protocol::direct: return maps_memory<Transport> && s.direct;
     case protocol::pull:
       if constexpr (maps_memory<Transport>) return s.direct && s.fetchable && comm.engine().transport().pulls();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Binomial tree: logarithmic in ranks, every message the whole of its subtree. The tree of small messages.
+// Binomial tree: as many hops as the logarithm of the ranks, with whole messages. The tree for small messages.
 #pragma once
 
 #include <string_view>
@@ -39,8 +39,8 @@ struct binomial_node {
   TUTTI_HOST_DEVICE constexpr chunks child_subtree(int i) const { return subtree(1 << i, 1 << i); }
 };
 
-// Children first, nearest first; the last one's contribution is combined and passed on in one step. `Partial` is where a
-// rank that is not the root keeps what it has so far.
+// A rank combines the contributions of its children, nearest first, and passes the result on in the step that combines the
+// last one. A rank other than the root keeps its partial result in `Partial`.
 template <space Partial>
 struct binomial_reduce : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -63,8 +63,8 @@ struct binomial_reduce : schedule_defaults {
   }
 };
 
-// The farthest child has the deepest subtree and is served first, in the step that receives. `Source` is where the root
-// has the message.
+// A rank serves its farthest child first, which has the deepest subtree, in the step that receives. The root has the message
+// in `Source`.
 template <space Source>
 struct binomial_broadcast : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -98,10 +98,11 @@ struct schedule<binomial_tree, collective::all_reduce>
 template <>
 struct schedule<binomial_tree, collective::barrier> : schedule<binomial_tree, collective::all_reduce> {};
 
-// Blocks between the root and all: one message with the parent and with each child, and one block that stays.
+// Blocks travel between the root and all ranks: a rank exchanges one message with its parent and with each child, and keeps
+// its own block.
 struct binomial_blocks : schedule_defaults {
   static constexpr bool scratch = true;
-  static constexpr bool ragged = false;  // inner ranks handle blocks of others
+  static constexpr bool ragged = false;  // inner ranks pass on blocks whose sizes they do not know
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
@@ -112,7 +113,7 @@ struct binomial_blocks : schedule_defaults {
   }
 };
 
-// Blocks travel towards the root, each subtree's in one message.
+// The blocks of a subtree travel towards the root in one message.
 template <>
 struct schedule<binomial_tree, collective::gather> : binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
@@ -126,7 +127,7 @@ struct schedule<binomial_tree, collective::gather> : binomial_blocks {
   }
 };
 
-// Blocks travel away from the root, the deepest subtree's first.
+// The blocks of a subtree travel away from the root in one message, the deepest subtree first.
 template <>
 struct schedule<binomial_tree, collective::scatter> : binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive doubling: ranks exchange whole messages at distance 1, 2, 4, ... Fewest hops for an all-reduce.
+// Recursive doubling: ranks exchange whole messages at distance 1, 2, 4, ... The fewest hops for an all-reduce.
 #pragma once
 
 #include <string_view>
@@ -42,7 +42,7 @@ struct schedule<recursive_doubling, collective::all_reduce> : one_chunk_messages
 template <>
 struct schedule<recursive_doubling, collective::barrier> : schedule<recursive_doubling, collective::all_reduce> {};
 
-// After k rounds rank r holds the combination of the 2^k ranks up to and with itself, or of all from rank 0 where there
+// After k rounds rank r holds the combination of the 2^k ranks up to and including itself, or of all ranks from 0 where there
 // are fewer. (Hillis and Steele, 1986.)
 template <>
 struct schedule<recursive_doubling, collective::scan> : one_chunk_messages {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive halving with all-gather (Rabenseifner): logarithmic hops at the least number of bytes.
+// Recursive halving with all-gather (Rabenseifner): logarithmic hops and the fewest bytes.
 #pragma once
 
 #include <string_view>
@@ -43,7 +43,7 @@ struct schedule<recursive_halving, collective::all_reduce> : schedule_defaults {
   }
 
  private:
-  // What a rank holds after `rounds` halvings: bit k of its number chooses the half in round k.
+  // The chunks that a rank holds after `rounds` halvings: bit k of its number chooses the half in round k.
   TUTTI_HOST_DEVICE static constexpr tutti::chunks held(folded_rank fold, int rounds) {
     int first = 0;
     for (int k = 0; k < rounds; ++k) first += ((fold.number() >> k) & 1) * (fold.power() >> (k + 1));

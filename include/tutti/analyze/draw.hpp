@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pictures of a schedule: ranks against time, as text and as SVG.
+// Draws a schedule, ranks against time, as text and as SVG.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tutti::analyze {
 
-// What a step does, in a word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!" completes
+// Describes a step in a word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!" completes
 // it, ">1" sends to rank 1. Several: "c0-3", "6*>" (from six ranks).
 inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   auto const who = [&](peers const& p) {
@@ -48,17 +48,15 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   return in + (in.empty() || out.empty() ? "" : " ") + out;
 }
 
-// What a picture is drawn from: an execution in which a message takes one unit of time, and nothing else takes any.
+// The events to draw: those of an execution in which a message takes one unit of time and nothing else takes any.
 class picture {
  public:
   template <step_function S>
   picture(S const& schedule, shape s) : shape_(s), lanes_(schedule.lanes(s)) {
     int const total = schedule.chunks(s);
-    observer const watch{.on_step =
-                             [&](step_event const& e) {
-                               steps_.push_back({e, word(schedule.at(s, e.who, e.index), e.who.rank, s, total)});
-                             },
-                         .on_message = [&](message_event const& e) { messages_.push_back(e); }};
+    observer const watch{
+        .on_step = [&](step_event const& e) { steps_.push_back({e, word(e.what, e.who.rank, s, total)}); },
+        .on_message = [&](message_event const& e) { messages_.push_back(e); }};
     end_ = simulate(schedule, s, {.bytes = 0}, {.alpha = 1, .beta = 0, .gamma = 0}, &watch).seconds;
   }
 

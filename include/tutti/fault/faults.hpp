@@ -21,7 +21,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/recorder.hpp"
 #include "tutti/fault/settings.hpp"
@@ -97,7 +97,7 @@ class faults {
 
   [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where);
 
-  [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where);
+  [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where);
 
  protected:
   enum who_finds_it : bool { beside_calls, in_call };
@@ -304,7 +304,7 @@ void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::so
 }
 
 template <transport Transport>
-void faults<Transport>::report(surprise const& s, std::source_location where) {
+void faults<Transport>::report(protocol_violation const& s, std::source_location where) {
   if (s.refused != 0)
     raise({static_cast<int>(error_code::system), rank(), s.peer,
            join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",

@@ -32,7 +32,8 @@ TUTTI_INLINE void table_news::read(std::string const& text, int rank, tuning& ou
   if (text.front() != table) return;
   std::size_t const end = text.find('\n');
   std::string source = text.substr(2, end - 2);
-  out = tuning(parse_table(std::string_view(text).substr(end + 1), source), std::move(source));
+  auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);
+  out = tuning(std::move(table_of_rank_0), std::move(source));
 }
 
 }  // namespace tutti::detail

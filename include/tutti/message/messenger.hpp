@@ -205,7 +205,7 @@ class messenger {
     if constexpr (reads_peers) {
       if (transport_.is_shared(t.from, t.bytes))
         front.kind = kinds::shown, front.address = transport_.shared_address(t.from);
-      else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
+      else if (transport_.pulls() && !t.awaited) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
     t.address = front.kind == kinds::offer ? front.address : 0;
@@ -462,7 +462,8 @@ class messenger {
     std::size_t const n = std::min(a.bytes - message_head::before_slice, r.got - r.moved);
     std::memcpy(r.to + r.moved, a.data + message_head::before_slice, n);
     of(from).looks = 0;
-    if ((r.moved += n) < r.got) return;
+    r.moved += n;
+    if (r.moved < r.got) return;
     has_arrived(r);
     end(r);
   }

@@ -40,7 +40,7 @@ class queued_call : public pending_call {
     struct kept final : task {
       explicit kept(Make& m) : work(m()) {}
       progress poll() noexcept override { return work.poll(); }
-      surprise const& found() const noexcept override { return work.found(); }
+      protocol_violation const& found() const noexcept override { return work.found(); }
       std::invoke_result_t<Make&> work;
     };
     task_.template emplace<kept>(make);
@@ -81,7 +81,7 @@ class queued_call : public pending_call {
   struct task {
     virtual ~task() = default;
     virtual progress poll() noexcept = 0;
-    virtual surprise const& found() const noexcept = 0;
+    virtual protocol_violation const& found() const noexcept = 0;
   };
 
   virtual void begin() = 0;
@@ -145,7 +145,7 @@ class beginning_call : public opened_call<Transport> {
     struct both {
       both(Memory const& m, Make& f) : memory(m), work(f(memory)) {}
       progress poll() noexcept { return work.poll(); }
-      surprise const& found() const noexcept { return work.found(); }
+      protocol_violation const& found() const noexcept { return work.found(); }
       Memory memory;
       std::invoke_result_t<Make&, Memory&> work;
     };

@@ -61,7 +61,7 @@ class device_works final : public pending_calls {
   device_works() = default;
   device_works(device_works const&) = delete;
   device_works& operator=(device_works const&) = delete;
-  ~device_works() {
+  ~device_works() override {
     if (listed_) progress_list::of_process().remove(*this);
   }
 

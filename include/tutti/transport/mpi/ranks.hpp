@@ -153,7 +153,7 @@ class mpi_ranks {
   [[gnu::cold]] int meeting_tag(std::vector<int> const& members) const {
     int* most = nullptr;
     int found = 0;
-    expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, &most, &found), "MPI_Comm_get_attr");
+    expect_success(MPI_Comm_get_attr(comm_.get(), MPI_TAG_UB, static_cast<void*>(&most), &found), "MPI_Comm_get_attr");
     std::uint32_t hash = 2166136261u;  // FNV-1a
     for (int const m : members) hash = (hash ^ static_cast<std::uint32_t>(m)) * 16777619u;
     int const least = mpi_channels::farewell_tag(tracks_) + 2, all = (found != 0 ? *most : 32767) - least;
