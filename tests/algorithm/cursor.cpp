@@ -10,12 +10,13 @@
 #include "tutti/analyze/sizes.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 
 using sizes = analyze::even_chunks;
 template <class S>
-using walk = detail::walk<S, sizes>;
+using walked = detail::walk<S, sizes>;
 constexpr auto all = static_cast<std::size_t>(-1);
 
 // Rank 0 sends two chunks in one message, and receives the first of them from itself.
@@ -34,7 +35,7 @@ struct two_chunks : schedule_defaults {
 
 TEST_CASE("a message is cut as a whole, across its chunks") {
   sizes const each{5};
-  walk<two_chunks> const w({}, {2}, 0, each, 4, false);
+  walked<two_chunks> const w({}, {2}, 0, each, 4, false);
   CHECK(w.tracks() == 1);
   CHECK(w[0].end == 3);
   region const give = w[0].now.give;
@@ -51,7 +52,7 @@ TEST_CASE("a message is cut as a whole, across its chunks") {
 
 TEST_CASE("receiving stays behind sending") {
   sizes const each{5};
-  walk<two_chunks> w({}, {2}, 0, each, 4, false);
+  walked<two_chunks> w({}, {2}, 0, each, 4, false);
   detail::cursor& c = w[0];
   CHECK_FALSE(c.may_receive(all));
   CHECK_FALSE(c.may_send(0));
@@ -70,7 +71,7 @@ TEST_CASE("receiving stays behind sending") {
 
 TEST_CASE("only the first slice of an empty message is announced") {
   sizes const none{0};
-  walk<two_chunks> const silent({}, {2}, 1, none, 4, false), announced({}, {2}, 1, none, 4, true);
+  walked<two_chunks> const silent({}, {2}, 1, none, 4, false), announced({}, {2}, 1, none, 4, true);
   CHECK(silent[0].step_done());
   CHECK(announced[0].end == 1);
   CHECK(announced.travels(announced.slice(0, announced[0].now.keep, 0, 0), 0));
@@ -80,7 +81,7 @@ TEST_CASE("only the first slice of an empty message is announced") {
 TEST_CASE("a pipelined schedule takes one slice through all steps") {
   using ring_all_reduce = schedule<ring, collective::all_reduce>;
   sizes const each{9};
-  walk<ring_all_reduce> w({}, {3}, 0, each, 4, false);
+  walked<ring_all_reduce> w({}, {3}, 0, each, 4, false);
   detail::cursor& c = w[0];
   CHECK(c.turns == 3);
   for (std::size_t turn = 0; turn < 3; ++turn)
@@ -98,7 +99,7 @@ TEST_CASE("a pipelined schedule takes one slice through all steps") {
 
 TEST_CASE("a phase takes a slice when the phase before has finished it") {
   sizes const each{9};
-  walk<schedule<two_shot, collective::all_reduce>> w({}, {3}, 0, each, 4, false);
+  walked<schedule<two_shot, collective::all_reduce>> w({}, {3}, 0, each, 4, false);
   REQUIRE(w.tracks() == 2);
   detail::cursor& first = w[0];
   CHECK(w.available(0) == all);

@@ -8,6 +8,7 @@
 #include "tutti/analyze/verify.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {

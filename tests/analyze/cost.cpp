@@ -8,6 +8,7 @@
 #include "tutti/analyze/cost.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {

@@ -8,6 +8,7 @@
 #include "tutti/analyze/simulate.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 TEST_CASE("the longest chains are those of the simulation") {

@@ -10,6 +10,7 @@
 #include "tutti/analyze/draw.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {

@@ -9,6 +9,7 @@
 #include "tutti/analyze/simulate.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 TEST_CASE("a message takes alpha + n * beta") {

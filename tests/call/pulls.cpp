@@ -20,6 +20,7 @@
 #include "tutti/launch/agree.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

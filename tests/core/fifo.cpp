@@ -10,7 +10,7 @@
 #include <memory>
 #include <random>
 
-using tutti::fifo;
+using tutti::detail::fifo;
 
 TEST_CASE("a fifo does what a deque does") {
   std::mt19937 random(3);

@@ -7,6 +7,7 @@
 #include "tutti/execute/layout.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("lanes and chunks of one array cover it") {
   layout const l = layout::whole(1000, 2, 3, 16);

@@ -7,6 +7,7 @@
 #include "tutti/execute/surfaces.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

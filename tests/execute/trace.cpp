@@ -31,6 +31,7 @@
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 
@@ -312,10 +313,10 @@ class threads {
     endpoints_[r]->releases.clear();
     endpoints_[r]->isolated = t.how == travels::pull;
     std::vector<std::byte> fetched(t.slice * sizeof(element) * static_cast<std::size_t>(t.of.ranks));
-    tutti::access const how{.refers = t.how != travels::staged,
-                            .pulls = t.how == travels::pull,
-                            .slice = t.slice * sizeof(element),
-                            .fetched = fetched.data()};
+    tutti::detail::access const how{.refers = t.how != travels::staged,
+                                    .pulls = t.how == travels::pull,
+                                    .slice = t.slice * sizeof(element),
+                                    .fetched = fetched.data()};
     execution<endpoint, dynamic_schedule, body> call(*endpoints_[r], &references_[r], t.schedule, t.of, mine.memory,
                                                      body{op}, tag_, how, t.uneven);
     auto const until = std::chrono::steady_clock::now() + std::chrono::minutes(1);

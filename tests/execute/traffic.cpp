@@ -10,13 +10,14 @@
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 
 using channels = traffic<loopback, int>;
 
 struct pair {
-  explicit pair(tutti::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
+  explicit pair(tutti::detail::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
 
   std::shared_ptr<loopback::hub> hub = std::make_shared<loopback::hub>(2, 1);
   loopback from{hub, 0}, to{hub, 1};

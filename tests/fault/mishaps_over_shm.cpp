@@ -13,6 +13,7 @@
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 static_assert(maps_memory<faulty<shm>> && shares_packets<faulty<shm>> && needs_sender_progress<faulty<shm>>);

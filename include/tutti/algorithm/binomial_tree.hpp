@@ -13,6 +13,8 @@ struct binomial_tree {
   static constexpr std::string_view name = "binomial_tree";
 };
 
+namespace detail {
+
 // The tree over nodes 0..ranks-1, where node v is `v` ranks after the root. The parent of a node is the node without its
 // lowest set bit; its children add a lower bit. The subtree of a node is a run of consecutive nodes, so contributions
 // meet in rank order when the root is rank 0.
@@ -85,18 +87,22 @@ struct binomial_broadcast : schedule_defaults {
   }
 };
 
-template <>
-struct schedule<binomial_tree, collective::reduce> : deliver<binomial_reduce<space::scratch>> {};
+}  // namespace detail
 
 template <>
-struct schedule<binomial_tree, collective::broadcast> : binomial_broadcast<space::input> {};
+struct schedule<binomial_tree, collective::reduce> : deliver<detail::binomial_reduce<space::scratch>> {};
+
+template <>
+struct schedule<binomial_tree, collective::broadcast> : detail::binomial_broadcast<space::input> {};
 
 template <>
 struct schedule<binomial_tree, collective::all_reduce>
-    : then<binomial_reduce<space::output>, binomial_broadcast<space::output>> {};
+    : then<detail::binomial_reduce<space::output>, detail::binomial_broadcast<space::output>> {};
 
 template <>
 struct schedule<binomial_tree, collective::barrier> : schedule<binomial_tree, collective::all_reduce> {};
+
+namespace detail {
 
 // Blocks travel between the root and all ranks: a rank exchanges one message with its parent and with each child, and keeps
 // its own block.
@@ -113,11 +119,13 @@ struct binomial_blocks : schedule_defaults {
   }
 };
 
+}  // namespace detail
+
 // The blocks of a subtree travel towards the root in one message.
 template <>
-struct schedule<binomial_tree, collective::gather> : binomial_blocks {
+struct schedule<binomial_tree, collective::gather> : detail::binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    binomial_node const tree(s, me.rank);
+    detail::binomial_node const tree(s, me.rank);
     int const children = tree.children();
     space const kept = tree.is_root() ? space::output : space::scratch;
     if (children == 0) return {.to = one(tree.parent()), .give = {space::input, {me.rank}}};
@@ -129,9 +137,9 @@ struct schedule<binomial_tree, collective::gather> : binomial_blocks {
 
 // The blocks of a subtree travel away from the root in one message, the deepest subtree first.
 template <>
-struct schedule<binomial_tree, collective::scatter> : binomial_blocks {
+struct schedule<binomial_tree, collective::scatter> : detail::binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    binomial_node const tree(s, me.rank);
+    detail::binomial_node const tree(s, me.rank);
     int const children = tree.children();
     tutti::chunks const mine{me.rank};
     if (children == 0) return {.from = one(tree.parent()), .keep = {space::output, mine}};

@@ -15,6 +15,8 @@ struct double_binary_tree {
   static constexpr std::string_view name = "double_binary_tree";
 };
 
+namespace detail {
+
 // A rank's place in one of the two trees. The root's node is 0 and sits on top of both. Nodes 1..m, m = ranks - 1, form an
 // in-order binary tree: a node's lowest set bit b is its height, its children are b/2 below and b/2 (or, at the ragged
 // end, the first smaller power of two that exists) above it. So a subtree is a run of consecutive nodes, and odd nodes are
@@ -118,14 +120,16 @@ struct two_tree_broadcast : schedule_defaults {
   }
 };
 
+}  // namespace detail
+
 template <>
 struct schedule<double_binary_tree, collective::all_reduce>
-    : then<two_tree_reduce<space::output>, two_tree_broadcast<space::output>> {};
+    : then<detail::two_tree_reduce<space::output>, detail::two_tree_broadcast<space::output>> {};
 
 template <>
-struct schedule<double_binary_tree, collective::reduce> : deliver<two_tree_reduce<space::scratch>> {};
+struct schedule<double_binary_tree, collective::reduce> : deliver<detail::two_tree_reduce<space::scratch>> {};
 
 template <>
-struct schedule<double_binary_tree, collective::broadcast> : two_tree_broadcast<space::input> {};
+struct schedule<double_binary_tree, collective::broadcast> : detail::two_tree_broadcast<space::input> {};
 
 }  // namespace tutti

@@ -4,7 +4,7 @@
 
 #include "tutti/algorithm/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // With ranks = power + extra, the even ones of the first 2 * extra ranks hand their contribution to the odd rank above
 // and retire until the end; the others are renumbered 0..power-1. Neighbours are folded, so a renumbered rank still
@@ -56,4 +56,4 @@ class folded_rank {
   int rank_, power_, extra_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -20,12 +20,12 @@ struct schedule<recursive_doubling, collective::all_reduce> : one_chunk_messages
   static constexpr bool direct_in_place = false;
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     if (s.ranks == 1) return 0;
     return fold.retired() ? 2 : fold.rounds() + (fold.stands_in() ? 2 : 0);
   }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     int const round = fold.stands_in() ? i - 1 : i;
     if (fold.retired() || round < 0 || round == fold.rounds()) return fold.seam(i == 0, {});
     int const partner = fold.partner(1 << round);

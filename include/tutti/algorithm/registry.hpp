@@ -70,6 +70,8 @@ struct two_level {
   using across = Across;
 };
 
+namespace detail {
+
 // All names of algorithms, in the order of algorithm_id.
 inline constexpr auto algorithm_names = [] {
   std::array<std::string_view, algorithms::size + 3> out{automatic::name};
@@ -79,7 +81,9 @@ inline constexpr auto algorithm_names = [] {
   return out;
 }();
 
-constexpr std::string_view name(algorithm_id id) { return algorithm_names[static_cast<std::size_t>(id)]; }
+}  // namespace detail
+
+constexpr std::string_view name(algorithm_id id) { return detail::algorithm_names[static_cast<std::size_t>(id)]; }
 
 // Whether it is a schedule.
 constexpr bool is_scheduled(algorithm_id id) { return id > algorithm_id::automatic && id < algorithm_id::native; }
@@ -125,8 +129,8 @@ constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
 
 // The id with this name, or `automatic` where there is none.
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
-  for (std::size_t i = 1; i < algorithm_names.size(); ++i)
-    if (algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
+  for (std::size_t i = 1; i < detail::algorithm_names.size(); ++i)
+    if (detail::algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
   return algorithm_id::automatic;
 }
 

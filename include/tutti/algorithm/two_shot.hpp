@@ -13,6 +13,8 @@ struct two_shot {
   static constexpr std::string_view name = "two_shot";
 };
 
+namespace detail {
+
 // The second shot: every rank sends its chunk of the result to all others.
 struct share_all : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
@@ -25,9 +27,12 @@ struct share_all : one_chunk_messages {
   }
 };
 
+}  // namespace detail
+
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
+struct schedule<two_shot, collective::all_reduce>
+    : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
 
 // The first shot leaves a chunk in each rank's scratch memory, at the root in its output. The second sends it to the root.
 template <>

@@ -32,8 +32,9 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   };
   auto const which = [&](region const& r) {
     int const n = r.what.count, first = r.what.at(0, total_chunks);
-    if (n == 1) return join({"c", first});
-    return join({"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
+    if (n == 1) return detail::join({"c", first});
+    return detail::join(
+        {"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
   };
   std::string const from = who(t.from), to = who(t.to);
   std::string in, out;
@@ -102,7 +103,7 @@ class picture {
          << "\" stroke=\"#bbb\"/><text x=\"" << left - 12 << "\" y=\"" << y(r) + 4 << "\" text-anchor=\"end\">rank "
          << r << "</text>\n";
     for (message_event const& m : messages_) {
-      std::string const colour = join({"hsl(", (m.chunk * 137 + m.lane * 180) % 360, ",65%,42%)"});
+      std::string const colour = detail::join({"hsl(", (m.chunk * 137 + m.lane * 180) % 360, ",65%,42%)"});
       double const x1 = x(m.sent), y1 = y(m.from), x2 = x(m.arrived), y2 = y(m.to);
       to << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
          << "\" stroke-width=\"1.5\"" << (m.lane > 0 ? " stroke-dasharray=\"5 3\"" : "")
@@ -124,7 +125,7 @@ class picture {
 
   std::string row_name(std::size_t row) const {
     int const r = static_cast<int>(row);
-    return lanes_ > 1 ? join({"rank ", r / lanes_, ", lane ", r % lanes_}) : join({"rank ", r});
+    return lanes_ > 1 ? detail::join({"rank ", r / lanes_, ", lane ", r % lanes_}) : detail::join({"rank ", r});
   }
 
   template <class Cell>

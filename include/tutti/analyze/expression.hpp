@@ -64,7 +64,7 @@ class expressions {
     node const& n = at(v);
     if (n.left == nothing) return std::to_string(n.leaf.rank);
     if (n.right == nothing) return text(n.left);
-    return join({"(", text(n.left), " ", text(n.right), ")"});
+    return detail::join({"(", text(n.left), " ", text(n.right), ")"});
   }
 
  private:

@@ -162,7 +162,7 @@ class simulation {
       for (int k = 0; k < steps; k += stride) {
         step const t = schedule_.at(shape_, me, k);
         std::size_t const length = sizes_.count(me.lane, t.forwards() ? t.keep : t.give, 0);
-        messages += 1.0 * t.to.count * stride * static_cast<double>(slices(length, slice_));
+        messages += 1.0 * t.to.count * stride * static_cast<double>(detail::slices(length, slice_));
       }
       if (messages <= max_messages) continue;
       throw error({.code = error_code::bad_argument,

@@ -18,7 +18,7 @@ template <class Transport>
 struct prelude {
   running_call<Transport>& call;
 
-  tutti::plan const& plan() const { return call.plan(); }
+  tutti::detail::plan const& plan() const { return call.plan(); }
   std::uint32_t tag() const { return call.tag(); }
   template <class Memory, class Make>
   void run(Memory& memory, Make&& make) {

@@ -129,7 +129,7 @@ class opened_call {
     if (!settled_) engine_.give_up();
   }
 
-  tutti::plan const& plan() const { return plan_; }
+  tutti::detail::plan const& plan() const { return plan_; }
   std::uint32_t tag() const { return engine_.tag(); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
@@ -138,7 +138,7 @@ class opened_call {
   engine<Transport>& engine_;
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
-  tutti::plan const& plan_;
+  tutti::detail::plan const& plan_;
   bool settled_ = false;
 };
 

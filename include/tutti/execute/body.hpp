@@ -8,9 +8,9 @@
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/types.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// An operation that is known only at run time has its own loop over elements, which does what tutti::combine does.
+// An operation that is known only at run time has its own loop over elements, which does what tutti::detail::combine does.
 template <class Op, class T>
 concept brings_its_loop = requires(Op const& op, T const* const* sources, T* const* destinations, std::size_t n) {
   op.combine(sources, 1, destinations, 1, n, stage{});
@@ -46,4 +46,4 @@ struct moving {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

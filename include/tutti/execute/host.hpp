@@ -15,7 +15,7 @@
 #include "tutti/execute/traffic.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One running collective: a walk through the schedule over the channels and buffers of this rank. Its state is a few
 // integers a cursor, so blocking and started calls drive it in the same way. Nothing here throws: a message that is not the
@@ -258,4 +258,4 @@ class execution {
   detail::walk<Schedule, surfaces<element, Layout>> walk_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

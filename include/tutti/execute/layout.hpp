@@ -8,7 +8,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/partition.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Where the chunks of a message lie, in elements from its start.
 class layout {
@@ -94,4 +94,4 @@ class layout {
   std::size_t const* offsets_ = nullptr;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

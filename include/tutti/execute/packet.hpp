@@ -14,7 +14,7 @@
 #include "tutti/reduce/combine.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A rank can show at most so many bytes in one call, blocks for other ranks included.
 inline constexpr std::size_t max_packet_bytes = packet_lines * packet_bytes;
@@ -250,4 +250,4 @@ class packet_execution {
   protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -34,6 +34,8 @@ constexpr std::string_view name(protocol p) {
   return "?";
 }
 
+namespace detail {
+
 // An algorithm that is not in the registry. Its caller names it by its type, and it has no algorithm_id.
 struct unlisted_algorithm {
   std::string_view name;
@@ -121,5 +123,7 @@ class plan_cache {
 
   std::array<entry, 64> entries_{};
 };
+
+}  // namespace detail
 
 }  // namespace tutti

@@ -6,7 +6,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Recorded by an execution and reported by its caller: the data path itself never throws.
 struct protocol_violation {
@@ -21,4 +21,4 @@ struct protocol_violation {
   TUTTI_HOST_DEVICE explicit operator bool() const { return peer >= 0; }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

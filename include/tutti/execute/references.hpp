@@ -8,7 +8,7 @@
 
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A message that refers to memory, and the memory.
 struct reference {
@@ -65,4 +65,4 @@ class reference_list {
   std::vector<reference> list_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

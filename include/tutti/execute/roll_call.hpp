@@ -9,7 +9,7 @@
 #include "tutti/execute/protocol_violation.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A dissemination barrier (Hensgen, Finkel, Manber, 1988) with messages of one byte: in step k a rank tells the rank 2^k above
 // it what it has heard so far. It follows no schedule, because it precedes calls that take microseconds.
@@ -60,4 +60,4 @@ class roll_call {
   protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

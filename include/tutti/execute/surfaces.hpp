@@ -9,7 +9,7 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/execute/layout.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One space of a rank: memory and its layout.
 template <class T, class Layout = layout>
@@ -90,4 +90,4 @@ struct surfaces {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // How the messages of a call travel where they are not staged. All ranks agree on everything except `refers`.
 struct access {
@@ -175,4 +175,4 @@ class traffic {
   protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -16,6 +16,8 @@ inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int no_rank = -2;
 
+namespace detail {
+
 // Messages have a track of their own, after those of schedules, and their slices have another, because many small messages are
 // fastest through a few slots and large ones through many.
 inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
@@ -49,5 +51,7 @@ struct transfer {
   std::size_t moved = 0;      // bytes
   std::uint64_t last = 0;     // message of its channel
 };
+
+}  // namespace detail
 
 }  // namespace tutti

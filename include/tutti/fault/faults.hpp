@@ -28,7 +28,7 @@
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Whoever finds a fault writes it down, wakes the others and throws; the others report it as theirs. Of a rank, one thread is
 // in a call, while another may move messages, agree or revoke: either may find one.
@@ -121,12 +121,7 @@ class faults {
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
 
   // What peers say may be a fault that they have found.
-  [[gnu::cold]] void query_peers(std::source_location where) {
-    if constexpr (tutti::queries_peers<Transport>) {
-      transport_->query_peers();
-      if (notices_->faulty()) report_fault(where, in_call);
-    }
-  }
+  [[gnu::cold]] void query_peers(std::source_location where);
 
   [[gnu::cold]] std::string departure(error_code code, int peer) const;
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
@@ -184,7 +179,7 @@ void faults<Transport>::revoke(std::string_view why) {
 
 template <transport Transport>
 void faults<Transport>::revoke_for_survivors() {
-  if constexpr (tutti::queries_peers<Transport>)
+  if constexpr (tutti::detail::queries_peers<Transport>)
     transport_->poll_notices();  // the loss may have been found in another group
   int gone = 0;
   while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
@@ -213,7 +208,7 @@ void faults<Transport>::take_over(fault const& f) noexcept {
 
 template <transport Transport>
 std::optional<fault> faults<Transport>::poll_fault() {
-  if constexpr (tutti::queries_peers<Transport>) transport_->poll_notices();
+  if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
   if (!notices_->faulty()) return {};
   return notices_->find_fault();
 }
@@ -342,6 +337,14 @@ std::string faults<Transport>::this_call() const {
 }
 
 template <transport Transport>
+void faults<Transport>::query_peers(std::source_location where) {
+  if constexpr (tutti::detail::queries_peers<Transport>) {
+    transport_->query_peers();
+    if (notices_->faulty()) report_fault(where, in_call);
+  }
+}
+
+template <transport Transport>
 std::string faults<Transport>::departure(error_code code, int peer) const {
   bool const left = code == error_code::rank_left;
   return join(
@@ -364,7 +367,7 @@ call_words faults<Transport>::mine() const {
 template <transport Transport>
 std::string faults<Transport>::last_call(int peer) const {
   std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-  bool const knows = !tutti::queries_peers<Transport> || peer == rank();
+  bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
   if (called == 0) return knows ? "before its first call" : "not heard of";
   auto const words = notices_->find(peer, called);
   std::string const what =
@@ -430,4 +433,4 @@ std::string faults<Transport>::way_out(error_code code) {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

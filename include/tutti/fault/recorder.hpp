@@ -14,14 +14,10 @@
 #include "tutti/fault/message_history.hpp"
 #include "tutti/fault/observer.hpp"
 
-namespace tutti {
-namespace detail {
-
+namespace tutti::detail {
 // How often the signal of TUTTI_RECORD_SIGNAL has come to this process.
 inline std::atomic<int> record_requests{0};
 static_assert(std::atomic<int>::is_always_lock_free);
-
-}  // namespace detail
 
 // The last calls are on the notice board anyway, so recording them costs nothing; a call that nobody times costs two
 // questions.
@@ -151,7 +147,7 @@ std::string recorder::fields_of_message(call_words const& words, Board const& no
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/fault/recorder_impl.hpp"

@@ -8,7 +8,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/fault/recorder.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE recorder::recorder(settings const& s, int rank, int ranks, std::string_view transport)
     : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
@@ -32,4 +32,4 @@ TUTTI_INLINE bool recorder::requested() noexcept {
   return requests_.exchange(now, std::memory_order_relaxed) != now;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

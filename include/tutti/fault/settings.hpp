@@ -9,7 +9,7 @@
 
 #include "tutti/tune/overrides.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What is written to the standard error output; each level has those before it.
 enum class log_level : std::uint8_t { none, error, info, debug };
@@ -33,7 +33,7 @@ struct settings {
   [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out);
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/fault/settings_impl.hpp"

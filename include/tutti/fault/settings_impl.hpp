@@ -10,7 +10,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/fault/settings.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE settings settings::from_environment() {
   settings out;
@@ -54,4 +54,4 @@ TUTTI_INLINE void settings::refuse(char const* name, std::string_view text, char
                .way_out = join({"set it to ", way_out})});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

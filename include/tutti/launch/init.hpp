@@ -23,10 +23,10 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(tuning_table const& table = shipped) = delete;
+communicator<Transport> init(detail::tuning_table const& table = detail::shipped) = delete;
 
 template <>
-[[gnu::cold]] communicator<shm> init<shm>(tuning_table const& table);
+[[gnu::cold]] communicator<shm> init<shm>(detail::tuning_table const& table);
 
 }  // namespace tutti
 

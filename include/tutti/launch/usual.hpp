@@ -21,26 +21,27 @@
 namespace tutti {
 
 // The notice board of both transports.
-TUTTI_USUAL void detail::observer::begin(std::uint64_t, board const&, int);
-TUTTI_USUAL void detail::observer::end(std::uint64_t, board const&, int);
-TUTTI_USUAL void recorder::note_error(std::string const&, std::uint64_t, board const&);
-TUTTI_USUAL void recorder::write_where_asked(std::string const&, std::uint64_t, board const&);
-TUTTI_USUAL void recorder::write(std::string const&, std::string const&, std::uint64_t, board const&) const;
+TUTTI_USUAL void detail::observer::begin(std::uint64_t, detail::board const&, int);
+TUTTI_USUAL void detail::observer::end(std::uint64_t, detail::board const&, int);
+TUTTI_USUAL void detail::recorder::note_error(std::string const&, std::uint64_t, detail::board const&);
+TUTTI_USUAL void detail::recorder::write_where_asked(std::string const&, std::uint64_t, detail::board const&);
+TUTTI_USUAL void detail::recorder::write(std::string const&, std::string const&, std::uint64_t,
+                                         detail::board const&) const;
 
 // -- Processes of one machine.
 
-TUTTI_USUAL class faults<shm>;
-TUTTI_USUAL class engine<shm>;
+TUTTI_USUAL class detail::faults<shm>;
+TUTTI_USUAL class detail::engine<shm>;
 TUTTI_USUAL class communicator<shm>;
-TUTTI_USUAL plan detail::make_plan(engine<shm>&, request const&, std::source_location);
+TUTTI_USUAL detail::plan detail::make_plan(detail::engine<shm>&, detail::request const&, std::source_location);
 TUTTI_USUAL class detail::running_call<shm>;
 TUTTI_USUAL class detail::call_queue<shm>;
 TUTTI_USUAL class detail::in_flight<shm>;
 TUTTI_USUAL class detail::queued_call<shm>;
 TUTTI_USUAL class detail::beginning_call<shm>;
-TUTTI_USUAL detail::running_call<shm> detail::open(communicator<shm>&, request const&, options const&, std::string_view,
-                                                   std::string_view, std::source_location);
-TUTTI_USUAL detail::beginning_call<shm> detail::open(detail::queued_call<shm>&, request, options const&,
+TUTTI_USUAL detail::running_call<shm> detail::open(communicator<shm>&, detail::request const&, options const&,
+                                                   std::string_view, std::string_view, std::source_location);
+TUTTI_USUAL detail::beginning_call<shm> detail::open(detail::queued_call<shm>&, detail::request, options const&,
                                                      std::string_view, std::string_view, std::source_location);
 
 TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(communicator<shm>&, float const*, float*,
@@ -64,48 +65,59 @@ TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(commu
 TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(communicator<shm>&, int const*, int*,
                                                                            std::size_t, max const&, int, options const&,
                                                                            std::source_location);
-TUTTI_USUAL void detail::execute_packets<collective::broadcast>(engine<shm>&, detail::running_call<shm>&,
-                                                                request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::broadcast>(engine<shm>&, detail::running_call<shm>&,
-                                                                            request const&, moving,
-                                                                            surfaces<std::byte>&, std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::all_gather>(engine<shm>&, detail::running_call<shm>&,
-                                                                 request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_gather>(engine<shm>&, detail::running_call<shm>&,
-                                                                             request const&, moving,
-                                                                             surfaces<std::byte>&, std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::gather>(engine<shm>&, detail::running_call<shm>&, request const&,
-                                                             moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::gather>(engine<shm>&, detail::running_call<shm>&,
-                                                                         request const&, moving, surfaces<std::byte>&,
-                                                                         std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::scatter>(engine<shm>&, detail::running_call<shm>&, request const&,
-                                                              moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::scatter>(engine<shm>&, detail::running_call<shm>&,
-                                                                          request const&, moving, surfaces<std::byte>&,
-                                                                          std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::all_to_all>(engine<shm>&, detail::running_call<shm>&,
-                                                                 request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_to_all>(engine<shm>&, detail::running_call<shm>&,
-                                                                             request const&, moving,
-                                                                             surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::broadcast>(detail::engine<shm>&, detail::running_call<shm>&,
+                                                                detail::request const&, detail::moving,
+                                                                std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::broadcast>(detail::engine<shm>&,
+                                                                            detail::running_call<shm>&,
+                                                                            detail::request const&, detail::moving,
+                                                                            detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::all_gather>(detail::engine<shm>&, detail::running_call<shm>&,
+                                                                 detail::request const&, detail::moving,
+                                                                 std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_gather>(detail::engine<shm>&,
+                                                                             detail::running_call<shm>&,
+                                                                             detail::request const&, detail::moving,
+                                                                             detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::gather>(detail::engine<shm>&, detail::running_call<shm>&,
+                                                             detail::request const&, detail::moving, std::byte const*,
+                                                             std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::gather>(detail::engine<shm>&,
+                                                                         detail::running_call<shm>&,
+                                                                         detail::request const&, detail::moving,
+                                                                         detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::scatter>(detail::engine<shm>&, detail::running_call<shm>&,
+                                                              detail::request const&, detail::moving, std::byte const*,
+                                                              std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::scatter>(detail::engine<shm>&,
+                                                                          detail::running_call<shm>&,
+                                                                          detail::request const&, detail::moving,
+                                                                          detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::all_to_all>(detail::engine<shm>&, detail::running_call<shm>&,
+                                                                 detail::request const&, detail::moving,
+                                                                 std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_to_all>(detail::engine<shm>&,
+                                                                             detail::running_call<shm>&,
+                                                                             detail::request const&, detail::moving,
+                                                                             detail::surfaces<std::byte>&, std::size_t);
 TUTTI_USUAL void barrier<automatic>(communicator<shm>&, options const&, std::source_location);
 
 // -- Threads of one process.
 
-TUTTI_USUAL class faults<loopback>;
-TUTTI_USUAL class engine<loopback>;
+TUTTI_USUAL class detail::faults<loopback>;
+TUTTI_USUAL class detail::engine<loopback>;
 TUTTI_USUAL class communicator<loopback>;
-TUTTI_USUAL plan detail::make_plan(engine<loopback>&, request const&, std::source_location);
+TUTTI_USUAL detail::plan detail::make_plan(detail::engine<loopback>&, detail::request const&, std::source_location);
 TUTTI_USUAL class detail::running_call<loopback>;
 TUTTI_USUAL class detail::call_queue<loopback>;
 TUTTI_USUAL class detail::in_flight<loopback>;
 TUTTI_USUAL class detail::queued_call<loopback>;
 TUTTI_USUAL class detail::beginning_call<loopback>;
-TUTTI_USUAL detail::running_call<loopback> detail::open(communicator<loopback>&, request const&, options const&,
+TUTTI_USUAL detail::running_call<loopback> detail::open(communicator<loopback>&, detail::request const&, options const&,
                                                         std::string_view, std::string_view, std::source_location);
-TUTTI_USUAL detail::beginning_call<loopback> detail::open(detail::queued_call<loopback>&, request, options const&,
-                                                          std::string_view, std::string_view, std::source_location);
+TUTTI_USUAL detail::beginning_call<loopback> detail::open(detail::queued_call<loopback>&, detail::request,
+                                                          options const&, std::string_view, std::string_view,
+                                                          std::source_location);
 
 TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(communicator<loopback>&, float const*,
                                                                            float*, std::size_t, sum const&, int,
@@ -128,36 +140,43 @@ TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(commu
 TUTTI_USUAL void detail::reduce_message<collective::all_reduce, automatic>(communicator<loopback>&, int const*, int*,
                                                                            std::size_t, max const&, int, options const&,
                                                                            std::source_location);
-TUTTI_USUAL void detail::execute_packets<collective::broadcast>(engine<loopback>&, detail::running_call<loopback>&,
-                                                                request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::broadcast>(engine<loopback>&,
+TUTTI_USUAL void detail::execute_packets<collective::broadcast>(detail::engine<loopback>&,
+                                                                detail::running_call<loopback>&, detail::request const&,
+                                                                detail::moving, std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::broadcast>(detail::engine<loopback>&,
                                                                             detail::running_call<loopback>&,
-                                                                            request const&, moving,
-                                                                            surfaces<std::byte>&, std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::all_gather>(engine<loopback>&, detail::running_call<loopback>&,
-                                                                 request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_gather>(engine<loopback>&,
+                                                                            detail::request const&, detail::moving,
+                                                                            detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::all_gather>(detail::engine<loopback>&,
+                                                                 detail::running_call<loopback>&,
+                                                                 detail::request const&, detail::moving,
+                                                                 std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_gather>(detail::engine<loopback>&,
                                                                              detail::running_call<loopback>&,
-                                                                             request const&, moving,
-                                                                             surfaces<std::byte>&, std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::gather>(engine<loopback>&, detail::running_call<loopback>&,
-                                                             request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::gather>(engine<loopback>&,
+                                                                             detail::request const&, detail::moving,
+                                                                             detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::gather>(detail::engine<loopback>&, detail::running_call<loopback>&,
+                                                             detail::request const&, detail::moving, std::byte const*,
+                                                             std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::gather>(detail::engine<loopback>&,
                                                                          detail::running_call<loopback>&,
-                                                                         request const&, moving, surfaces<std::byte>&,
-                                                                         std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::scatter>(engine<loopback>&, detail::running_call<loopback>&,
-                                                              request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::scatter>(engine<loopback>&,
+                                                                         detail::request const&, detail::moving,
+                                                                         detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::scatter>(detail::engine<loopback>&,
+                                                              detail::running_call<loopback>&, detail::request const&,
+                                                              detail::moving, std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::scatter>(detail::engine<loopback>&,
                                                                           detail::running_call<loopback>&,
-                                                                          request const&, moving, surfaces<std::byte>&,
-                                                                          std::size_t);
-TUTTI_USUAL void detail::execute_packets<collective::all_to_all>(engine<loopback>&, detail::running_call<loopback>&,
-                                                                 request const&, moving, std::byte const*, std::byte*);
-TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_to_all>(engine<loopback>&,
+                                                                          detail::request const&, detail::moving,
+                                                                          detail::surfaces<std::byte>&, std::size_t);
+TUTTI_USUAL void detail::execute_packets<collective::all_to_all>(detail::engine<loopback>&,
+                                                                 detail::running_call<loopback>&,
+                                                                 detail::request const&, detail::moving,
+                                                                 std::byte const*, std::byte*);
+TUTTI_USUAL void detail::execute_schedule<automatic, collective::all_to_all>(detail::engine<loopback>&,
                                                                              detail::running_call<loopback>&,
-                                                                             request const&, moving,
-                                                                             surfaces<std::byte>&, std::size_t);
+                                                                             detail::request const&, detail::moving,
+                                                                             detail::surfaces<std::byte>&, std::size_t);
 TUTTI_USUAL void barrier<automatic>(communicator<loopback>&, options const&, std::source_location);
 
 }  // namespace tutti

@@ -26,7 +26,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Why messages cannot go on; left for the caller to report.
 struct unfit_message {
@@ -481,4 +481,4 @@ class messenger {
   std::size_t ended_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

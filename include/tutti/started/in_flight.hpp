@@ -32,7 +32,7 @@ class queued_call : public pending_call {
   // -- For the collective.
   int rank() const noexcept { return engine_.rank(); }
   int size() const noexcept { return engine_.ranks(); }
-  tutti::engine<Transport>& engine() noexcept { return engine_; }
+  tutti::detail::engine<Transport>& engine() noexcept { return engine_; }
 
   // Keeps what make() makes, with poll() and found(): what there is to do until the call ends.
   template <class Make>
@@ -97,7 +97,7 @@ class queued_call : public pending_call {
   }
 
   in_flight<Transport>& in_flight_;
-  tutti::engine<Transport>& engine_;
+  tutti::detail::engine<Transport>& engine_;
   std::shared_ptr<queued_call> next_;
   reused_room<task> task_;
   std::chrono::nanoseconds timeout_{};

@@ -7,7 +7,7 @@
 
 #include "tutti/core/error.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr char const* members_must_join =
     "all members must create this group with the same ranks in the same order; see what delays them, or raise "
@@ -20,7 +20,7 @@ inline constexpr char const* members_must_join =
 
 [[gnu::cold]] error rank_gone(int rank, int peer);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/absence_impl.hpp"

@@ -5,7 +5,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
   std::string out;
@@ -29,4 +29,4 @@ TUTTI_INLINE error rank_gone(int rank, int peer) {
                 .way_out = "see the output of that rank"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -6,7 +6,7 @@
 
 #include "tutti/transport/ballot.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noexcept {
   std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
@@ -60,4 +60,4 @@ TUTTI_INLINE bool ballot::read(proposal const& p, std::uint64_t number, resoluti
   return p.number.load(std::memory_order_relaxed) == number;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

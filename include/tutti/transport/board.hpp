@@ -12,7 +12,7 @@
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // -- Records that one rank writes and others may read meanwhile.
 
@@ -90,7 +90,7 @@ class board {
   std::uint64_t awaits_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/board_impl.hpp"

@@ -7,7 +7,7 @@
 
 #include "tutti/transport/board.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::string read_name(std::span<name_record const> list, std::uint32_t id) {
   for (name_record const& entry : list)
@@ -45,4 +45,4 @@ TUTTI_INLINE std::optional<fault> read_fault(fault_record const& record) {
   return fault{record.code, record.rank, record.peer, record.text};
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 
 #include "tutti/transport/system/caches.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Nodes are numbered in the order of their lowest ranks, and the ranks of a node in the order of ranks.
 class node_map {
@@ -44,7 +44,7 @@ class node_map {
 // Whether the ranks of each node share a last-level cache.
 [[gnu::cold]] bool share_caches(std::vector<location> const& places, node_map const& nodes);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/nodes_impl.hpp"

@@ -7,7 +7,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/nodes.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE node_map::node_map(std::vector<int> const& keys) {
   std::vector<int> known;
@@ -41,4 +41,4 @@ TUTTI_INLINE bool share_caches(std::vector<location> const& places, node_map con
   return true;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 #include "tutti/analyze/critical_path.hpp"
 #include "tutti/tune/table.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One slice through the whole schedule, and what each further one adds where slices stream.
 struct estimated_work {
@@ -49,7 +49,7 @@ constexpr problem in_small(problem p) {
   return p;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/tune/estimate_impl.hpp"

@@ -6,7 +6,7 @@
 
 #include "tutti/tune/estimate.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE estimated_work work_of(dynamic_schedule const& schedule, collective what, int ranks,
                                     analyze::even_nodes nodes) {
@@ -28,4 +28,4 @@ TUTTI_INLINE estimated_work work_of(dynamic_schedule const& schedule, collective
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -7,7 +7,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // "AMD EPYC, 2 cores": what a table says of where it was measured.
 [[gnu::cold]] std::string this_machine();
@@ -24,7 +24,7 @@ struct found_file {
 // one. Throws bad_argument for a file that is named and can't be read.
 [[gnu::cold]] std::optional<found_file> find_tuning_file(bool usual_too);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/tune/find_impl.hpp"

@@ -14,7 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::string this_machine() {
   std::string const all = read_file("/proc/cpuinfo").value_or("");
@@ -46,4 +46,4 @@ TUTTI_INLINE std::optional<found_file> find_tuning_file(bool usual_too) {
                .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

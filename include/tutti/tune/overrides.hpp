@@ -9,7 +9,7 @@
 
 #include "tutti/algorithm/registry.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What the user asks for in TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it
 // serves) or `collective=algorithm`; later entries win.
@@ -28,7 +28,7 @@ class overrides {
   std::array<algorithm_id, every_collective.size()> ids_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/tune/overrides_impl.hpp"

@@ -8,7 +8,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/overrides.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE overrides::overrides(std::string_view text) {
   while (!text.empty()) {
@@ -48,4 +48,4 @@ TUTTI_INLINE void overrides::refuse(std::string_view entry, std::string const& w
                .way_out = way_out});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

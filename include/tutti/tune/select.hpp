@@ -19,7 +19,7 @@
 #include "tutti/tune/table.hpp"
 #include "tutti/tune/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 struct choice {
   algorithm_id algorithm{};
@@ -89,7 +89,7 @@ class tuning {
   std::vector<std::shared_ptr<known_works const>> known_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/tune/select_impl.hpp"

@@ -9,7 +9,7 @@
 #include "tutti/tune/parts.hpp"
 #include "tutti/tune/select.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE tuning::tuning(owned_table table, std::string source)
     : own_(std::make_shared<owned_table const>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
@@ -134,4 +134,4 @@ TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
   return known_.emplace_back(std::move(made))->works;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 
 #include "tutti/tune/table.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr std::string_view tuning_version = "tutti-tuning 1";
 
@@ -31,7 +31,7 @@ struct owned_table {
 // Throws bad_argument with the source (a file's name) and the line.
 [[gnu::cold]] owned_table parse_table(std::string_view text, std::string_view source);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/tune/text_impl.hpp"

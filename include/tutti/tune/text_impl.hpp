@@ -12,7 +12,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::string bytes_up_to(std::size_t limit) {
   return limit == rule::no_limit ? std::string("any") : join({limit});
@@ -41,8 +41,6 @@ TUTTI_INLINE std::string to_text(tuning_table const& t) {
   for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
   return out;
 }
-
-namespace detail {
 
 // Reads a table line by line; errors name the source and the line.
 class table_parser {
@@ -172,10 +170,8 @@ class table_parser {
   int number_ = 0;
 };
 
-}  // namespace detail
-
 TUTTI_INLINE owned_table parse_table(std::string_view text, std::string_view source) {
   return detail::table_parser(text, source).parse();
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -8,6 +8,7 @@
 #include "tutti/transport/shared_memory/heap.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("pieces are whole pages, apart from each other, and come back") {
   alignas(page) static std::byte memory[16 * page];

@@ -21,7 +21,7 @@
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Ranks that carry out a checked call: `combine` with an operation, `move` in words that stand for elements of any type.
 // They own everything that is kept from call to call.
@@ -42,8 +42,6 @@ concept device_operation = is_fused<Op> || operation<Op, T>;
 
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
-
-namespace detail {
 
 template <class Op>
 inline constexpr bool commutes_on_device = is_commutative<Op>;
@@ -162,6 +160,4 @@ void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, 
                                     message_or_blocks(collects(C), used.count, ranks.size()), op, how, where);
 }
 
-}  // namespace detail
-
-}  // namespace tutti
+}  // namespace tutti::detail

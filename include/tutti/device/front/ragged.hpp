@@ -79,10 +79,10 @@ void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out&
 // As without _v, see device/front/collectives.hpp, with the counts and offsets of the host's. A call cannot name an
 // algorithm.
 
-template <device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
+template <detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
 void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
-                      device_options_of<R> const& how = {},
+                      detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
   constexpr collective what = collective::reduce_scatter;
@@ -93,31 +93,31 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t c
       op, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-                  std::span<std::size_t const> offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-              std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+              std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&& out,
-               std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+               std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_to_all_v(R& ranks, In const& in, std::span<std::size_t const> send_counts, Out&& out,
                   std::span<std::size_t const> receive_counts, std::span<std::size_t const> send_offsets = {},
-                  std::span<std::size_t const> receive_offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> receive_offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_to_all>(ranks, in, {send_counts, send_offsets}, out,
                                                         {receive_counts, receive_offsets}, 0, how, where);

@@ -34,67 +34,74 @@ namespace tutti {
 //   tutti::cuda_device gpu;
 //   tutti::cuda_local ranks(gpu, 4);
 //   tutti::all_reduce(ranks, gradients, gradients, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                 device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::reduce_local<Algorithm, collective::all_reduce>(ranks, in, out, op, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out,
+          class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
             device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::reduce_local<Algorithm, collective::reduce>(ranks, in, root, op, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
   detail::move_local<Algorithm, collective::broadcast>(ranks, root, out, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {
   detail::reduce_local<Algorithm, collective::reduce_scatter>(ranks, in, out, op, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out>
 void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   detail::move_local<Algorithm, collective::all_gather>(ranks, in, out, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffer Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
 void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
             std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::move_local<Algorithm, collective::gather>(ranks, in, root, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffer In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
              std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
   detail::move_local<Algorithm, collective::scatter>(ranks, root, out, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out>
 void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                 std::source_location where = std::source_location::current()) {
   detail::move_local<Algorithm, collective::all_to_all>(ranks, in, out, options, where);
 }
 
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
           std::source_location where = std::source_location::current()) {
   detail::reduce_local<Algorithm, collective::scan>(ranks, in, out, op, options, where);
 }
 
 // out[0] is not written.
-template <class Algorithm = automatic, device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffers Out, class Op = sum>
 void exclusive_scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
                     device_options<D> const& options = {},
                     std::source_location where = std::source_location::current()) {

@@ -79,43 +79,43 @@ local_arrays<Word> check_uneven_exchange(In& in, std::span<std::size_t const> se
 // is launched; system.
 
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
-template <device D, class Reach, device_buffers In, device_buffers Out>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::move_uneven<collective::all_gather>(ranks, in, out, counts, options, where);
 }
 
-template <device D, class Reach, device_buffers In, device_buffer Out>
+template <detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
 void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::move_uneven<collective::gather>(ranks, in, root, counts, options, where);
 }
 
-template <device D, class Reach, device_buffer In, device_buffers Out>
+template <detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
 void scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
   detail::move_uneven<collective::scatter>(ranks, root, out, counts, options, where);
 }
 
-template <device D, class Reach, device_buffers In, device_buffers Out, class Op = sum>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
 void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                       Op const& op = {}, device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
-  using T = detail::device_form<Op, device_element<In>>;
-  static_assert(std::is_same_v<device_element<In>, device_element<Out>>,
+  using T = detail::device_form<Op, detail::device_element<In>>;
+  static_assert(std::is_same_v<detail::device_element<In>, detail::device_element<Out>>,
                 "inputs and outputs have different element types");
   detail::call_uneven<collective::reduce_scatter, T>(ranks, in, out, counts, 1, detail::in_stages<T>(op, ranks.size()),
                                                      options, where);
 }
 
 // counts[r * size + q] elements go from rank r to rank q. One launch for each rank.
-template <device D, class Reach, device_buffers In, device_buffers Out>
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
 void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
-  using T = device_element<In>;
-  static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
+  using T = detail::device_element<In>;
+  static_assert(std::is_same_v<T, detail::device_element<Out>>, "inputs and outputs have different element types");
   using word = detail::word_of<T>;
   constexpr std::size_t unit = detail::words_in<T>;
   auto const p = static_cast<std::size_t>(ranks.size());

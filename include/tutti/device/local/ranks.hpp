@@ -26,6 +26,8 @@
 
 namespace tutti {
 
+namespace detail {
+
 // One for each rank, in rank order.
 template <class R>
 concept device_buffers = requires(R& r, std::size_t rank) {
@@ -34,6 +36,8 @@ concept device_buffers = requires(R& r, std::size_t rank) {
 };
 template <device_buffers R>
 using device_element = device_value<std::remove_reference_t<decltype(std::declval<R&>()[0])>>;
+
+}  // namespace detail
 
 // Ranks on one device, or on several devices of this process that reach each other's memory; two GPUs have 4 of 8 ranks
 // each. A call runs in order on the stream that it is given, one of the first device, and a graph that captures this stream
@@ -47,28 +51,28 @@ using device_element = device_value<std::remove_reference_t<decltype(std::declva
 //
 //   std::vector<tutti::cuda_device> gpus = tutti::cuda_devices();      // all of this machine
 //   tutti::cuda_local ranks(gpus, 8);
-template <device D, class Reach = one_device>
+template <detail::device D, class Reach = detail::one_device>
 class cuda_local {
  public:
   // Throws error: bad_argument, for ranks other than 1 to 64; system, where a device cannot reach another.
   cuda_local(D const& on, int ranks)
-    requires std::is_same_v<Reach, one_device>
-      : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
+    requires std::is_same_v<Reach, detail::one_device>
+      : cuda_local(std::make_shared<detail::device_team<D> const>(on), ranks, nullptr) {}
   cuda_local(std::type_identity_t<std::span<D const>> on, int ranks)
-    requires std::is_same_v<Reach, several_devices>
-      : cuda_local(std::make_shared<device_team<D> const>(on), ranks, nullptr) {}
+    requires std::is_same_v<Reach, detail::several_devices>
+      : cuda_local(std::make_shared<detail::device_team<D> const>(on), ranks, nullptr) {}
   explicit cuda_local(device_channels<D, Reach>& channels) : cuda_local(channels.team(), channels.size(), &channels) {}
 
   int size() const { return ranks_; }
-  device_team<D> const& team() const { return *team_; }
+  detail::device_team<D> const& team() const { return *team_; }
   D const& on(int rank = 0) const { return team_->at(team_->device_of(rank, ranks_)); }
   extent ranks_on(int k) const { return team_->ranks_on(k, ranks_); }  // device k of the team
   device_channels<D, Reach>* channels() const { return channels_; }
 
   // Completes when everything that `stream`, one of the first device, was given so far has run, on every device. The last
   // copy of these ranks waits for its continuations, for TUTTI_TIMEOUT at most.
-  tutti::work work(stream_of<D> stream = {}, std::source_location where = std::source_location::current()) const
-    requires marking_device<D>
+  tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) const
+    requires detail::marking_device<D>
   {
     return works_->add(std::make_shared<detail::device_work<D>>(*works_, on(), nullptr, stream, where));
   }
@@ -76,10 +80,10 @@ class cuda_local {
  private:
   struct no_works {};
   static auto make_works() {
-    if constexpr (marking_device<D>) {
+    if constexpr (detail::marking_device<D>) {
       using works = detail::device_works<D>;
       return std::shared_ptr<works>(new works, [](works* all) {
-        all->close(settings::from_environment().timeout);
+        all->close(detail::settings::from_environment().timeout);
         delete all;
       });
     } else {
@@ -87,23 +91,23 @@ class cuda_local {
     }
   }
 
-  cuda_local(std::shared_ptr<device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
+  cuda_local(std::shared_ptr<detail::device_team<D> const> team, int ranks, device_channels<D, Reach>* channels)
       : team_{std::move(team)}, ranks_{ranks}, channels_{channels} {
-    if (ranks < 1 || ranks > most_device_ranks)
+    if (ranks < 1 || ranks > detail::most_device_ranks)
       throw error({.code = error_code::bad_argument,
-                   .what = join({"a device was asked for ", ranks, " virtual ranks"}),
-                   .way_out = join({"ask for 1 to ", most_device_ranks})});
+                   .what = detail::join({"a device was asked for ", ranks, " virtual ranks"}),
+                   .way_out = detail::join({"ask for 1 to ", detail::most_device_ranks})});
   }
 
-  std::shared_ptr<device_team<D> const> team_;
+  std::shared_ptr<detail::device_team<D> const> team_;
   int ranks_;
   device_channels<D, Reach>* channels_;
   [[no_unique_address]] decltype(make_works()) works_ = make_works();
 };
-template <device D>
-cuda_local(D const&, int) -> cuda_local<D, one_device>;
+template <detail::device D>
+cuda_local(D const&, int) -> cuda_local<D, detail::one_device>;
 template <std::ranges::contiguous_range R>
-cuda_local(R const&, int) -> cuda_local<std::ranges::range_value_t<R>, several_devices>;
+cuda_local(R const&, int) -> cuda_local<std::ranges::range_value_t<R>, detail::several_devices>;
 template <class D, class Reach>
 cuda_local(device_channels<D, Reach>&) -> cuda_local<D, Reach>;
 

@@ -8,7 +8,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/caches.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Writes down where this rank may run. A launcher may have bound every rank to a core of its own, so one rank's view
 // is not enough.
@@ -18,7 +18,7 @@ patience patience_for(segment const& s, int ranks);
 
 [[gnu::cold]] std::vector<location> locations_in(segment const& s, int ranks);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/shared_memory/cores_impl.hpp"

@@ -9,7 +9,7 @@
 
 #include "tutti/transport/shared_memory/cores.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE void note_cores(rank_page& self) {
   cpu_set_t set;
@@ -39,4 +39,4 @@ TUTTI_INLINE std::vector<location> locations_in(segment const& s, int ranks) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -9,7 +9,7 @@
 
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Threads may call it at once: one may make a call while another takes memory.
 class heap {
@@ -32,7 +32,7 @@ class heap {
   std::vector<piece> free_;  // by offset
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/shared_memory/heap_impl.hpp"

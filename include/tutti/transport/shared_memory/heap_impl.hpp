@@ -7,7 +7,7 @@
 
 #include "tutti/transport/shared_memory/heap.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE heap::heap(std::byte* base, std::size_t bytes) : base_(base) {
   if (bytes > 0) free_.push_back({0, bytes});
@@ -41,4 +41,4 @@ TUTTI_INLINE void heap::deallocate(std::byte* memory, std::size_t bytes) {
   if (joins_last && joins_next) free_.erase(next);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -17,7 +17,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class mailbox {
  public:
@@ -191,7 +191,7 @@ class mailbox {
 
  private:
   struct sender {
-    tutti::channel* channel = nullptr;
+    tutti::detail::channel* channel = nullptr;
     std::uint64_t slots = 0;
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
@@ -200,7 +200,7 @@ class mailbox {
     slot& next() const { return channel->at(published & (slots - 1)); }
   };
   struct receiver {
-    tutti::channel* channel = nullptr;
+    tutti::detail::channel* channel = nullptr;
     std::uint64_t slots = 0;
     std::uint64_t taken = 0;
   };
@@ -245,7 +245,7 @@ class mailbox {
   std::vector<receiver> incoming_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/shared_memory/mailbox_impl.hpp"

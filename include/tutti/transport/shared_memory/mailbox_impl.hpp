@@ -12,7 +12,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/mailbox.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE mailbox::mailbox(int rank, int ranks, int tracks)
     : rank_(rank),
@@ -58,4 +58,4 @@ TUTTI_INLINE void mailbox::wake(rank_page& other) noexcept {
   ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -16,7 +16,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What ranks know of each other before they meet.
 struct acquaintance {
@@ -115,7 +115,7 @@ class rendezvous {
   socklen_t address_bytes_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/shared_memory/rendezvous_impl.hpp"

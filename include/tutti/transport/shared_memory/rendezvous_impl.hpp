@@ -20,7 +20,7 @@
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others)
     : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
@@ -247,4 +247,4 @@ TUTTI_INLINE bool rendezvous::same_user(descriptor const& peer) {
   return ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == ::geteuid();
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

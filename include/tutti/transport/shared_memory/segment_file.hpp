@@ -7,15 +7,11 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
-
-namespace detail {
+namespace tutti::detail {
 
 // Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
 // is taken only when it is touched.
 [[gnu::cold]] std::size_t heap_bytes(int ranks, std::size_t space);
-
-}  // namespace detail
 
 // A file for these ranks, whose heaps take `heap_space` bytes of addresses at most, to be handed to all of them: inherited,
 // or sent over a socket. 0600, in no directory, and of this size for ever: whoever holds it cannot pull memory away from
@@ -46,7 +42,7 @@ class segment_mapping {
   segment memory_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/shared_memory/segment_file_impl.hpp"

@@ -17,9 +17,9 @@
 #include "tutti/core/error.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-TUTTI_INLINE std::size_t detail::heap_bytes(int ranks, std::size_t space) {
+TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
   if (char const* const text = std::getenv("TUTTI_HEAP")) {
     char* end = nullptr;
     unsigned long long const bytes = std::strtoull(text, &end, 10);
@@ -100,4 +100,4 @@ TUTTI_INLINE std::size_t segment_mapping::heap_bytes_of(descriptor const& file, 
   return (static_cast<std::size_t>(info.st_size) - others) / static_cast<std::size_t>(ranks);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

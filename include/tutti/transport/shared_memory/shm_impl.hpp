@@ -20,38 +20,39 @@
 
 namespace tutti {
 
-TUTTI_INLINE descriptor shm::create(int ranks, int tracks) {
-  return create_segment_file(ranks, tracks, half_of_all_addresses);
+TUTTI_INLINE detail::descriptor shm::create(int ranks, int tracks) {
+  return detail::create_segment_file(ranks, tracks, half_of_all_addresses);
 }
 
-TUTTI_INLINE shm::shm() : mailbox(0, 1, 0), heap_(nullptr, 0) {}
+TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0), heap_(nullptr, 0) {}
 
-TUTTI_INLINE shm::shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-    : shm(file, rank, ranks, tracks, until, {}, std::vector<process_watch>(static_cast<std::size_t>(ranks))) {
+TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until)
+    : shm(file, rank, ranks, tracks, until, {}, std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))) {
   populate();
 }
 
-TUTTI_INLINE shm::shm(descriptor const& file, int rank, int ranks, int tracks, deadline until,
-                      acquaintance const& others, std::vector<process_watch> watches)
-    : mailbox(rank, ranks, tracks),
+TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
+                      detail::acquaintance const& others, std::vector<detail::process_watch> watches)
+    : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
       mapping_(introduce(file, rank, ranks, tracks)),
       heap_(nullptr, 0),
       watches_(std::move(watches)) {
-  segment const& memory = mapping_.memory();
-  heap_ = heap(memory.heap(rank), memory.heap_bytes());
+  detail::segment const& memory = mapping_.memory();
+  heap_ = detail::heap(memory.heap(rank), memory.heap_bytes());
   auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
-  rank_page& self = memory.rank(rank);
-  note_cores(self);
+  detail::rank_page& self = memory.rank(rank);
+  detail::note_cores(self);
   self.probe = reinterpret_cast<std::uintptr_t>(&process_);
   attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-         patience_sharing_cores);
-  self.status.store(presence::joined, std::memory_order_release);
+         detail::patience_sharing_cores);
+  self.status.store(detail::presence::joined, std::memory_order_release);
   wake_all();
   try {
     meet(&shm::has_joined, until, others);
     for (int r = 0; r < ranks; ++r) begin_watch(r);
-    self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
+    self.can_fetch.store(try_to_fetch() ? detail::fetching::works : detail::fetching::refused,
+                         std::memory_order_release);
     wake_all();
     meet(&shm::has_fetched, until, others);
   } catch (...) {
@@ -59,14 +60,14 @@ TUTTI_INLINE shm::shm(descriptor const& file, int rank, int ranks, int tracks, d
     throw;
   }
   bool all_fetch = true;
-  for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == fetching::works;
+  for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == detail::fetching::works;
   allow_pulls(all_fetch);
   attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-         patience_for(memory, ranks));
+         detail::patience_for(memory, ranks));
 }
 
 TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
-  if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+  if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   std::byte* const memory = heap_.allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   // Pages that are touched one by one cost 1.6 us each; in one go, 0.12.
@@ -76,18 +77,18 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
 }
 
 TUTTI_INLINE void shm::deallocate(std::byte* memory, std::size_t bytes) noexcept {
-  if (ranks() == 1) ::operator delete(memory, std::align_val_t{page});
+  if (ranks() == 1) ::operator delete(memory, std::align_val_t{detail::page});
   else if (is_the_rank()) heap_.deallocate(memory, bytes);
 }
 
 TUTTI_INLINE bool shm::lost(int peer) const noexcept { return watches_[static_cast<std::size_t>(peer)].ended(); }
 
 TUTTI_INLINE void shm::leave() noexcept {
-  if (is_the_rank()) mailbox::leave();
+  if (is_the_rank()) detail::mailbox::leave();
 }
 
-TUTTI_INLINE std::vector<location> shm::locations() const {
-  return ranks() == 1 ? std::vector<location>(1) : locations_in(memory(), ranks());
+TUTTI_INLINE std::vector<detail::location> shm::locations() const {
+  return ranks() == 1 ? std::vector<detail::location>(1) : detail::locations_in(memory(), ranks());
 }
 
 TUTTI_INLINE int shm::fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
@@ -97,7 +98,8 @@ TUTTI_INLINE int shm::fetch(int peer, std::byte* to, std::byte const* from, std:
   return copied == static_cast<ssize_t>(bytes) ? 0 : copied < 0 ? errno : EFAULT;
 }
 
-TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members, deadline until, std::uint64_t number) {
+TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members, detail::deadline until,
+                                                std::uint64_t number) {
   if (members.size() == 1) return std::make_unique<shm>();
   int const ranks = static_cast<int>(members.size());
   int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
@@ -105,12 +107,13 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   for (int const m : members) job += "-" + std::to_string(m);
   auto const gone = [&](int r) {
     int const peer = members[static_cast<std::size_t>(r)];
-    return status(peer) == presence::left || lost(peer);
+    return status(peer) == detail::presence::left || lost(peer);
   };
-  acquaintance const others{members, gone, members_must_join};
-  rendezvous meeting(job, own, ranks, until, others);
-  descriptor const file = meeting.meet([&] { return create_segment_file(ranks, tracks_, group_heap_space); });
-  std::vector<process_watch> watches;
+  detail::acquaintance const others{members, gone, detail::members_must_join};
+  detail::rendezvous meeting(job, own, ranks, until, others);
+  detail::descriptor const file =
+      meeting.meet([&] { return detail::create_segment_file(ranks, tracks_, group_heap_space); });
+  std::vector<detail::process_watch> watches;
   watches.reserve(members.size());
   for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
   return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
@@ -120,24 +123,24 @@ TUTTI_INLINE bool shm::is_the_rank() const noexcept {
   return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid());
 }
 
-TUTTI_INLINE segment_mapping shm::introduce(descriptor const& file, int rank, int ranks, int tracks) {
-  auto const front = segment_mapping::front(file, ranks, tracks);
-  rank_page& self = front.memory().rank(rank);
+TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {
+  auto const front = detail::segment_mapping::front(file, ranks, tracks);
+  detail::rank_page& self = front.memory().rank(rank);
   self.process_namespace = process_namespace();
   std::atomic_ref(self.process).store(static_cast<std::uint32_t>(::getpid()), std::memory_order_release);
   try {
-    return segment_mapping(file, ranks, tracks);
+    return detail::segment_mapping(file, ranks, tracks);
   } catch (...) {
-    self.status.store(presence::left, std::memory_order_release);
+    self.status.store(detail::presence::left, std::memory_order_release);
     throw;
   }
 }
 
 TUTTI_INLINE void shm::populate() noexcept {
   if (ranks() > 8) return;
-  segment const& m = memory();
+  detail::segment const& m = memory();
   for (int r = 0; r < ranks(); ++r) {
-    ::madvise(&m.rank(r), sizeof(rank_page), populate_write);
+    ::madvise(&m.rank(r), sizeof(detail::rank_page), populate_write);
     for (int t = 0; t < populated_tracks && r != rank(); ++t) {
       ::madvise(&m.between(rank(), r, t), m.channel_bytes(t), populate_write);
       ::madvise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
@@ -147,7 +150,7 @@ TUTTI_INLINE void shm::populate() noexcept {
 
 TUTTI_INLINE bool shm::try_to_fetch() noexcept {
   for (int r = 0; r < ranks(); ++r) {
-    rank_page const& peer = memory().rank(r);
+    detail::rank_page const& peer = memory().rank(r);
     std::uint32_t said = 0;
     if (r == rank()) continue;
     if (peer.process_namespace != memory().rank(rank()).process_namespace) return false;
@@ -166,7 +169,7 @@ TUTTI_INLINE int shm::gone() {
   int out = -1;
   for (int r = 0; r < ranks(); ++r) {
     begin_watch(r);
-    if (status(r) == presence::left && out < 0) out = r;
+    if (status(r) == detail::presence::left && out < 0) out = r;
   }
   for (int r = 0; r < ranks(); ++r)
     if (lost(r)) return r;
@@ -174,14 +177,15 @@ TUTTI_INLINE int shm::gone() {
 }
 
 TUTTI_INLINE void shm::begin_watch(int r) {
-  process_watch& watch = watches_[static_cast<std::size_t>(r)];
-  rank_page& peer = memory().rank(r);
+  detail::process_watch& watch = watches_[static_cast<std::size_t>(r)];
+  detail::rank_page& peer = memory().rank(r);
   std::uint32_t const process = std::atomic_ref(peer.process).load(std::memory_order_acquire);
   if (watch.begun() || process == 0 || r == rank()) return;
   if (peer.process_namespace == memory().rank(rank()).process_namespace) watch.begin(static_cast<pid_t>(process));
 }
 
-TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, deadline until, acquaintance const& others) {
+TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::deadline until,
+                            detail::acquaintance const& others) {
   auto const name_of = [&](int r) { return others.names.empty() ? r : others.names[static_cast<std::size_t>(r)]; };
   auto const absent = [&] {
     std::vector<int> out;
@@ -194,8 +198,8 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, deadline unti
       if (!(this->*here)(r)) return false;
     return true;
   };
-  auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
-  bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+  auto const look = [&] { return all_here() ? detail::progress::done : detail::progress::stuck; };
+  bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
     nap(ready);
     if (int const r = gone(); r >= 0) {
       if (ready()) return true;  // it came, like all others, and went its way since
@@ -208,7 +212,7 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, deadline unti
     }
     return true;
   });
-  if (!met) throw ranks_absent(name_of(rank()), absent(), others.way_out);
+  if (!met) throw detail::ranks_absent(name_of(rank()), absent(), others.way_out);
 }
 
 TUTTI_INLINE shm::~shm() = default;

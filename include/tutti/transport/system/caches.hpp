@@ -8,7 +8,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr int no_cache = -1;
 
@@ -19,20 +19,16 @@ struct location {
   friend constexpr bool operator==(location const&, location const&) = default;
 };
 
-namespace detail {
-
 // A list of cores as Linux writes it, "0-3,8,10-11".
 [[gnu::cold]] cpu_set_t parse_cores(std::string_view list);
 
 int lowest_core(cpu_set_t const& cores);
 
-}  // namespace detail
-
 // The last-level cache that all of these cores share, by the lowest core that has a part in it; no_cache where they have
 // several, or the system does not say.
 [[gnu::cold]] int last_level_cache(cpu_set_t const& cores, std::string const& folder = "/sys/devices/system/cpu");
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/system/caches_impl.hpp"

@@ -8,9 +8,9 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/system/caches.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-TUTTI_INLINE cpu_set_t detail::parse_cores(std::string_view list) {
+TUTTI_INLINE cpu_set_t parse_cores(std::string_view list) {
   cpu_set_t out;
   CPU_ZERO(&out);
   char const *at = list.data(), *const end = at + list.size();
@@ -26,7 +26,7 @@ TUTTI_INLINE cpu_set_t detail::parse_cores(std::string_view list) {
   return out;
 }
 
-TUTTI_INLINE int detail::lowest_core(cpu_set_t const& cores) {
+TUTTI_INLINE int lowest_core(cpu_set_t const& cores) {
   int core = 0;
   while (core < CPU_SETSIZE && !CPU_ISSET(core, &cores)) ++core;
   return core;
@@ -51,4 +51,4 @@ TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& fol
   return CPU_COUNT(&both) > 0 && CPU_EQUAL(&both, &cores) ? detail::lowest_core(sharing) : no_cache;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -8,7 +8,7 @@
 
 #include "tutti/core/error.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class descriptor {
  public:
@@ -29,7 +29,7 @@ class descriptor {
 
 [[noreturn]] void throw_system(std::string const& what, std::string const& way_out, int code = errno);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/system/descriptor_impl.hpp"

@@ -7,7 +7,7 @@
 
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE descriptor::~descriptor() {
   if (number_ >= 0) ::close(number_);
@@ -17,4 +17,4 @@ TUTTI_INLINE void throw_system(std::string const& what, std::string const& way_o
   throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

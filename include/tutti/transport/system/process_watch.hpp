@@ -7,7 +7,7 @@
 
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class process_watch {
  public:
@@ -24,7 +24,7 @@ class process_watch {
   bool ended_ = false;  // there was nothing left to get a handle on
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/transport/system/process_watch_impl.hpp"

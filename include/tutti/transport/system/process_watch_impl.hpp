@@ -11,7 +11,7 @@
 
 #include "tutti/transport/system/process_watch.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE void process_watch::begin(pid_t process) {
   begun_ = true;
@@ -31,4 +31,4 @@ TUTTI_INLINE bool process_watch::ended() const noexcept {
   return ::poll(&end, 1, 0) > 0;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

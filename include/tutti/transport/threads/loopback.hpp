@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-class loopback : public mailbox {
+class loopback : public detail::mailbox {
  public:
   static constexpr std::string_view name = "loopback";
   static constexpr bool memory_outlives_owner = false;  // peers read the caller's own arrays
@@ -32,7 +32,7 @@ class loopback : public mailbox {
 
     int ranks() const { return ranks_; }
     int tracks() const { return tracks_; }
-    segment const& memory() const { return memory_; }
+    detail::segment const& memory() const { return memory_; }
 
     // A group of these ranks that is being made.
     struct meeting {
@@ -50,7 +50,7 @@ class loopback : public mailbox {
    private:
     int ranks_;
     int tracks_;
-    segment memory_;
+    detail::segment memory_;
     std::mutex guard_;
     std::vector<std::shared_ptr<meeting>> meetings_;
   };
@@ -58,9 +58,11 @@ class loopback : public mailbox {
   loopback(std::shared_ptr<hub> shared, int rank);
 
   std::byte* allocate(std::size_t bytes) {
-    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept { return ENOSYS; }
 
@@ -69,13 +71,14 @@ class loopback : public mailbox {
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have. Throws error: timeout with the ranks that did not come, rank_lost where one of them has left.
-  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, deadline until);
+  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::deadline until);
 
  private:
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(maps_memory<loopback> && shares_packets<loopback> && divisible<loopback> && holds_votes<loopback>);
+static_assert(detail::maps_memory<loopback> && detail::shares_packets<loopback> && detail::divisible<loopback> &&
+              detail::holds_votes<loopback>);
 
 }  // namespace tutti
 

@@ -17,30 +17,32 @@
 
 namespace tutti {
 
-TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, deadline until) {
+TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::deadline until) {
   auto const meeting = hub_->come(members, rank());
   wake_all();
-  auto const look = [&] { return meeting->complete ? progress::done : progress::stuck; };
+  auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };
   int gone = -1;
-  bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+  bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
     nap(ready);
     for (int const peer : hub_->absent(*meeting))
-      if (memory().rank(peer).status.load(std::memory_order_acquire) == presence::left) gone = peer;
+      if (memory().rank(peer).status.load(std::memory_order_acquire) == detail::presence::left) gone = peer;
     return gone < 0;
   });
   if (!met)
     if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
-      throw gone < 0 ? ranks_absent(rank(), absent, members_must_join) : rank_gone(rank(), gone);
+      throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
+                     : detail::rank_gone(rank(), gone);
   int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
   return std::make_unique<loopback>(meeting->made, own);
 }
 
 TUTTI_INLINE loopback::loopback(std::shared_ptr<hub> shared, int rank)
-    : mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
-  segment const& memory = hub_->memory();
-  attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0, patience_for(memory, ranks()));
+    : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
+  detail::segment const& memory = hub_->memory();
+  attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+         detail::patience_for(memory, ranks()));
   allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
-  memory.rank(rank).status.store(presence::joined, std::memory_order_release);
+  memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
 }
 
 TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
@@ -52,8 +54,8 @@ TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
                  .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " + std::to_string(bytes) +
                          " bytes failed, " + std::strerror(errno),
                  .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
-  memory_ = segment(static_cast<std::byte*>(base), ranks, tracks, 0);
-  note_cores(memory_.rank(0));
+  memory_ = detail::segment(static_cast<std::byte*>(base), ranks, tracks, 0);
+  detail::note_cores(memory_.rank(0));
 }
 
 TUTTI_INLINE loopback::hub::~hub() { ::munmap(memory_.base(), memory_.bytes()); }
