@@ -17,6 +17,7 @@
 #include "tune/rules.hpp"
 #include "tune/session.hpp"
 #include "tune/write.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/tutti.hpp"
 
 namespace {

@@ -25,6 +25,7 @@
 #include "digits.hpp"
 #include "network.hpp"
 #include "on_ranks.hpp"
+#include "tutti/launch/place.hpp"
 
 namespace {
 

@@ -17,6 +17,7 @@
 #include "support/conformance.hpp"
 #include "support/expect.hpp"
 #include "support/system_calls.hpp"
+#include "tutti/launch/agree.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "tutti/launch/measure_links.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;

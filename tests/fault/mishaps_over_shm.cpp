@@ -10,6 +10,7 @@
 
 #include "fault/mishaps.hpp"
 #include "support/sanitized.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/error.hpp"
 #include "tutti/launch/place.hpp"
 
 using namespace tutti;

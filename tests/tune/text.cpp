@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "tutti/core/error.hpp"
 #include "tutti/tune/shipped.hpp"
 
 using namespace tutti;

@@ -9,6 +9,7 @@
 
 #include "launch/command.hpp"
 #include "support/temporary_folder.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/tune/find.hpp"
 #include "tutti/tune/text.hpp"
 

@@ -20,6 +20,7 @@
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
 
 namespace interpose {
 namespace {

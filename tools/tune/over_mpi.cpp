@@ -15,6 +15,7 @@
 #include "contest.hpp"
 #include "rules.hpp"
 #include "session.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/mpi.hpp"
 #include "write.hpp"
 

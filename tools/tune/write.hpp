@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "tutti/core/error.hpp"
 #include "tutti/tune/text.hpp"
 
 namespace tuning {

@@ -53,36 +53,8 @@ class engine : public faults<Transport> {
   std::vector<std::size_t> counts_and_offsets;  // lent to _v forms, for their counts and offsets
   deadline::clock::time_point last_meeting{};   // when this rank came to it
 
-  explicit engine(std::unique_ptr<Transport> own)
-      : faults<Transport>(std::move(own)),
-        scratch(transport()),
-        copy(transport()),
-        fetched(transport()),
-        bucket(transport()),
-        inbox_(transport()) {
-    if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
-    // Where all ranks are on one node, its group makes their calls, and has the first record.
-    bool node_is_first = false;
-    if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
-    if (!node_is_first) make_recorder();
-    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::detail::levels<Transport>>(*this);
-    if (node_is_first) make_recorder();
-    if constexpr (maps_memory<Transport>) {
-      std::size_t open = 0;  // messages to one peer at once
-      for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
-      references.reserve(open * static_cast<std::size_t>(ranks() - 1));
-    }
-  }
-  ~engine() {
-    started.reset();
-    messages.reset();
-    if (ranks() == 1) return;
-    if constexpr (has_levels<Transport>) levels->end_started();
-    if constexpr (has_levels<Transport>) {
-      if (auto const f = this->poll_fault()) levels->take_over(*f);
-    }
-    transport().leave();
-  }
+  explicit engine(std::unique_ptr<Transport> own);
+  ~engine();
 
   // -- The life of a call. Throws where the communicator has a fault already.
   void begin(plan const& p, std::source_location where) {
@@ -103,16 +75,7 @@ class engine : public faults<Transport> {
     recorder_->end(this->sequence(), *notices_);
   }
   // An exception has ended the call before it was complete: the others must not wait.
-  [[gnu::cold]] void give_up() noexcept {
-    if (notices_->faulty()) return;
-    try {
-      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                       join({"rank ", rank(), " gave up ", this->this_call(), ", because of an exception"})});
-    } catch (...) {
-      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
-    }
-    transport().wake_all();
-  }
+  [[gnu::cold]] void give_up() noexcept;
 
   // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and
   // nobody read, the next message that is read tells.
@@ -123,11 +86,7 @@ class engine : public faults<Transport> {
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
   // For calls and messages, which may begin on two threads.
-  void introduce(std::uint32_t id, std::string_view name) noexcept {
-    if (!notices_) return;
-    std::lock_guard const lock(introducing_);
-    notices_->introduce(id, name);
-  }
+  void introduce(std::uint32_t id, std::string_view name) noexcept;
 
   // A place in the program, for the board.
   std::uint64_t shared_place(std::source_location where) {
@@ -135,21 +94,8 @@ class engine : public faults<Transport> {
   }
 
   void note_messages(message_history const* all) noexcept { recorder_->note_messages(all); }
-  call_statistics statistics(collective what) const {
-    call_statistics out = recorder_->statistics(what);
-    if constexpr (has_levels<Transport>)
-      if (auto* const node = levels->only_node()) out += node->statistics(what);
-    return out;
-  }
-  void write_record(std::string const& prefix, std::string const& reason) const {
-    if (!notices_) return;
-    if constexpr (has_levels<Transport>)
-      if (auto* const node = levels->only_node()) {
-        node->write_record(prefix, reason);
-        if (this->sequence() == 0) return;
-      }
-    recorder_->write(prefix, reason, this->sequence(), *notices_);
-  }
+  call_statistics statistics(collective what) const;
+  void write_record(std::string const& prefix, std::string const& reason) const;
 
  private:
   using faults<Transport>::notices_;
@@ -163,5 +109,77 @@ class engine : public faults<Transport> {
   std::mutex introducing_;
   shared_places places_;
 };
+
+template <transport Transport>
+engine<Transport>::engine(std::unique_ptr<Transport> own)
+    : faults<Transport>(std::move(own)),
+      scratch(transport()),
+      copy(transport()),
+      fetched(transport()),
+      bucket(transport()),
+      inbox_(transport()) {
+  if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
+  // Where all ranks are on one node, its group makes their calls, and has the first record.
+  bool node_is_first = false;
+  if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
+  if (!node_is_first) make_recorder();
+  if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::detail::levels<Transport>>(*this);
+  if (node_is_first) make_recorder();
+  if constexpr (maps_memory<Transport>) {
+    std::size_t open = 0;  // messages to one peer at once
+    for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
+    references.reserve(open * static_cast<std::size_t>(ranks() - 1));
+  }
+}
+
+template <transport Transport>
+engine<Transport>::~engine() {
+  started.reset();
+  messages.reset();
+  if (ranks() == 1) return;
+  if constexpr (has_levels<Transport>) levels->end_started();
+  if constexpr (has_levels<Transport>) {
+    if (auto const f = this->poll_fault()) levels->take_over(*f);
+  }
+  transport().leave();
+}
+
+template <transport Transport>
+void engine<Transport>::give_up() noexcept {
+  if (notices_->faulty()) return;
+  try {
+    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
+                     join({"rank ", rank(), " gave up ", this->this_call(), ", because of an exception"})});
+  } catch (...) {
+    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
+  }
+  transport().wake_all();
+}
+
+template <transport Transport>
+void engine<Transport>::introduce(std::uint32_t id, std::string_view name) noexcept {
+  if (!notices_) return;
+  std::lock_guard const lock(introducing_);
+  notices_->introduce(id, name);
+}
+
+template <transport Transport>
+call_statistics engine<Transport>::statistics(collective what) const {
+  call_statistics out = recorder_->statistics(what);
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = levels->only_node()) out += node->statistics(what);
+  return out;
+}
+
+template <transport Transport>
+void engine<Transport>::write_record(std::string const& prefix, std::string const& reason) const {
+  if (!notices_) return;
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = levels->only_node()) {
+      node->write_record(prefix, reason);
+      if (this->sequence() == 0) return;
+    }
+  recorder_->write(prefix, reason, this->sequence(), *notices_);
+}
 
 }  // namespace tutti::detail

@@ -23,6 +23,13 @@
 #define TUTTI_INLINE inline
 #endif
 
+// Begins a line of launch/usual.hpp: an instantiation that src/usual.cpp makes and nobody else does.
+#if defined(TUTTI_COMPILES_USUAL)
+#define TUTTI_USUAL template
+#else
+#define TUTTI_USUAL extern template
+#endif
+
 #if defined(__CUDACC__)
 #define TUTTI_HOST_DEVICE __host__ __device__
 #else

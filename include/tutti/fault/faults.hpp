@@ -61,178 +61,50 @@ class faults {
     if (notices_ && notices_->faulty()) report_fault(where, beside_calls);
   }
   // The same for who has waited long.
-  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where) {
-    expect_no_fault_anywhere(where, beside_calls);
-  }
+  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
   void expect_open(std::source_location where) const {
     if (is_closed_.load(std::memory_order_acquire)) throw closed_->in_call(where);
   }
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) { raise(f, where, beside_calls); }
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
 
   // -- The end of all calls, of all ranks, where there was no fault before.
-  [[gnu::cold]] void revoke(std::string_view why) {
-    if (ranks() == 1) return close(why, way_out(error_code::revoked));
-    notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
-    transport_->wake_all();
-  }
+  [[gnu::cold]] void revoke(std::string_view why);
   // The same, with the ranks that are gone as the reason, where there are some.
-  [[gnu::cold]] void revoke_for_survivors() {
-    if constexpr (tutti::detail::queries_peers<Transport>)
-      transport_->poll_notices();  // the loss may have been found in another group
-    int gone = 0;
-    while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
-    std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
-    if (gone == ranks()) return revoke(shrinks);
-    error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
-    notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
-    transport_->wake_all();
-  }
+  [[gnu::cold]] void revoke_for_survivors();
   // This rank's further calls throw that, unless it was closed before.
-  [[gnu::cold]] void close(std::string_view what, std::string_view way_out) {
-    std::lock_guard const lock(closing_);
-    if (closed_) return;
-    closed_.emplace(error::details{
-        .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
-    is_closed_.store(true, std::memory_order_release);
-  }
+  [[gnu::cold]] void close(std::string_view what, std::string_view way_out);
   // A fault of a group that this one serves: nobody goes on here. Its ranks have other numbers there.
-  [[gnu::cold]] void take_over(fault const& f) noexcept {
-    if (ranks() == 1) return;
-    notices_->raise({f.code, rank(), -1, f.text});
-    transport_->wake_all();
-  }
+  [[gnu::cold]] void take_over(fault const& f) noexcept;
 
   // A fault that is known by now. Peers hear that this rank still waits in its call.
-  [[gnu::cold]] std::optional<fault> poll_fault() {
-    if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
-    if (!notices_->faulty()) return {};
-    return notices_->find_fault();
-  }
+  [[gnu::cold]] std::optional<fault> poll_fault();
 
   // What a peer does: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in call #12, ...";
   // where a peer is only heard of, it may have gone on.
-  [[gnu::cold]] std::string doing(int peer) const {
-    auto const message = notices_->awaited(peer);
-    if (!message) return last_call(peer);
-    std::string const waits = describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
-    if (notices_->called(peer) <= notices_->finished(peer)) return "in " + waits;
-    return join({last_call(peer), ", and tests ", waits});
-  }
+  [[gnu::cold]] std::string doing(int peer) const;
 
   // Whoever waits long looks whether a signal has asked for a record.
-  [[gnu::cold]] void record_where_asked() {
-    if (notices_ && recorder_->requested())
-      recorder_->write_where_asked(join({"a signal, ", doing(rank())}), sequence(), *notices_);
-  }
+  [[gnu::cold]] void record_where_asked();
 
   // -- Of the running call, by the thread that moves it.
 
   // Looks whether waiting longer makes sense; throws if not.
-  [[gnu::cold]] void examine(std::source_location where) {
-    record_where_asked();
-    expect_no_fault_anywhere(where, in_call);
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (peer == rank()) continue;
-      if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
-      if (notices_->finished(peer) >= sequence()) continue;
-      bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
-      bool const left = transport_->left(peer);
-      if (!left && !lost) continue;
-      // It may have finished and gone between the two looks.
-      if (notices_->finished(peer) >= sequence()) continue;
-      raise_gone(left ? error_code::rank_left : error_code::rank_lost, peer, where);
-    }
-  }
+  [[gnu::cold]] void examine(std::source_location where);
 
   // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
   [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
-                                           std::chrono::nanoseconds timeout, std::source_location where) {
-    query_peers(where);
-    auto const expect_agreement = [&] {
-      for (int peer = 0; peer < ranks(); ++peer)
-        if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
-    };
-    expect_agreement();
-    if (e.code() == error_code::timeout) report_timeout(timeout, where);
-    int const peer =
-        e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
-    bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
-    // Who gave up, took over a fault of the whole, or calls something else, says so to the whole as well.
-    bool const differ = e.code() == error_code::mismatch;
-    // Who is in a later call may have found it there, and says so.
-    auto const known = [&] {
-      if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
-      return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
-             std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
-    };
-    if (gone || differ || peer < 0)
-      wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),
-                      deadline::after(std::chrono::seconds(1)),
-                      [&](auto const& ready) {
-                        transport_->nap(ready);
-                        return true;
-                      });
-    expect_agreement();
-    if (notices_->faulty()) report_fault(where, in_call);
-    if (gone && peer >= 0) raise_gone(e.code(), peer, where);
-    raise({static_cast<int>(e.code()), rank(), peer,
-           join({"in its part among the ranks {", list_of(members), "}, which are 0 and up there: ", e.happened()})},
-          where, in_call);
-  }
+                                           std::chrono::nanoseconds timeout, std::source_location where);
 
-  [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
-    query_peers(where);
-    std::string absent;
-    int first = -1;
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (peer == rank() || notices_->called(peer) >= sequence()) continue;
-      if (first < 0) first = peer;
-      absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
-    }
-    if (first < 0) absent = "; all ranks have arrived, but one does not go on";
-    double const seconds = std::chrono::duration<double>(timeout).count();
-    raise({static_cast<int>(error_code::timeout), rank(), first,
-           join({"no end of ", this_call(), " within ", seconds, " s", absent})},
-          where, in_call);
-  }
+  [[noreturn, gnu::cold]] void report_timeout(std::chrono::nanoseconds timeout, std::source_location where);
 
-  [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where) {
-    if (s.refused != 0)
-      raise({static_cast<int>(error_code::system), rank(), s.peer,
-             join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
-                   this_call()})},
-            where, in_call);
-    query_peers(where);
-    if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
-      raise_mismatch(s.peer, call, where);
-    std::string const what =
-        s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
-                     : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ",
-                             rank(), " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
-    raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where, in_call);
-  }
+  [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where);
 
  protected:
   enum who_finds_it : bool { beside_calls, in_call };
 
-  [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who) {
-    expect_open(where);
-    // Only who is in the call knows that it reads no peer's memory any more. Of the faults of a part, the whole decides.
-    if (memory_outlives_owner || who == in_call)
-      notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
-    if (!memory_outlives_owner && who == in_call) withdraw();
-    fault const found =
-        await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
-    auto const code = static_cast<error_code>(found.code);
-    int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
-    error const out({code, rank(), peer, found.text, way_out(code), where});
-    recorder_->note_error(out.what(), sequence(), *notices_);
-    throw out;
-  }
+  [[noreturn, gnu::cold]] void report_fault(std::source_location where, who_finds_it who);
 
-  [[gnu::cold]] std::string this_call() const {
-    return join({"call #", sequence(), ", ", describe(mine(), *notices_, rank())});
-  }
+  [[gnu::cold]] std::string this_call() const;
 
   // What peers may still read when this rank has an error is there for as long as the transport.
   static constexpr bool memory_outlives_owner = [] {
@@ -245,109 +117,320 @@ class faults {
   std::optional<recorder> recorder_;
 
  private:
-  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who) {
-    notices_->raise(f);
-    transport_->wake_all();
-    report_fault(where, who);
-  }
-  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who) {
-    expect_open(where);
-    if (notices_ && notices_->faulty()) report_fault(where, who);
-    if (fault_outside)
-      if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where, who);
-  }
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who);
+  [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
 
   // What peers say may be a fault that they have found.
-  [[gnu::cold]] void query_peers(std::source_location where) {
-    if constexpr (tutti::detail::queries_peers<Transport>) {
-      transport_->query_peers();
-      if (notices_->faulty()) report_fault(where, in_call);
-    }
-  }
+  [[gnu::cold]] void query_peers(std::source_location where);
 
-  [[gnu::cold]] std::string departure(error_code code, int peer) const {
-    bool const left = code == error_code::rank_left;
-    return join(
-        {left ? join({"rank ", peer, " closed its communicator "}) : join({transport_->describe(peer), " ended "}),
-         last_call(peer)});
-  }
-  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where) {
-    raise({static_cast<int>(code), rank(), peer,
-           join({departure(code, peer), ", while rank ", rank(), " is in ", this_call()})},
-          where, in_call);
-  }
+  [[gnu::cold]] std::string departure(error_code code, int peer) const;
+  [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
 
-  call_words mine() const { return notices_->find(rank(), sequence()).value(); }
-  [[gnu::cold]] std::string last_call(int peer) const {
-    std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
-    if (called == 0) return knows ? "before its first call" : "not heard of";
-    auto const words = notices_->find(peer, called);
-    std::string const what =
-        words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "which is past";
-    char const* const seen = knows ? "in call #" : "in or after call #";
-    return join({finished >= called ? "after call #" : seen, called, ", ", what});
-  }
+  call_words mine() const;
+  [[gnu::cold]] std::string last_call(int peer) const;
 
   // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
   // one that this rank has finished, since not every rank waits in every call.
-  std::uint64_t first_disagreement(int peer) const {
-    std::uint64_t const last = sequence();
-    for (std::uint64_t call = last < records ? 1 : last - records + 1; call <= last; ++call) {
-      auto const ours = notices_->find(rank(), call), theirs = notices_->find(peer, call);
-      if (ours && theirs && fingerprint_of(*ours) != fingerprint_of(*theirs)) return call;
-    }
-    return 0;
-  }
-  [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
-    auto const said = [&](int who) {
-      auto const words = notices_->find(who, call);
-      if (!words) return join({"rank ", who, " calls something else"});
-      return join({"rank ", who, " calls ", describe(*words, *notices_, who), at_place_in(*words, *notices_, who)});
-    };
-    raise({static_cast<int>(error_code::mismatch), rank(), peer,
-           join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
-          where, in_call);
-  }
+  std::uint64_t first_disagreement(int peer) const;
+  [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
 
   // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
   // learn of the fault as soon as they wait; who has not begun the call will not read at all.
-  [[gnu::cold]] void withdraw() noexcept {
-    auto const harmless = [&](int peer) {
-      return notices_->knows_fault(peer) || notices_->called(peer) < sequence() ||
-             notices_->finished(peer) >= sequence() || transport_->left(peer);
-    };
-    auto const look = [&] {
-      for (int peer = 0; peer < ranks(); ++peer)
-        if (peer != rank() && !harmless(peer)) return progress::stuck;
-      return progress::done;
-    };
-    wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&](auto const& ready) {
-      transport_->nap(ready);
-      return true;
-    });
-  }
+  [[gnu::cold]] void withdraw() noexcept;
 
-  static std::string way_out(error_code code) {
-    switch (code) {
-      case error_code::mismatch:
-        return "all ranks must make the same calls in the same order, with equal counts, types and operations";
-      case error_code::timeout:
-        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
-      case error_code::rank_lost:
-        return "see the output of the rank that ended; this communicator cannot be used any more";
-      case error_code::system:
-        return maps_memory<Transport> ? "use protocol staged or direct for such memory"
-                                      : "see what else the transport's library says";
-      case error_code::revoked: return "go on in what shrink() or subgroup() gives, or end";
-      case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
-      default: return "this communicator cannot be used any more";
-    }
-  }
+  static std::string way_out(error_code code);
 
   std::mutex closing_;
   std::optional<error> closed_;  // what every call throws, once
   std::atomic<bool> is_closed_ = false;
 };
+
+template <transport Transport>
+void faults<Transport>::expect_no_fault_anywhere(std::source_location where) {
+  expect_no_fault_anywhere(where, beside_calls);
+}
+
+template <transport Transport>
+void faults<Transport>::expect_no_fault_anywhere(std::source_location where, who_finds_it who) {
+  expect_open(where);
+  if (notices_ && notices_->faulty()) report_fault(where, who);
+  if (fault_outside)
+    if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where, who);
+}
+
+template <transport Transport>
+void faults<Transport>::raise(fault const& f, std::source_location where) {
+  raise(f, where, beside_calls);
+}
+
+template <transport Transport>
+void faults<Transport>::raise(fault const& f, std::source_location where, who_finds_it who) {
+  notices_->raise(f);
+  transport_->wake_all();
+  report_fault(where, who);
+}
+
+template <transport Transport>
+void faults<Transport>::revoke(std::string_view why) {
+  if (ranks() == 1) return close(why, way_out(error_code::revoked));
+  notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
+  transport_->wake_all();
+}
+
+template <transport Transport>
+void faults<Transport>::revoke_for_survivors() {
+  if constexpr (tutti::detail::queries_peers<Transport>)
+    transport_->poll_notices();  // the loss may have been found in another group
+  int gone = 0;
+  while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
+  std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
+  if (gone == ranks()) return revoke(shrinks);
+  error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
+  notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
+  transport_->wake_all();
+}
+
+template <transport Transport>
+void faults<Transport>::close(std::string_view what, std::string_view way_out) {
+  std::lock_guard const lock(closing_);
+  if (closed_) return;
+  closed_.emplace(error::details{
+      .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
+  is_closed_.store(true, std::memory_order_release);
+}
+
+template <transport Transport>
+void faults<Transport>::take_over(fault const& f) noexcept {
+  if (ranks() == 1) return;
+  notices_->raise({f.code, rank(), -1, f.text});
+  transport_->wake_all();
+}
+
+template <transport Transport>
+std::optional<fault> faults<Transport>::poll_fault() {
+  if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
+  if (!notices_->faulty()) return {};
+  return notices_->find_fault();
+}
+
+template <transport Transport>
+std::string faults<Transport>::doing(int peer) const {
+  auto const message = notices_->awaited(peer);
+  if (!message) return last_call(peer);
+  std::string const waits = describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
+  if (notices_->called(peer) <= notices_->finished(peer)) return "in " + waits;
+  return join({last_call(peer), ", and tests ", waits});
+}
+
+template <transport Transport>
+void faults<Transport>::record_where_asked() {
+  if (notices_ && recorder_->requested())
+    recorder_->write_where_asked(join({"a signal, ", doing(rank())}), sequence(), *notices_);
+}
+
+template <transport Transport>
+void faults<Transport>::examine(std::source_location where) {
+  record_where_asked();
+  expect_no_fault_anywhere(where, in_call);
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
+    if (notices_->finished(peer) >= sequence()) continue;
+    bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
+    bool const left = transport_->left(peer);
+    if (!left && !lost) continue;
+    // It may have finished and gone between the two looks.
+    if (notices_->finished(peer) >= sequence()) continue;
+    raise_gone(left ? error_code::rank_left : error_code::rank_lost, peer, where);
+  }
+}
+
+template <transport Transport>
+void faults<Transport>::report_part(error const& e, std::vector<int> const& members, std::chrono::nanoseconds timeout,
+                                    std::source_location where) {
+  query_peers(where);
+  auto const expect_agreement = [&] {
+    for (int peer = 0; peer < ranks(); ++peer)
+      if (std::uint64_t const call = peer == rank() ? 0 : first_disagreement(peer)) raise_mismatch(peer, call, where);
+  };
+  expect_agreement();
+  if (e.code() == error_code::timeout) report_timeout(timeout, where);
+  int const peer =
+      e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
+  bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
+  // Who gave up, took over a fault of the whole, or calls something else, says so to the whole as well.
+  bool const differ = e.code() == error_code::mismatch;
+  // Who is in a later call may have found it there, and says so.
+  auto const known = [&] {
+    if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
+    return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
+           std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
+  };
+  if (gone || differ || peer < 0)
+    wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),
+                    deadline::after(std::chrono::seconds(1)),
+                    [&](auto const& ready) {
+                      transport_->nap(ready);
+                      return true;
+                    });
+  expect_agreement();
+  if (notices_->faulty()) report_fault(where, in_call);
+  if (gone && peer >= 0) raise_gone(e.code(), peer, where);
+  raise({static_cast<int>(e.code()), rank(), peer,
+         join({"in its part among the ranks {", list_of(members), "}, which are 0 and up there: ", e.happened()})},
+        where, in_call);
+}
+
+template <transport Transport>
+void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
+  query_peers(where);
+  std::string absent;
+  int first = -1;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank() || notices_->called(peer) >= sequence()) continue;
+    if (first < 0) first = peer;
+    absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
+  }
+  if (first < 0) absent = "; all ranks have arrived, but one does not go on";
+  double const seconds = std::chrono::duration<double>(timeout).count();
+  raise({static_cast<int>(error_code::timeout), rank(), first,
+         join({"no end of ", this_call(), " within ", seconds, " s", absent})},
+        where, in_call);
+}
+
+template <transport Transport>
+void faults<Transport>::report(protocol_violation const& s, std::source_location where) {
+  if (s.refused != 0)
+    raise({static_cast<int>(error_code::system), rank(), s.peer,
+           join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
+                 this_call()})},
+          where, in_call);
+  query_peers(where);
+  if (std::uint64_t const call = first_disagreement(s.peer); s.other_call && call != 0)
+    raise_mismatch(s.peer, call, where);
+  std::string const what =
+      s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
+                   : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ",
+                           rank(), " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
+  raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where, in_call);
+}
+
+template <transport Transport>
+void faults<Transport>::report_fault(std::source_location where, who_finds_it who) {
+  expect_open(where);
+  // Only who is in the call knows that it reads no peer's memory any more. Of the faults of a part, the whole decides.
+  if (memory_outlives_owner || who == in_call)
+    notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
+  if (!memory_outlives_owner && who == in_call) withdraw();
+  fault const found =
+      await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
+  auto const code = static_cast<error_code>(found.code);
+  int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
+  error const out({code, rank(), peer, found.text, way_out(code), where});
+  recorder_->note_error(out.what(), sequence(), *notices_);
+  throw out;
+}
+
+template <transport Transport>
+std::string faults<Transport>::this_call() const {
+  return join({"call #", sequence(), ", ", describe(mine(), *notices_, rank())});
+}
+
+template <transport Transport>
+void faults<Transport>::query_peers(std::source_location where) {
+  if constexpr (tutti::detail::queries_peers<Transport>) {
+    transport_->query_peers();
+    if (notices_->faulty()) report_fault(where, in_call);
+  }
+}
+
+template <transport Transport>
+std::string faults<Transport>::departure(error_code code, int peer) const {
+  bool const left = code == error_code::rank_left;
+  return join(
+      {left ? join({"rank ", peer, " closed its communicator "}) : join({transport_->describe(peer), " ended "}),
+       last_call(peer)});
+}
+
+template <transport Transport>
+void faults<Transport>::raise_gone(error_code code, int peer, std::source_location where) {
+  raise({static_cast<int>(code), rank(), peer,
+         join({departure(code, peer), ", while rank ", rank(), " is in ", this_call()})},
+        where, in_call);
+}
+
+template <transport Transport>
+call_words faults<Transport>::mine() const {
+  return notices_->find(rank(), sequence()).value();
+}
+
+template <transport Transport>
+std::string faults<Transport>::last_call(int peer) const {
+  std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
+  bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
+  if (called == 0) return knows ? "before its first call" : "not heard of";
+  auto const words = notices_->find(peer, called);
+  std::string const what =
+      words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "which is past";
+  char const* const seen = knows ? "in call #" : "in or after call #";
+  return join({finished >= called ? "after call #" : seen, called, ", ", what});
+}
+
+template <transport Transport>
+std::uint64_t faults<Transport>::first_disagreement(int peer) const {
+  std::uint64_t const last = sequence();
+  for (std::uint64_t call = last < records ? 1 : last - records + 1; call <= last; ++call) {
+    auto const ours = notices_->find(rank(), call), theirs = notices_->find(peer, call);
+    if (ours && theirs && fingerprint_of(*ours) != fingerprint_of(*theirs)) return call;
+  }
+  return 0;
+}
+
+template <transport Transport>
+void faults<Transport>::raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
+  auto const said = [&](int who) {
+    auto const words = notices_->find(who, call);
+    if (!words) return join({"rank ", who, " calls something else"});
+    return join({"rank ", who, " calls ", describe(*words, *notices_, who), at_place_in(*words, *notices_, who)});
+  };
+  raise({static_cast<int>(error_code::mismatch), rank(), peer,
+         join({"ranks disagree in call #", call, ": ", said(rank()), ", ", said(peer)})},
+        where, in_call);
+}
+
+template <transport Transport>
+void faults<Transport>::withdraw() noexcept {
+  auto const harmless = [&](int peer) {
+    return notices_->knows_fault(peer) || notices_->called(peer) < sequence() ||
+           notices_->finished(peer) >= sequence() || transport_->left(peer);
+  };
+  auto const look = [&] {
+    for (int peer = 0; peer < ranks(); ++peer)
+      if (peer != rank() && !harmless(peer)) return progress::stuck;
+    return progress::done;
+  };
+  wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&](auto const& ready) {
+    transport_->nap(ready);
+    return true;
+  });
+}
+
+template <transport Transport>
+std::string faults<Transport>::way_out(error_code code) {
+  switch (code) {
+    case error_code::mismatch:
+      return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+    case error_code::timeout:
+      return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
+    case error_code::rank_lost:
+      return "see the output of the rank that ended; this communicator cannot be used any more";
+    case error_code::system:
+      return maps_memory<Transport> ? "use protocol staged or direct for such memory"
+                                    : "see what else the transport's library says";
+    case error_code::revoked: return "go on in what shrink() or subgroup() gives, or end";
+    case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
+    default: return "this communicator cannot be used any more";
+  }
+}
 
 }  // namespace tutti::detail

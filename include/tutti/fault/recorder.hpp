@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <ctime>
 #include <memory>
@@ -24,16 +23,8 @@ static_assert(std::atomic<int>::is_always_lock_free);
 // questions.
 class recorder {
  public:
-  recorder(settings const& s, int rank, int ranks, std::string_view transport)
-      : settings_(s), rank_(rank), ranks_(ranks), transport_(transport) {
-    if (ranks == 1) return;
-    at_ = detail::next_place(rank);
-    if (detail::observer::wanted(s))
-      observer_ = std::make_unique<detail::observer>(s, at_, join({"rank ", rank, " of ", ranks, " over ", transport}));
-    if (s.record_signal > 0)
-      std::signal(s.record_signal, [](int) { detail::record_requests.fetch_add(1, std::memory_order_relaxed); });
-    if (s.log >= log_level::info) detail::write_log(at_, join({"is rank ", rank, " of ", ranks, " over ", transport}));
-  }
+  [[gnu::cold]] recorder(settings const& s, int rank, int ranks, std::string_view transport);
+  [[gnu::cold]] ~recorder();
 
   template <class Board>
   void begin(std::uint64_t sequence, Board const& notices) {
@@ -47,89 +38,29 @@ class recorder {
   }
   // Where messages of this communicator are written down; null before the first and after the last.
   void note_messages(message_history const* all) noexcept { messages_.store(all, std::memory_order_release); }
-  call_statistics statistics(collective what) const { return observer_ ? observer_->of(what) : call_statistics{}; }
+  call_statistics statistics(collective what) const;
 
   // Asked for by a signal since the last look.
-  bool requested() noexcept {
-    int const now = detail::record_requests.load(std::memory_order_relaxed);
-    return requests_.exchange(now, std::memory_order_relaxed) != now;
-  }
+  bool requested() noexcept;
 
   // Only the first error of a communicator tells something.
   template <class Board>
-  [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices) {
-    if (failed_.exchange(true)) return;
-    if (observer_) observer_->flush();
-    if (settings_.log >= log_level::error) detail::write_log(at_, text);
-    write_where_asked(text, sequence, notices);
-  }
+  [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices);
   template <class Board>
-  [[gnu::cold]] void write_where_asked(std::string const& reason, std::uint64_t sequence, Board const& notices) {
-    if (settings_.record.empty()) return;
-    try {
-      write(settings_.record, reason, sequence, notices);
-    } catch (error const& e) {
-      detail::write_log(at_, e.what());
-    }
-  }
+  [[gnu::cold]] void write_where_asked(std::string const& reason, std::uint64_t sequence, Board const& notices);
 
   // The last calls and messages of this rank, and what it knows of the others. Throws error: bad_argument.
   template <class Board>
   [[gnu::cold]] void write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
-                           Board const& notices) const {
-    std::string out = join({"{\"rank\": ", rank_, ", \"ranks\": ", ranks_, ", \"transport\": ", json_string(transport_),
-                            ", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr),
-                            ",\n \"reason\": ", json_string(reason), ",\n \"calls\": ["});
-    char const* separator = "\n  ";
-    for (std::uint64_t call = sequence < records ? 1 : sequence - records + 1; call <= sequence; ++call)
-      if (auto const words = notices.find(rank_, call))
-        out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
-                     ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false", ", \"where\": ",
-                     json_string(place_in(*words, notices, rank_)), fields_of(*words, notices, rank_), "}"});
-    out += "],\n \"messages\": [";
-    separator = "\n  ";
-    message_history const* const messages = messages_.load(std::memory_order_acquire);
-    if (messages != nullptr)
-      for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
-        if (auto const words = messages->find(number))
-          out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number, ", \"where\": ",
-                       json_string(place_in(*words, notices, rank_)), fields_of_message(*words, notices, rank_), "}"});
-    out += "],\n \"peers\": [";
-    separator = "\n  ";
-    for (int peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_) continue;
-      std::uint64_t const called = notices.called(peer);
-      out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
-                   ", \"finished\": ", notices.finished(peer)});
-      if (auto const words = notices.find(peer, called))
-        out += join({", \"where\": ", json_string(place_in(*words, notices, peer)), fields_of(*words, notices, peer)});
-      if (auto const words = notices.awaited(peer))
-        out += join({", \"awaits\": ", json_string(describe_message(*words, notices, peer))});
-      out += "}";
-    }
-    std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
-    detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out + "]}\n");
-  }
+                           Board const& notices) const;
 
  private:
   template <class Board>
-  static std::string fields_of(call_words const& words, Board const& notices, int rank) {
-    readable_call const call = readable(words, notices, rank);
-    return join({", \"call\": ", json_string(describe(words, notices, rank)),
-                 ", \"fingerprint\": ", fingerprint_of(words), ", \"collective\": ", json_string(call.what),
-                 ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});
-  }
+  [[gnu::noinline, gnu::cold]] static std::string fields_of(call_words const& words, Board const& notices, int rank);
 
   template <class Board>
-  static std::string fields_of_message(call_words const& words, Board const& notices, int rank) {
-    bool const sends = is_send(words), ended = message_history::ended(words);
-    std::string out =
-        join({", \"message\": ", json_string(describe_message(words, notices, rank)),
-              ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
-              ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
-    if (ended && !sends) out += join({", \"source\": ", message_history::source(words)});
-    return out;
-  }
+  [[gnu::noinline, gnu::cold]] static std::string fields_of_message(call_words const& words, Board const& notices,
+                                                                    int rank);
 
   std::unique_ptr<detail::observer> observer_;
   std::atomic<message_history const*> messages_{nullptr};
@@ -141,4 +72,83 @@ class recorder {
   std::atomic<bool> failed_ = false;
 };
 
+template <class Board>
+void recorder::note_error(std::string const& text, std::uint64_t sequence, Board const& notices) {
+  if (failed_.exchange(true)) return;
+  if (observer_) observer_->flush();
+  if (settings_.log >= log_level::error) detail::write_log(at_, text);
+  write_where_asked(text, sequence, notices);
+}
+
+template <class Board>
+void recorder::write_where_asked(std::string const& reason, std::uint64_t sequence, Board const& notices) {
+  if (settings_.record.empty()) return;
+  try {
+    write(settings_.record, reason, sequence, notices);
+  } catch (error const& e) {
+    detail::write_log(at_, e.what());
+  }
+}
+
+template <class Board>
+void recorder::write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
+                     Board const& notices) const {
+  std::string out = join({"{\"rank\": ", rank_, ", \"ranks\": ", ranks_, ", \"transport\": ", json_string(transport_),
+                          ", \"process\": ", ::getpid(), ", \"time\": ", std::time(nullptr),
+                          ",\n \"reason\": ", json_string(reason), ",\n \"calls\": ["});
+  char const* separator = "\n  ";
+  for (std::uint64_t call = sequence < records ? 1 : sequence - records + 1; call <= sequence; ++call)
+    if (auto const words = notices.find(rank_, call))
+      out += join({std::exchange(separator, ",\n  "), "{\"sequence\": ", call,
+                   ", \"ended\": ", call <= notices.finished(rank_) ? "true" : "false", ", \"where\": ",
+                   json_string(place_in(*words, notices, rank_)), fields_of(*words, notices, rank_), "}"});
+  out += "],\n \"messages\": [";
+  separator = "\n  ";
+  message_history const* const messages = messages_.load(std::memory_order_acquire);
+  if (messages != nullptr)
+    for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
+      if (auto const words = messages->find(number))
+        out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number,
+                     ", \"where\": ", json_string(place_in(*words, notices, rank_)),
+                     fields_of_message(*words, notices, rank_), "}"});
+  out += "],\n \"peers\": [";
+  separator = "\n  ";
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer == rank_) continue;
+    std::uint64_t const called = notices.called(peer);
+    out += join({std::exchange(separator, ",\n  "), "{\"rank\": ", peer, ", \"called\": ", called,
+                 ", \"finished\": ", notices.finished(peer)});
+    if (auto const words = notices.find(peer, called))
+      out += join({", \"where\": ", json_string(place_in(*words, notices, peer)), fields_of(*words, notices, peer)});
+    if (auto const words = notices.awaited(peer))
+      out += join({", \"awaits\": ", json_string(describe_message(*words, notices, peer))});
+    out += "}";
+  }
+  std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
+  detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out + "]}\n");
+}
+
+template <class Board>
+std::string recorder::fields_of(call_words const& words, Board const& notices, int rank) {
+  readable_call const call = readable(words, notices, rank);
+  return join({", \"call\": ", json_string(describe(words, notices, rank)),
+               ", \"fingerprint\": ", fingerprint_of(words), ", \"collective\": ", json_string(call.what),
+               ", \"bytes\": ", call.bytes, ", \"algorithm\": ", json_string(call.algorithm)});
+}
+
+template <class Board>
+std::string recorder::fields_of_message(call_words const& words, Board const& notices, int rank) {
+  bool const sends = is_send(words), ended = message_history::ended(words);
+  std::string out =
+      join({", \"message\": ", json_string(describe_message(words, notices, rank)),
+            ", \"sends\": ", sends ? "true" : "false", ", \"peer\": ", peer_of(words), ", \"tag\": ", tag_of(words),
+            ", \"bytes\": ", bytes_of(words), ", \"ended\": ", ended ? "true" : "false"});
+  if (ended && !sends) out += join({", \"source\": ", message_history::source(words)});
+  return out;
+}
+
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/fault/recorder_impl.hpp"
+#endif

@@ -2,16 +2,11 @@
 // What the environment says. Read once a communicator.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/tune/overrides.hpp"
 
 namespace tutti::detail {
@@ -31,47 +26,15 @@ struct settings {
 
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
-  [[gnu::cold]] static settings from_environment() {
-    settings out;
-    if (char const* const text = std::getenv("TUTTI_TIMEOUT")) {
-      char* end = nullptr;
-      double const seconds = std::strtod(text, &end);
-      if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
-        refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds above 0, e.g. 300");
-      out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
-    }
-    if (char const* const text = std::getenv("TUTTI_ALGORITHM")) out.algorithms = overrides(text);
-    if (std::string_view const text = variable("TUTTI_LOG"); !text.empty()) {
-      static constexpr std::array<std::string_view, 4> levels{"none", "error", "info", "debug"};
-      auto const level = std::ranges::find(levels, text);
-      if (level == levels.end()) refuse("TUTTI_LOG", text, "a level", "none, error, info or debug");
-      out.log = static_cast<log_level>(level - levels.begin());
-    }
-    if (std::string_view const text = variable("TUTTI_RECORD_SIGNAL"); !text.empty()) {
-      out.record_signal = std::atoi(text.data());
-      if (out.record_signal < 1 || out.record_signal > 64)
-        refuse("TUTTI_RECORD_SIGNAL", text, "a signal", "its number, e.g. 10 for SIGUSR1 on Linux");
-    }
-    if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
-      if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or leave it");
-      out.checks_buffers = true;
-    }
-    out.record = variable("TUTTI_RECORD");
-    out.trace = variable("TUTTI_TRACE");
-    out.statistics = variable("TUTTI_STATISTICS") == "1";
-    return out;
-  }
+  [[gnu::cold]] static settings from_environment();
 
  private:
-  static std::string_view variable(char const* name) {
-    char const* const text = std::getenv(name);
-    return text == nullptr ? "" : text;
-  }
-  [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out) {
-    throw error({.code = error_code::bad_argument,
-                 .what = join({name, "=\"", text, "\" is not ", what}),
-                 .way_out = join({"set it to ", way_out})});
-  }
+  static std::string_view variable(char const* name);
+  [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out);
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/fault/settings_impl.hpp"
+#endif

@@ -2,16 +2,10 @@
 // The tuning table of rank 0 counts for all ranks: it tells them before their first call.
 #pragma once
 
-#include <cstddef>
-#include <exception>
 #include <string>
-#include <string_view>
-#include <utility>
 
-#include "tutti/core/text.hpp"
 #include "tutti/launch/announce.hpp"
 #include "tutti/launch/measure_links.hpp"
-#include "tutti/tune/find.hpp"
 
 namespace tutti::detail {
 
@@ -20,29 +14,8 @@ namespace tutti::detail {
 struct table_news {
   static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', go_on = '-';
 
-  [[gnu::cold]] static std::string make(tuning_table const& compiled) {
-    try {
-      char const links[] = {wants_link_times() ? measure : go_on, '\0'};
-      bool const own = compiled.rules.data() != shipped.rules.data();
-      if (auto const file = find_tuning_file(!own)) {
-        parse_table(file->text, file->path);
-        return join({"t", links, file->path, "\n", file->text});
-      }
-      return own ? join({"t", links, "the program's table\n", to_text(compiled)}) : join({"b", links});
-    } catch (std::exception const& e) {
-      std::string_view what = e.what();
-      if (what.starts_with("tutti: ")) what.remove_prefix(7);
-      return join({"f", what});
-    }
-  }
-  [[gnu::cold]] static void read(std::string const& text, int rank, tuning& out) {
-    if (text.front() == fault) throw error({.code = error_code::bad_argument, .rank = rank, .what = text.substr(1)});
-    if (text.front() != table) return;
-    std::size_t const end = text.find('\n');
-    std::string source = text.substr(2, end - 2);
-    auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);
-    out = tuning(std::move(table_of_rank_0), std::move(source));
-  }
+  [[gnu::cold]] static std::string make(tuning_table const& compiled);
+  [[gnu::cold]] static void read(std::string const& text, int rank, tuning& out);
   static bool asks_for_link_times(std::string const& text) { return text[1] == measure; }
 };
 
@@ -59,3 +32,7 @@ template <class Transport>
 }
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/launch/agree_impl.hpp"
+#endif

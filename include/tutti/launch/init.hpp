@@ -2,17 +2,11 @@
 // init: the communicator of all ranks that a launcher started, or of one rank alone.
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <string>
-
-#include "tutti/algorithm/concept.hpp"
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/communicator.hpp"
-#include "tutti/launch/agree.hpp"
-#include "tutti/launch/place.hpp"
-#include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/tune/shipped.hpp"
 
 namespace tutti {
 
@@ -37,27 +31,10 @@ communicator<Transport> init(detail::tuning_table const& = detail::shipped) {
 }
 
 template <>
-[[gnu::cold]] inline communicator<shm> init<shm>(detail::tuning_table const& table) {
-  place const me = find_place();
-  if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
-  if (me.local_size != me.size)
-    throw error({.code = error_code::bad_argument,
-                 .rank = me.rank,
-                 .what = me.launcher + " started " + std::to_string(me.size) + " ranks, " +
-                         std::to_string(me.local_size) + " of them on this machine; shared memory ends at the machine",
-                 .way_out = "start all on one, or include tutti/mpi.hpp and call tutti::init<tutti::hierarchical>()"});
-  if (me.size > max_ranks)
-    throw error({.code = error_code::bad_argument,
-                 .rank = me.rank,
-                 .what = std::to_string(me.size) + " ranks on one machine",
-                 .way_out = "start at most " + std::to_string(max_ranks)});
-  static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
-  auto const until = detail::deadline::after(detail::settings::from_environment().timeout);
-  detail::rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
-  detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
-  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
-  detail::agree_on_tuning(comm.engine(), table);
-  return comm;
-}
+[[gnu::cold]] communicator<shm> init<shm>(detail::tuning_table const& table);
 
 }  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/launch/init_impl.hpp"
+#endif

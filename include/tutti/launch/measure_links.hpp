@@ -7,11 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,14 +20,7 @@
 namespace tutti::detail {
 
 // Whether TUTTI_TOPOLOGY says `measure`.
-[[gnu::cold]] inline bool wants_link_times() {
-  char const* const text = std::getenv("TUTTI_TOPOLOGY");
-  if (text == nullptr || *text == '\0') return false;
-  if (std::string_view(text) == "measure") return true;
-  throw error({.code = error_code::bad_argument,
-               .what = join({"TUTTI_TOPOLOGY=\"", text, "\" is not known"}),
-               .way_out = "set it to measure, or to nothing"});
-}
+[[gnu::cold]] bool wants_link_times();
 
 // One of two ranks; `first` serves.
 template <class Transport>
@@ -112,15 +103,7 @@ class ping_pong {
 };
 
 // The first two ranks that are so far from each other.
-[[gnu::cold]] inline std::optional<std::pair<int, int>> pair_at(distance d, std::vector<location> const& places) {
-  for (std::size_t a = 0; a < places.size(); ++a)
-    for (std::size_t b = a + 1; b < places.size(); ++b) {
-      distance const found = distance_between(places[a], places[b]);
-      if (found == d || (d == distance::messages && through_memory(found)))
-        return std::pair(static_cast<int>(a), static_cast<int>(b));
-    }
-  return {};
-}
+[[gnu::cold]] std::optional<std::pair<int, int>> pair_at(distance d, std::vector<location> const& places);
 
 // Called by all ranks, before their first call; all get the same.
 template <class Transport>
@@ -153,3 +136,7 @@ template <class Transport>
 }
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/launch/measure_links_impl.hpp"
+#endif

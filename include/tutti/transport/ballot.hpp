@@ -2,7 +2,6 @@
 // Agreement among ranks, some of which may end meanwhile: votes in the segment, and a single decision.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -49,35 +48,10 @@ class ballot {
   }
 
   // Does nothing if this agreement has been decided.
-  void propose(std::uint64_t number, resolution const& v) noexcept {
-    std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
-    if (number_of(last) >= number) return;
-    proposal& mine = segment_->rank(rank_).proposed[number % proposals];
-    mine.number.store(0, std::memory_order_relaxed);
-    mine.outcome.store(v.outcome, std::memory_order_release);
-    mine.flags.store(v.flags, std::memory_order_release);
-    write(v.gone, mine.gone);
-    write(v.left, mine.left);
-    write(v.named, mine.named);
-    mine.number.store(number, std::memory_order_release);
-    segment_->header().decided.compare_exchange_strong(last, number << rank_bits | static_cast<std::uint64_t>(rank_),
-                                                       std::memory_order_acq_rel);
-  }
+  void propose(std::uint64_t number, resolution const& v) noexcept;
   // Empty until the agreement is decided. For a rank so late that the others have decided two more agreements, the outcome
   // is lost, and is reported as its own timeout.
-  std::optional<resolution> decision(std::uint64_t number) const {
-    std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
-    if (number_of(word) < number) return {};
-    resolution out;
-    if (number_of(word) == number)
-      if (read(segment_->rank(static_cast<int>(word & ((1u << rank_bits) - 1))).proposed[number % proposals], number,
-               out))
-        return out;
-    out.outcome = resolution::timed_out;
-    out.gone = out.left = {};
-    out.named = {rank_};
-    return out;
-  }
+  std::optional<resolution> decision(std::uint64_t number) const;
   std::uint64_t last_decided() const noexcept {
     return number_of(segment_->header().decided.load(std::memory_order_acquire));
   }
@@ -91,27 +65,10 @@ class ballot {
 
   static std::uint64_t number_of(std::uint64_t decided) noexcept { return decided >> rank_bits; }
 
-  static void write(std::vector<int> const& ranks, set& to) noexcept {
-    std::array<std::uint64_t, proposal::words> words{};
-    for (int const r : ranks) words[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
-    for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_release);
-  }
-  std::vector<int> read(set const& from) const {
-    std::vector<int> out;
-    for (int r = 0; r < ranks_; ++r)
-      if ((from[static_cast<std::size_t>(r) / 64].load(std::memory_order_acquire) >> r % 64 & 1) != 0) out.push_back(r);
-    return out;
-  }
+  static void write(std::vector<int> const& ranks, set& to) noexcept;
+  std::vector<int> read(set const& from) const;
   // False if its author has begun to overwrite it with a later one.
-  bool read(proposal const& p, std::uint64_t number, resolution& out) const {
-    if (p.number.load(std::memory_order_acquire) != number) return false;
-    out.outcome = static_cast<resolution::outcomes>(p.outcome.load(std::memory_order_acquire));
-    out.flags = p.flags.load(std::memory_order_acquire);
-    out.gone = read(p.gone);
-    out.left = read(p.left);
-    out.named = read(p.named);
-    return p.number.load(std::memory_order_relaxed) == number;
-  }
+  bool read(proposal const& p, std::uint64_t number, resolution& out) const;
 
   segment const* segment_;
   int rank_;
@@ -119,3 +76,7 @@ class ballot {
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/ballot_impl.hpp"
+#endif

@@ -3,9 +3,7 @@
 // ranks that have waited long.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,40 +32,12 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
 }
 
 // Names of types, operations and files, by hash, so that a peer can print what this rank used.
-inline void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept {
-  for (name_record& entry : list) {
-    std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
-    if (taken == id) return;
-    if (taken != 0) continue;
-    std::size_t const length = std::min(text.size(), sizeof entry.text - 1);
-    std::memcpy(entry.text, text.data(), length);
-    entry.text[length] = '\0';
-    entry.id.store(id, std::memory_order_release);
-    return;
-  }
-}
-inline std::string read_name(std::span<name_record const> list, std::uint32_t id) {
-  for (name_record const& entry : list)
-    if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
-  return "?";
-}
+void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept;
+std::string read_name(std::span<name_record const> list, std::uint32_t id);
 
 // The first fault wins.
-inline void write_fault(fault_record& record, fault const& f) noexcept {
-  std::uint32_t none = 0;
-  if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
-  record.code = f.code;
-  record.rank = f.rank;
-  record.peer = f.peer;
-  std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
-  std::memcpy(record.text, f.text.data(), length);
-  record.text[length] = '\0';
-  record.state.store(2, std::memory_order_release);
-}
-inline std::optional<fault> read_fault(fault_record const& record) {
-  if (record.state.load(std::memory_order_acquire) != 2) return {};
-  return fault{record.code, record.rank, record.peer, record.text};
-}
+void write_fault(fault_record& record, fault const& f) noexcept;
+std::optional<fault> read_fault(fault_record const& record);
 
 class board {
  public:
@@ -121,3 +91,7 @@ class board {
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/board_impl.hpp"
+#endif

@@ -2,40 +2,19 @@
 // Where a tuning table lies, and on which machine this is.
 #pragma once
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unistd.h>
 
-#include "tutti/core/error.hpp"
-#include "tutti/core/file.hpp"
-#include "tutti/core/text.hpp"
+#include "tutti/core/config.hpp"
 
 namespace tutti::detail {
 
 // "AMD EPYC, 2 cores": what a table says of where it was measured.
-[[gnu::cold]] inline std::string this_machine() {
-  std::string const all = read_file("/proc/cpuinfo").value_or("");
-  std::string_view model = "unknown processor";
-  if (std::size_t const at = all.find("model name"); at != std::string::npos) {
-    std::string_view const line = std::string_view(all).substr(at, all.find('\n', at) - at);
-    if (std::size_t const colon = line.find(": "); colon != line.npos) model = line.substr(colon + 2);
-  }
-  return join({model, ", ", ::sysconf(_SC_NPROCESSORS_ONLN), " cores"});
-}
+[[gnu::cold]] std::string this_machine();
 
 // Where tutti-tune writes, and the main rank looks: $XDG_CONFIG_HOME or ~/.config, tutti/tuning. Empty where there is
 // no home.
-[[gnu::cold]] inline std::string usual_tuning_path() {
-  if (char const* const config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config == '/')
-    return join({config, "/tutti/tuning"});
-  if (char const* const home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return join({home, "/.config/tutti/tuning"});
-  return {};
-}
+[[gnu::cold]] std::string usual_tuning_path();
 
 struct found_file {
   std::string path, text;
@@ -43,16 +22,10 @@ struct found_file {
 
 // The file that TUTTI_TUNING names (none, where it is empty), else, where the usual one is wanted too, that if there is
 // one. Throws bad_argument for a file that is named and can't be read.
-[[gnu::cold]] inline std::optional<found_file> find_tuning_file(bool usual_too) {
-  char const* const named = std::getenv("TUTTI_TUNING");
-  if (named != nullptr ? *named == '\0' : !usual_too) return {};
-  std::string const path = named != nullptr ? named : usual_tuning_path();
-  if (path.empty()) return {};
-  if (auto text = read_file(path)) return found_file{path, std::move(*text)};
-  if (named == nullptr && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
-  throw error({.code = error_code::bad_argument,
-               .what = join({"the tuning table ", path, " cannot be read: ", std::strerror(errno)}),
-               .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
-}
+[[gnu::cold]] std::optional<found_file> find_tuning_file(bool usual_too);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/tune/find_impl.hpp"
+#endif

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <sys/mman.h>
+#include <vector>
 
 #include "tutti/transport/segment.hpp"
 
@@ -16,50 +14,26 @@ namespace tutti::detail {
 // Threads may call it at once: one may make a call while another takes memory.
 class heap {
  public:
-  heap(std::byte* base, std::size_t bytes) : base_(base) {
-    if (bytes > 0) free_.emplace(0, bytes);
-  }
+  heap(std::byte* base, std::size_t bytes);
 
   // First fit; null where no free piece is large enough.
-  std::byte* allocate(std::size_t bytes) {
-    if (bytes > static_cast<std::size_t>(-1) - page) return nullptr;
-    std::size_t const wanted = round_up(bytes);
-    std::lock_guard const lock(*changes_);
-    for (auto piece = free_.begin(); piece != free_.end(); ++piece) {
-      auto const [offset, size] = *piece;
-      if (size < wanted) continue;
-      free_.erase(piece);
-      if (size > wanted) free_.emplace(offset + wanted, size - wanted);
-      return base_ + offset;
-    }
-    return nullptr;
-  }
+  std::byte* allocate(std::size_t bytes);
 
-  void deallocate(std::byte* memory, std::size_t bytes) {
-    std::size_t offset = static_cast<std::size_t>(memory - base_), size = round_up(bytes);
-    ::madvise(memory, size, MADV_REMOVE);
-    std::lock_guard const lock(*changes_);
-    auto next = free_.lower_bound(offset);
-    if (next != free_.end() && offset + size == next->first) {
-      size += next->second;
-      next = free_.erase(next);
-    }
-    if (next != free_.begin()) {
-      auto const before = std::prev(next);
-      if (before->first + before->second == offset) {
-        before->second += size;
-        return;
-      }
-    }
-    free_.emplace(offset, size);
-  }
+  void deallocate(std::byte* memory, std::size_t bytes);
 
  private:
+  struct piece {
+    std::size_t offset, size;
+  };
   static std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page + (bytes == 0 ? page : 0); }
 
   std::byte* base_;
   std::unique_ptr<std::mutex> changes_ = std::make_unique<std::mutex>();
-  std::map<std::size_t, std::size_t> free_;  // offset to size
+  std::vector<piece> free_;  // by offset
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/shared_memory/heap_impl.hpp"
+#endif

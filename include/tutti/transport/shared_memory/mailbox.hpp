@@ -4,19 +4,12 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
-#include <linux/futex.h>
 #include <string>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
-#include "tutti/core/background.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/ballot.hpp"
@@ -30,12 +23,7 @@ class mailbox {
  public:
   static constexpr std::size_t slice_bytes = slot_bytes;
 
-  mailbox(int rank, int ranks, int tracks)
-      : rank_(rank),
-        ranks_(ranks),
-        read_(static_cast<std::size_t>(ranks)),
-        outgoing_(static_cast<std::size_t>(ranks * tracks)),
-        incoming_(static_cast<std::size_t>(ranks * tracks)) {}
+  mailbox(int rank, int ranks, int tracks);
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
@@ -157,12 +145,7 @@ class mailbox {
     rank_page& self = segment_.rank(rank_);
     self.asleep.store(1, std::memory_order_seq_cst);
     std::uint32_t const heard = self.bell.load(std::memory_order_seq_cst);
-    if (!ready()) {
-      bool const alone = meanwhile_ == nullptr && background_jobs.load(std::memory_order_relaxed) == 0;
-      auto const length = alone ? nap_length : short_nap;  // no bell rings for what else there is
-      std::timespec const time{0, std::chrono::nanoseconds(length).count()};
-      ::syscall(SYS_futex, &self.bell, FUTEX_WAIT, heard, &time, nullptr, 0);
-    }
+    if (!ready()) sleep(heard);
     self.asleep.store(0, std::memory_order_relaxed);
   }
   // What else of this process must go on while this rank waits long: called before each nap, and naps are short then.
@@ -171,9 +154,8 @@ class mailbox {
   // message 20 cycles and more, where a wake-up that is missed for want of it costs one nap.
   void ring(int peer) noexcept {
     rank_page& other = segment_.rank(peer);
-    if (other.asleep.load(std::memory_order_relaxed) == 0) return;
-    other.bell.fetch_add(1, std::memory_order_relaxed);
-    ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    if (other.asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake(other);
   }
   void wake_all() noexcept {
     for (int r = 0; r < ranks_; ++r)
@@ -189,16 +171,13 @@ class mailbox {
   }
 
   // Tells the peers that this rank will call nothing any more.
-  void leave() noexcept {
-    segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
-    wake_all();
-  }
+  void leave() noexcept;
 
   bool left(int peer) const noexcept {
     return segment_.rank(peer).status.load(std::memory_order_acquire) == presence::left;
   }
   // For messages: who a peer is.
-  std::string describe(int peer) const { return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"}); }
+  std::string describe(int peer) const;
 
   board notices() const noexcept { return {segment_, rank_}; }
   ballot votes() const noexcept { return {segment_, rank_, ranks_}; }
@@ -206,19 +185,7 @@ class mailbox {
 
  protected:
   // `reach`: the memory that all ranks can read, and the address that references count from.
-  void attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end, std::uintptr_t origin, patience how) {
-    segment_ = s;
-    reach_begin_ = begin;
-    reach_end_ = end;
-    reach_origin_ = origin;
-    waits_ = how;
-    for (int t = 0; t < tracks; ++t)
-      for (int r = 0; r < ranks_; ++r) {
-        outgoing(r, t).channel = &segment_.between(rank_, r, t);
-        incoming(r, t).channel = &segment_.between(r, rank_, t);
-        outgoing(r, t).slots = incoming(r, t).slots = slots_of(ranks_, t);
-      }
-  }
+  void attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end, std::uintptr_t origin, patience how);
 
   void allow_pulls(bool all_can) noexcept { pulls_ = all_can; }
 
@@ -259,7 +226,9 @@ class mailbox {
     ring(to);
   }
 
-  static constexpr std::chrono::microseconds short_nap{50};
+  // Until this rank's bell rings, which it has heard so often, or a nap is over.
+  [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
+  [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
   int rank_;
   int ranks_;
@@ -277,3 +246,7 @@ class mailbox {
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/shared_memory/mailbox_impl.hpp"
+#endif

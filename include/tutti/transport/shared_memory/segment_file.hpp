@@ -2,20 +2,8 @@
 // The file behind the segment of processes. It has no name: nothing to guess, nothing that stays behind, however they end.
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <fcntl.h>
-#include <string>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "tutti/core/error.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
@@ -23,100 +11,39 @@ namespace tutti::detail {
 
 // Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
 // is taken only when it is touched.
-[[gnu::cold]] inline std::size_t heap_bytes(int ranks, std::size_t space) {
-  if (char const* const text = std::getenv("TUTTI_HEAP")) {
-    char* end = nullptr;
-    unsigned long long const bytes = std::strtoull(text, &end, 10);
-    if (end == text || *end != '\0')
-      throw error({.code = error_code::bad_argument,
-                   .what = std::string("TUTTI_HEAP=\"") + text + "\" is not a number of bytes",
-                   .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
-    return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
-  }
-  std::size_t const machine =
-      static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  std::size_t const share = space / static_cast<std::size_t>(ranks) / page * page;
-  return std::min(machine, share);
-}
+[[gnu::cold]] std::size_t heap_bytes(int ranks, std::size_t space);
 
 // A file for these ranks, whose heaps take `heap_space` bytes of addresses at most, to be handed to all of them: inherited,
 // or sent over a socket. 0600, in no directory, and of this size for ever: whoever holds it cannot pull memory away from
 // under the others. Throws error: bad_argument, system.
-[[gnu::cold]] inline descriptor create_segment_file(int ranks, int tracks, std::size_t heap_space) {
-  descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || ::fchmod(file.get(), 0600) != 0)
-    throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
-  std::size_t const bytes = segment(nullptr, ranks, tracks, detail::heap_bytes(ranks, heap_space)).bytes();
-  // Where the limit of file sizes is lower, ftruncate ends the process by a signal.
-  rlimit limit{};
-  bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
-  if (!allowed || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes",
-                 "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)",
-                 allowed ? errno : EFBIG);
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    throw_system("cannot seal the size of the shared memory", "");
-  std::uint64_t identity = 0;
-  if (::getrandom(&identity, sizeof identity, 0) != sizeof identity ||
-      ::pwrite(file.get(), &identity, sizeof identity, offsetof(segment_header, identity)) != sizeof identity)
-    throw_system("cannot mark the shared memory", "");
-  return file;
-}
+[[gnu::cold]] descriptor create_segment_file(int ranks, int tracks, std::size_t heap_space);
 
 // Such a file as memory of this process.
 class segment_mapping {
  public:
   segment_mapping() = default;
   // Throws error: system, and mismatch where the file was not made for these ranks.
-  [[gnu::cold]] segment_mapping(descriptor const& file, int ranks, int tracks)
-      : segment_mapping(file, ranks, tracks, heap_bytes_of(file, ranks, tracks)) {}
+  [[gnu::cold]] segment_mapping(descriptor const& file, int ranks, int tracks);
   // The pages of the ranks alone, which take little address space; throws likewise.
-  [[gnu::cold]] static segment_mapping front(descriptor const& file, int ranks, int tracks) {
-    expect_file_for(file, ranks, tracks);
-    return {file, ranks, 0, 0};
-  }
+  [[gnu::cold]] static segment_mapping front(descriptor const& file, int ranks, int tracks);
   segment_mapping(segment_mapping const&) = delete;
   segment_mapping& operator=(segment_mapping const&) = delete;
-  ~segment_mapping() {
-    if (memory_.base() != nullptr) ::munmap(memory_.base(), memory_.bytes());
-  }
+  ~segment_mapping();
 
   segment const& memory() const { return memory_; }
 
  private:
-  segment_mapping(descriptor const& file, int ranks, int tracks, std::size_t heap_bytes) {
-    std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes).bytes();
-    void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-    if (base == MAP_FAILED)
-      throw_system("cannot map " + std::to_string(bytes) + " bytes of shared memory",
-                   "set TUTTI_HEAP to fewer bytes, or raise the limit of virtual memory (ulimit -v)");
-    ::madvise(base, bytes, MADV_DONTDUMP);
-    memory_ = segment(static_cast<std::byte*>(base), ranks, tracks, heap_bytes);
-  }
+  segment_mapping(descriptor const& file, int ranks, int tracks, std::size_t heap_bytes);
 
-  static void expect_file_for(descriptor const& file, int ranks, int tracks) {
-    struct stat info{};
-    if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
-    if (info.st_uid != ::geteuid())
-      throw error({.code = error_code::system,
-                   .what = "the shared memory belongs to user " + std::to_string(info.st_uid) + ", not to this one (" +
-                           std::to_string(::geteuid()) + ")",
-                   .way_out = "start all ranks as one user"});
-    if (static_cast<std::size_t>(info.st_size) < segment(nullptr, ranks, tracks, 0).bytes())
-      throw error({.code = error_code::mismatch,
-                   .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
-                   .way_out = "start all ranks with the same number of ranks and the same tutti"});
-  }
+  static void expect_file_for(descriptor const& file, int ranks, int tracks);
   // What the creator has chosen, whatever this rank's environment says.
-  static std::size_t heap_bytes_of(descriptor const& file, int ranks, int tracks) {
-    expect_file_for(file, ranks, tracks);
-    struct stat info{};
-    ::fstat(file.get(), &info);
-    std::size_t const others = segment(nullptr, ranks, tracks, 0).bytes();
-    return (static_cast<std::size_t>(info.st_size) - others) / static_cast<std::size_t>(ranks);
-  }
+  static std::size_t heap_bytes_of(descriptor const& file, int ranks, int tracks);
 
   segment memory_;
 };
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/shared_memory/segment_file_impl.hpp"
+#endif

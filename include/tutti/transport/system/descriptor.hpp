@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cerrno>
-#include <cstring>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 #include "tutti/core/error.hpp"
@@ -21,9 +19,7 @@ class descriptor {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
+  ~descriptor();
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
@@ -31,8 +27,10 @@ class descriptor {
   int number_ = -1;
 };
 
-[[noreturn]] inline void throw_system(std::string const& what, std::string const& way_out, int code = errno) {
-  throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
-}
+[[noreturn]] void throw_system(std::string const& what, std::string const& way_out, int code = errno);
 
 }  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/system/descriptor_impl.hpp"
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of fault/observer.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/json.hpp"
+#include "tutti/fault/observer.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE recorded_place next_place(int rank) {
+  thread_local int first = -1, count = 0;
+  if (count == 0) first = rank;
+  return {first, count++};
+}
+
+TUTTI_INLINE void write_log(recorded_place at, std::string const& line) {
+  if (at.number == 0) std::fprintf(stderr, "tutti[%d] %s\n", at.rank, line.c_str());
+  else std::fprintf(stderr, "tutti[%d, group %d] %s\n", at.rank, at.number, line.c_str());
+}
+
+TUTTI_INLINE output_file::output_file(char const* who, std::string const& path, bool empties)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (empties ? O_TRUNC : 0), 0666)) {
+  if (file_.get() < 0)
+    throw error({.code = error_code::bad_argument,
+                 .what = join({who, ": ", path, " cannot be written: ", std::strerror(errno)}),
+                 .way_out = "name a place in a folder that exists, e.g. /tmp/run"});
+}
+
+TUTTI_INLINE output_file::~output_file() { flush(); }
+
+TUTTI_INLINE void output_file::add(std::string const& text) {
+  pending_ += text;
+  if (auto const now = deadline::clock::now(); pending_.size() >= enough || now - flushed_ >= often) {
+    flush();
+    flushed_ = now;
+  }
+}
+
+TUTTI_INLINE void output_file::flush() noexcept {
+  for (std::string_view rest = pending_; !rest.empty();) {
+    ssize_t const written = ::write(file_.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;  // the disk is full; the program goes on
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  pending_.clear();
+}
+
+TUTTI_INLINE void observer::flush() noexcept {
+  std::lock_guard const lock(busy_);
+  range_ = {};
+  if (trace_) trace_->flush();
+}
+
+TUTTI_INLINE observer::observer(settings const& s, recorded_place at, std::string title)
+    : settings_(s), at_(at), title_(std::move(title)) {
+  if (s.trace.empty()) return;
+  trace_.emplace("TUTTI_TRACE", join({s.trace, ".", at.rank, ".json"}), at.number == 0);
+  // An array that nobody closes is a trace too, so what a killed process has written can be read.
+  if (at.number == 0)
+    trace_->add(join({"[\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": ", at.rank,
+                      ", \"args\": {\"name\": \"rank ", at.rank, "\"}},\n"}));
+  trace_->add(join({"{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": ", at.rank, ", \"tid\": ", at.number,
+                    ", \"args\": {\"name\": ", json_string(title_), "}},\n"}));
+  trace_->flush();
+}
+
+TUTTI_INLINE observer::~observer() {
+  if (settings_.statistics && at_.rank == 0) print();
+}
+
+TUTTI_INLINE call_statistics observer::of(collective what) const {
+  std::lock_guard const lock(busy_);
+  return statistics_[static_cast<std::size_t>(what)];
+}
+
+TUTTI_INLINE std::chrono::nanoseconds observer::day_less_steady() {
+  return std::chrono::system_clock::now().time_since_epoch() - clock::now().time_since_epoch();
+}
+
+TUTTI_INLINE std::string observer::fixed(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f", number);
+  return text;
+}
+
+TUTTI_INLINE void observer::print() const {
+  std::string out = join({"tutti: calls of ", title_, "\n"});
+  char line[160];
+  std::snprintf(line, sizeof line, "%-16s %10s %16s %12s %12s %12s\n", "collective", "calls", "bytes", "total ms",
+                "mean us", "longest us");
+  out += line;
+  for (collective const what : every_collective) {
+    call_statistics const s = of(what);
+    if (s.calls == 0) continue;
+    std::snprintf(line, sizeof line, "%-16s %10llu %16llu %12.3f %12.3f %12.3f\n", std::string(name(what)).c_str(),
+                  static_cast<unsigned long long>(s.calls), static_cast<unsigned long long>(s.bytes),
+                  in_us(s.total) * 1e-3, in_us(s.total) / static_cast<double>(s.calls), in_us(s.longest));
+    out += line;
+  }
+  std::fputs(out.c_str(), stderr);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of launch/agree.hpp.
+#pragma once
+
+#include <exception>
+#include <utility>
+
+#include "tutti/core/text.hpp"
+#include "tutti/launch/agree.hpp"
+#include "tutti/tune/find.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string table_news::make(tuning_table const& compiled) {
+  try {
+    char const links[] = {wants_link_times() ? measure : go_on, '\0'};
+    bool const own = compiled.rules.data() != shipped.rules.data();
+    if (auto const file = find_tuning_file(!own)) {
+      parse_table(file->text, file->path);
+      return join({"t", links, file->path, "\n", file->text});
+    }
+    return own ? join({"t", links, "the program's table\n", to_text(compiled)}) : join({"b", links});
+  } catch (std::exception const& e) {
+    std::string_view what = e.what();
+    if (what.starts_with("tutti: ")) what.remove_prefix(7);
+    return join({"f", what});
+  }
+}
+
+TUTTI_INLINE void table_news::read(std::string const& text, int rank, tuning& out) {
+  if (text.front() == fault) throw error({.code = error_code::bad_argument, .rank = rank, .what = text.substr(1)});
+  if (text.front() != table) return;
+  std::size_t const end = text.find('\n');
+  std::string source = text.substr(2, end - 2);
+  auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);
+  out = tuning(std::move(table_of_rank_0), std::move(source));
+}
+
+}  // namespace tutti::detail

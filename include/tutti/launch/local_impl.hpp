@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of launch/local.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fcntl.h>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "tutti/algorithm/concept.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/launch/agree.hpp"
+#include "tutti/launch/local.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE void expect_ranks(int ranks) {
+  if (ranks < 1 || ranks > max_ranks)
+    throw error({.code = error_code::bad_argument,
+                 .what = join({ranks, " ranks were asked for"}),
+                 .way_out = join({"ask for 1 to ", max_ranks})});
+}
+
+// Ranks that were forked, as their parent sees them. None of them outlives this object.
+struct children {
+  struct child {
+    pid_t process = -1;
+    descriptor ended;   // readable when it has ended
+    descriptor report;  // when it failed, and what its exception said
+    bool running = false;
+  };
+  std::vector<child> all;
+
+  void kill() const noexcept {
+    for (child const& c : all)
+      if (c.running) ::kill(c.process, SIGKILL);
+  }
+  ~children() {
+    kill();
+    for (child const& c : all)
+      while (c.running && ::waitpid(c.process, nullptr, 0) < 0 && errno == EINTR) {
+      }
+  }
+};
+
+// In the child: runs the rank and ends the process, past the parent's exit handlers.
+[[noreturn, gnu::cold]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
+                                                  rank_function<shm> f) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);  // it was gone before that
+  int code = 0;
+  // The pipe is read when this process has ended; what is longer than it holds is cut.
+  auto const tell = [&](std::string_view text) {
+    if (code != 0) return;
+    std::int64_t const now = deadline::clock::now().time_since_epoch().count();
+    iovec const parts[] = {{const_cast<std::int64_t*>(&now), sizeof now},
+                           {const_cast<char*>(text.data()), std::min<std::size_t>(text.size(), 4000)}};
+    code = ::writev(report, parts, 2) < 0 ? 2 : 1;
+  };
+  auto const guarded = [&](auto&& work) {
+    try {
+      work();
+    } catch (std::exception const& e) {
+      tell(e.what());
+    } catch (...) {
+      tell("an exception that is no std::exception");
+    }
+  };
+  guarded([&] {
+    auto const until = deadline::after(settings::from_environment().timeout);
+    communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
+                                      : std::make_unique<shm>(file, rank, ranks, all_tracks, until));
+    agree_on_tuning(comm.engine());
+    guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
+  });
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+// While ranks run: a program that ignores SIGCHLD would never learn how they ended.
+class heard_children {
+ public:
+  heard_children() {
+    ::sigaction(SIGCHLD, nullptr, &before_);
+    if (before_.sa_handler != SIG_IGN && (before_.sa_flags & SA_NOCLDWAIT) == 0) return;
+    struct sigaction plain{};
+    plain.sa_handler = SIG_DFL;
+    changed_ = ::sigaction(SIGCHLD, &plain, nullptr) == 0;
+  }
+  heard_children(heard_children const&) = delete;
+  heard_children& operator=(heard_children const&) = delete;
+  ~heard_children() {
+    if (changed_) ::sigaction(SIGCHLD, &before_, nullptr);
+  }
+
+ private:
+  struct sigaction before_{};
+  bool changed_ = false;
+};
+
+// How a rank failed.
+struct failure {
+  std::int64_t time = 0;  // of deadline::clock
+  int rank = -1;
+  std::string text;
+};
+
+[[gnu::cold]] TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
+  failure out{last_seen_alive, rank, "rank " + std::to_string(rank)};
+  int const number = WTERMSIG(status);
+  if (WIFSIGNALED(status))
+    out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
+  else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
+  char said[4096];
+  // Other processes that a rank has left behind may hold the pipe, so its end is not waited for.
+  ssize_t const bytes = ::read(report, said, sizeof said);
+  if (bytes < static_cast<ssize_t>(sizeof out.time)) return out;
+  std::memcpy(&out.time, said, sizeof out.time);
+  out.text += ", " + std::string(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time);
+  return out;
+}
+
+TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
+  expect_ranks(ranks);
+  descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, all_tracks);
+  heard_children const heard;
+  children family;
+  family.all.reserve(static_cast<std::size_t>(ranks));
+  std::fflush(nullptr);  // or every child would print it again
+  pid_t const parent = ::getpid();
+
+  for (int r = 0; r < ranks; ++r) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
+    descriptor reading(ends[0]), writing(ends[1]);
+    ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
+    pid_t const process = ::fork();
+    if (process == 0) {
+      for (auto& c : family.all) c = {};  // the elder ones are no business of this one
+      reading = descriptor();
+      be_rank(file, r, ranks, parent, writing.get(), f);
+    }
+    if (process < 0) throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
+    descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    family.all.push_back({process, std::move(ended), std::move(reading), true});
+  }
+
+  auto const now = [] { return deadline::clock::now().time_since_epoch().count(); };
+  std::vector<failure> failures;
+  std::optional<deadline> patience_left;
+  std::int64_t last_look = now();
+  for (int running = ranks; running > 0;) {
+    std::vector<pollfd> waiting;
+    for (auto const& c : family.all) waiting.push_back({c.running ? c.ended.get() : -1, POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), 100);
+    if (patience_left && patience_left->passed()) family.kill();
+    std::int64_t const this_look = now();
+    for (int r = 0; r < ranks; ++r) {
+      auto& c = family.all[static_cast<std::size_t>(r)];
+      int status = 0;
+      if (!c.running) continue;
+      pid_t const ended = ::waitpid(c.process, &status, WNOHANG);
+      bool const taken_away = ended < 0 && errno == ECHILD;  // by a handler that waits for any child
+      if (ended != c.process && !taken_away) continue;
+      c.running = false;
+      --running;
+      if (status == 0 && !taken_away) continue;
+      if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
+      if (taken_away) {
+        failures.push_back({last_look, r, "rank " + std::to_string(r) + " ended, and the program took its exit code"});
+        continue;
+      }
+      failures.push_back(make_failure(r, status, c.report.get(), last_look));
+    }
+    last_look = this_look;
+  }
+  if (failures.empty()) return;
+  // Several may have ended between two looks; a rank that said nothing failed before those that complained of it.
+  std::ranges::sort(failures, {}, [](failure const& one) { return std::pair(one.time, one.rank); });
+  std::string list;
+  for (failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
+  throw error({.code = error_code::rank_lost,
+               .peer = failures.front().rank,
+               .what = list,
+               .way_out = "the first of them is the cause"});
+}
+
+TUTTI_INLINE void run_in_threads(int ranks, rank_function<loopback> f) {
+  expect_ranks(ranks);
+  auto const shared = std::make_shared<loopback::hub>(ranks, all_tracks);
+  std::exception_ptr first;
+  std::mutex guard;
+  {
+    std::vector<std::jthread> threads;
+    auto const rank = [&](int r) {
+      return [&, r] {
+        try {
+          communicator<loopback> comm(std::make_unique<loopback>(shared, r));
+          try {
+            agree_on_tuning(comm.engine());
+            f(comm);
+          } catch (...) {  // before its communicator closes and makes others throw
+            std::scoped_lock const lock(guard);
+            if (!first) first = std::current_exception();
+          }
+        } catch (...) {
+          std::scoped_lock const lock(guard);
+          if (!first) first = std::current_exception();
+        }
+      };
+    };
+    threads.reserve(static_cast<std::size_t>(ranks));
+    int r = 0;
+    try {
+      for (; r < ranks; ++r) threads.emplace_back(rank(r));
+    } catch (...) {  // the system starts no more threads: those that run must not wait for the rest
+      {
+        std::scoped_lock const lock(guard);
+        first = std::current_exception();
+      }
+      for (; r < ranks; ++r) loopback(shared, r).leave();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace tutti::detail

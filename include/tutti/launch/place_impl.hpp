@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of launch/place.hpp.
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tutti/core/error.hpp"
+#include "tutti/launch/place.hpp"
+
+namespace tutti {
+
+namespace detail {
+
+[[gnu::cold]] TUTTI_INLINE std::optional<int> environment_number(char const* name) {
+  char const* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return {};
+  char* end = nullptr;
+  long const value = std::strtol(text, &end, 10);
+  if (*end != '\0' || value < 0 || value > 1 << 30)
+    throw error({.code = error_code::bad_argument,
+                 .what = std::string(name) + "=\"" + text + "\" is not a number of ranks",
+                 .way_out = "start the program by a launcher, or unset the variable to run alone"});
+  return static_cast<int>(value);
+}
+
+[[gnu::cold]] TUTTI_INLINE std::string environment_text(char const* name) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+struct launcher {
+  char const* name;
+  char const* rank;
+  char const* size;
+  char const* local_size[2];
+  char const* job[2];
+  bool own_names;  // nobody else sets these variables, so one of rank and size without the other is a mistake
+};
+
+// In the order in which they are asked: the innermost launcher first. Slurm sets SLURM_PROCID in batch scripts as well,
+// where this process is alone; SLURM_STEP_NUM_TASKS is srun's. With --mpi=pmi2 srun sets PMI_RANK and PMI_SIZE too.
+inline constexpr launcher launchers[] = {
+    {"tutti-run", "TUTTI_RANK", "TUTTI_SIZE", {"TUTTI_SIZE"}, {"TUTTI_JOB"}, true},
+    {"mpirun (Open MPI)",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     true},
+    {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", {"MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}, {}, true},
+    {"torchrun", "RANK", "WORLD_SIZE", {"LOCAL_WORLD_SIZE"}, {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}, false},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     {"SLURM_STEP_TASKS_PER_NODE"},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     false},
+};
+
+// The process that started all ranks of this machine, for launchers that give the job no name. MPICH's leaves each rank
+// one end of a pair of sockets, which tells who made it, even from within a script that the launcher started.
+[[gnu::cold]] TUTTI_INLINE std::string starter() {
+  ucred who{};
+  socklen_t bytes = sizeof who;
+  auto const connection = environment_number("PMI_FD");
+  bool const known = connection && ::getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
+  return std::to_string(known ? who.pid : ::getppid());
+}
+
+}  // namespace detail
+
+TUTTI_INLINE place find_place() {
+  for (detail::launcher const& l : detail::launchers) {
+    bool const has_rank = !detail::environment_text(l.rank).empty(),
+               has_size = !detail::environment_text(l.size).empty();
+    if (l.own_names && has_rank != has_size)
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
+           .way_out = "start the program by a launcher, or unset the variable to run alone"});
+    if (!has_rank || !has_size) continue;
+    place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
+    if (out.size < 1 || out.rank >= out.size)
+      throw error({.code = error_code::bad_argument,
+                   .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" +
+                           std::to_string(out.size),
+                   .way_out = "start the program by a launcher, or unset both to run alone"});
+    out.local_size = out.size;
+    for (char const* const variable : l.local_size) {
+      if (variable == nullptr || detail::environment_text(variable).empty()) continue;
+      // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
+      out.local_size = std::atoi(detail::environment_text(variable).c_str());
+      if (out.local_size < 1 || out.local_size > out.size)
+        throw error({.code = error_code::bad_argument,
+                     .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " +
+                             l.size + "=" + std::to_string(out.size),
+                     .way_out = "start the program by a launcher, or unset these variables to run alone"});
+      break;
+    }
+    out.job = std::to_string(out.size);
+    bool named = false;
+    for (char const* const variable : l.job) {
+      if (variable == nullptr || detail::environment_text(variable).empty()) continue;
+      out.job.append("-").append(detail::environment_text(variable));
+      named = true;
+    }
+    if (!named) out.job.append("-").append(detail::starter());
+    return out;
+  }
+  return {};
+}
+
+}  // namespace tutti

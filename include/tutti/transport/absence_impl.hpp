@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/absence.hpp.
+#pragma once
+
+#include "tutti/core/text.hpp"
+#include "tutti/transport/absence.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
+  std::string out;
+  for (int const r : ranks) out += join({out.empty() ? "" : ", ", r});
+  return out;
+}
+
+TUTTI_INLINE error ranks_absent(int rank, std::vector<int> const& absent, std::string const& way_out) {
+  return error({.code = error_code::timeout,
+                .rank = rank,
+                .peer = absent.size() == 1 ? absent.front() : -1,
+                .what = "timed out waiting for ranks to join: " + list_of(absent),
+                .way_out = way_out});
+}
+
+TUTTI_INLINE error rank_gone(int rank, int peer) {
+  return error({.code = error_code::rank_lost,
+                .rank = rank,
+                .peer = peer,
+                .what = join({"rank ", peer, " has ended or closed its communicator, so it cannot join"}),
+                .way_out = "see the output of that rank"});
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/ballot.hpp.
+#pragma once
+
+#include <array>
+
+#include "tutti/transport/ballot.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noexcept {
+  std::uint64_t last = segment_->header().decided.load(std::memory_order_acquire);
+  if (number_of(last) >= number) return;
+  proposal& mine = segment_->rank(rank_).proposed[number % proposals];
+  mine.number.store(0, std::memory_order_relaxed);
+  mine.outcome.store(v.outcome, std::memory_order_release);
+  mine.flags.store(v.flags, std::memory_order_release);
+  write(v.gone, mine.gone);
+  write(v.left, mine.left);
+  write(v.named, mine.named);
+  mine.number.store(number, std::memory_order_release);
+  segment_->header().decided.compare_exchange_strong(last, number << rank_bits | static_cast<std::uint64_t>(rank_),
+                                                     std::memory_order_acq_rel);
+}
+
+TUTTI_INLINE std::optional<resolution> ballot::decision(std::uint64_t number) const {
+  std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
+  if (number_of(word) < number) return {};
+  resolution out;
+  if (number_of(word) == number)
+    if (read(segment_->rank(static_cast<int>(word & ((1u << rank_bits) - 1))).proposed[number % proposals], number,
+             out))
+      return out;
+  out.outcome = resolution::timed_out;
+  out.gone = out.left = {};
+  out.named = {rank_};
+  return out;
+}
+
+TUTTI_INLINE void ballot::write(std::vector<int> const& ranks, set& to) noexcept {
+  std::array<std::uint64_t, proposal::words> words{};
+  for (int const r : ranks) words[static_cast<std::size_t>(r) / 64] |= std::uint64_t{1} << r % 64;
+  for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_release);
+}
+
+TUTTI_INLINE std::vector<int> ballot::read(set const& from) const {
+  std::vector<int> out;
+  for (int r = 0; r < ranks_; ++r)
+    if ((from[static_cast<std::size_t>(r) / 64].load(std::memory_order_acquire) >> r % 64 & 1) != 0) out.push_back(r);
+  return out;
+}
+
+TUTTI_INLINE bool ballot::read(proposal const& p, std::uint64_t number, resolution& out) const {
+  if (p.number.load(std::memory_order_acquire) != number) return false;
+  out.outcome = static_cast<resolution::outcomes>(p.outcome.load(std::memory_order_acquire));
+  out.flags = p.flags.load(std::memory_order_acquire);
+  out.gone = read(p.gone);
+  out.left = read(p.left);
+  out.named = read(p.named);
+  return p.number.load(std::memory_order_relaxed) == number;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/shared_memory/mailbox.hpp.
+#pragma once
+
+#include <chrono>
+#include <ctime>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tutti/core/background.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/shared_memory/mailbox.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE mailbox::mailbox(int rank, int ranks, int tracks)
+    : rank_(rank),
+      ranks_(ranks),
+      read_(static_cast<std::size_t>(ranks)),
+      outgoing_(static_cast<std::size_t>(ranks * tracks)),
+      incoming_(static_cast<std::size_t>(ranks * tracks)) {}
+
+TUTTI_INLINE std::string mailbox::describe(int peer) const {
+  return join({"rank ", peer, " (process ", segment_.rank(peer).process, ")"});
+}
+
+TUTTI_INLINE void mailbox::attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end,
+                                  std::uintptr_t origin, patience how) {
+  segment_ = s;
+  reach_begin_ = begin;
+  reach_end_ = end;
+  reach_origin_ = origin;
+  waits_ = how;
+  for (int t = 0; t < tracks; ++t)
+    for (int r = 0; r < ranks_; ++r) {
+      outgoing(r, t).channel = &segment_.between(rank_, r, t);
+      incoming(r, t).channel = &segment_.between(r, rank_, t);
+      outgoing(r, t).slots = incoming(r, t).slots = slots_of(ranks_, t);
+    }
+}
+
+TUTTI_INLINE void mailbox::leave() noexcept {
+  segment_.rank(rank_).status.store(presence::left, std::memory_order_release);
+  wake_all();
+}
+
+TUTTI_INLINE void mailbox::sleep(std::uint32_t heard) noexcept {
+  constexpr std::chrono::microseconds short_nap{50};
+  // No bell rings for what else this process has to do.
+  bool const alone = meanwhile_ == nullptr && background_jobs.load(std::memory_order_relaxed) == 0;
+  std::timespec const time{0, std::chrono::nanoseconds(alone ? nap_length : short_nap).count()};
+  ::syscall(SYS_futex, &segment_.rank(rank_).bell, FUTEX_WAIT, heard, &time, nullptr, 0);
+}
+
+TUTTI_INLINE void mailbox::wake(rank_page& other) noexcept {
+  other.bell.fetch_add(1, std::memory_order_relaxed);
+  ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/system/caches.hpp.
+#pragma once
+
+#include <charconv>
+
+#include "tutti/core/file.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/system/caches.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE cpu_set_t parse_cores(std::string_view list) {
+  cpu_set_t out;
+  CPU_ZERO(&out);
+  char const *at = list.data(), *const end = at + list.size();
+  while (at != end) {
+    unsigned first = 0;
+    auto read = std::from_chars(at, end, first);
+    if (read.ec != std::errc{}) break;
+    unsigned last = first;
+    if (read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
+    for (unsigned core = first; core <= last && core < CPU_SETSIZE; ++core) CPU_SET(core, &out);
+    at = read.ptr != end && *read.ptr == ',' ? read.ptr + 1 : end;
+  }
+  return out;
+}
+
+TUTTI_INLINE int lowest_core(cpu_set_t const& cores) {
+  int core = 0;
+  while (core < CPU_SETSIZE && !CPU_ISSET(core, &cores)) ++core;
+  return core;
+}
+
+TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& folder) {
+  int highest = 0;
+  cpu_set_t sharing;
+  CPU_ZERO(&sharing);
+  for (int index = 0;; ++index) {
+    std::string const cache = join({folder, "/cpu", detail::lowest_core(cores), "/cache/index", index});
+    auto const level = read_file(cache + "/level"), list = read_file(cache + "/shared_cpu_list");
+    if (!level || !list) break;
+    int number = 0;
+    std::from_chars(level->data(), level->data() + level->size(), number);
+    if (number < highest) continue;
+    highest = number;
+    sharing = detail::parse_cores(*list);
+  }
+  cpu_set_t both;
+  CPU_AND(&both, &cores, &sharing);
+  return CPU_COUNT(&both) > 0 && CPU_EQUAL(&both, &cores) ? detail::lowest_core(sharing) : no_cache;
+}
+
+}  // namespace tutti::detail

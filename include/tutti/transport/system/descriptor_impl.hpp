@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/system/descriptor.hpp.
+#pragma once
+
+#include <cstring>
+#include <unistd.h>
+
+#include "tutti/transport/system/descriptor.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE descriptor::~descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+TUTTI_INLINE void throw_system(std::string const& what, std::string const& way_out, int code) {
+  throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/threads/loopback.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string>
+#include <sys/mman.h>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/absence.hpp"
+#include "tutti/transport/shared_memory/cores.hpp"
+#include "tutti/transport/threads/loopback.hpp"
+
+namespace tutti {
+
+TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::deadline until) {
+  auto const meeting = hub_->come(members, rank());
+  wake_all();
+  auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };
+  int gone = -1;
+  bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
+    nap(ready);
+    for (int const peer : hub_->absent(*meeting))
+      if (memory().rank(peer).status.load(std::memory_order_acquire) == detail::presence::left) gone = peer;
+    return gone < 0;
+  });
+  if (!met)
+    if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
+      throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
+                     : detail::rank_gone(rank(), gone);
+  int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+  return std::make_unique<loopback>(meeting->made, own);
+}
+
+TUTTI_INLINE loopback::loopback(std::shared_ptr<hub> shared, int rank)
+    : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
+  detail::segment const& memory = hub_->memory();
+  attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+         detail::patience_for(memory, ranks()));
+  allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
+  memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
+}
+
+TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
+    : ranks_(ranks), tracks_(tracks), memory_(nullptr, ranks, tracks, 0) {
+  std::size_t const bytes = memory_.bytes();
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    throw error({.code = error_code::system,
+                 .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " + std::to_string(bytes) +
+                         " bytes failed, " + std::strerror(errno),
+                 .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
+  memory_ = detail::segment(static_cast<std::byte*>(base), ranks, tracks, 0);
+  detail::note_cores(memory_.rank(0));
+}
+
+TUTTI_INLINE loopback::hub::~hub() { ::munmap(memory_.base(), memory_.bytes()); }
+
+TUTTI_INLINE std::shared_ptr<loopback::hub::meeting> loopback::hub::come(std::vector<int> const& members, int rank) {
+  std::scoped_lock const lock(guard_);
+  auto const known = std::ranges::find(meetings_, members, [](auto const& m) { return m->members; });
+  std::shared_ptr<meeting> const out =
+      known != meetings_.end()
+          ? *known
+          : std::shared_ptr<meeting>(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_)});
+  if (known == meetings_.end()) meetings_.push_back(out);
+  std::erase(out->absent, rank);
+  if (!out->absent.empty()) return out;
+  std::erase(meetings_, out);
+  out->complete = true;
+  return out;
+}
+
+TUTTI_INLINE std::vector<int> loopback::hub::absent(meeting const& m) {
+  std::scoped_lock const lock(guard_);
+  return m.absent;
+}
+
+TUTTI_INLINE std::vector<int> loopback::hub::give_up(meeting& m, int rank) {
+  std::scoped_lock const lock(guard_);
+  if (m.complete) return {};
+  std::vector<int> const out = m.absent;
+  m.absent.push_back(rank);
+  if (m.absent.size() == m.members.size())
+    std::erase_if(meetings_, [&](auto const& other) { return other.get() == &m; });
+  return out;
+}
+
+}  // namespace tutti

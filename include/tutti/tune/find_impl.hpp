@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of tune/find.hpp.
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/tune/find.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string this_machine() {
+  std::string const all = read_file("/proc/cpuinfo").value_or("");
+  std::string_view model = "unknown processor";
+  if (std::size_t const at = all.find("model name"); at != std::string::npos) {
+    std::string_view const line = std::string_view(all).substr(at, all.find('\n', at) - at);
+    if (std::size_t const colon = line.find(": "); colon != line.npos) model = line.substr(colon + 2);
+  }
+  return join({model, ", ", ::sysconf(_SC_NPROCESSORS_ONLN), " cores"});
+}
+
+TUTTI_INLINE std::string usual_tuning_path() {
+  if (char const* const config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config == '/')
+    return join({config, "/tutti/tuning"});
+  if (char const* const home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return join({home, "/.config/tutti/tuning"});
+  return {};
+}
+
+TUTTI_INLINE std::optional<found_file> find_tuning_file(bool usual_too) {
+  char const* const named = std::getenv("TUTTI_TUNING");
+  if (named != nullptr ? *named == '\0' : !usual_too) return {};
+  std::string const path = named != nullptr ? named : usual_tuning_path();
+  if (path.empty()) return {};
+  if (auto text = read_file(path)) return found_file{path, std::move(*text)};
+  if (named == nullptr && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
+  throw error({.code = error_code::bad_argument,
+               .what = join({"the tuning table ", path, " cannot be read: ", std::strerror(errno)}),
+               .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of tune/select.hpp.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/core/text.hpp"
+#include "tutti/tune/parts.hpp"
+#include "tutti/tune/select.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE tuning::tuning(owned_table table, std::string source)
+    : own_(std::make_shared<owned_table const>(std::move(table))), table_(own_->view()), source_(std::move(source)) {}
+
+TUTTI_INLINE known_link tuning::link(distance d) const {
+  if (table_.links[d].known()) return {table_.links[d], measured_at_start_ ? "measured at start" : "measured"};
+  if (!through_memory(d)) return {assumed_links[d], "assumed"};
+  costs const c = constants({});
+  return {{c.hop, c.sent}, "fitted to collectives"};
+}
+
+TUTTI_INLINE void tuning::take_links(link_times const& now) {
+  for (distance const d : every_distance)
+    if (now[d].known()) table_.links[d] = now[d];
+  measured_at_start_ = true;
+}
+
+TUTTI_INLINE choice tuning::select(problem p) {
+  // Where nobody knows the sizes of the blocks, nobody knows them to be small.
+  if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
+  if (rule const* const r = table_.find(p))
+    return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+  bool const library = may_leave_to_library(p),
+             two_levels = p.node_count > 1 && objection(algorithm_id::two_level, p).empty();
+  if (library && !two_levels)
+    return {.algorithm = algorithm_id::native, .why = "the library's own, where no other was measured to be faster"};
+  return p.node_count == 1 ? estimate(p, constants(p)) : over_nodes(in_small(p), library, two_levels);
+}
+
+TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_machine) const {
+  std::string out(c.why);
+  if (c.measured == nullptr && c.picoseconds == 0) return out;
+  if (c.measured != nullptr && c.measured->nanoseconds > 0)
+    out += join({": ", microseconds(c.measured->nanoseconds), " for ", c.measured->measured_at, " bytes"});
+  if (c.measured == nullptr) out += join({": ", microseconds(c.picoseconds / 1000)});
+  if (c.runner_up != algorithm_id::automatic)
+    out += join({", next ", name(c.runner_up), " with ", microseconds(c.runner_up_picoseconds / 1000)});
+  out += join({"; ", c.measured != nullptr ? "a rule of " : "no rule fits, constants of ", source_, ", from ",
+               table_.machine, ", ", table_.date});
+  if (table_.machine != this_machine) out += join({", which is not this machine: ", this_machine});
+  return out;
+}
+
+TUTTI_INLINE costs const& tuning::constants(problem const& p) const {
+  return table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);
+}
+
+TUTTI_INLINE costs tuning::constants(problem const& p, distance d) const {
+  costs out = constants(p);
+  if (through_memory(d) && (p.crowded || !table_.links[d].known())) return out;
+  link_time const time = link(d).time;
+  out.hop = p.crowded ? std::max(out.hop, time.latency) : time.latency;
+  out.message = std::max(out.message, out.hop / 4);
+  out.sent = time.byte;
+  return out;
+}
+
+TUTTI_INLINE choice tuning::estimate(problem const& p, costs const& c, link_time far) {
+  choice out{.why = "estimated"};
+  auto const& works = works_of(p);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    auto const id = static_cast<algorithm_id>(i + 1);
+    if (!objection(id, p).empty()) continue;
+    std::uint64_t const time = time_of(works[i], p.bytes, c, far);
+    if (out.algorithm == algorithm_id::automatic || time < out.picoseconds) {
+      out.runner_up = std::exchange(out.algorithm, id);
+      out.runner_up_picoseconds = std::exchange(out.picoseconds, time);
+    } else if (out.runner_up == algorithm_id::automatic || time < out.runner_up_picoseconds) {
+      out.runner_up = id;
+      out.runner_up_picoseconds = time;
+    }
+  }
+  return out;
+}
+
+TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_levels) {
+  link_time far = link(distance::across).time;
+  if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
+  choice one = estimate(p, constants(p, distance::messages), far);
+  if (library) one.algorithm = algorithm_id::native;
+  if (!two_levels) return one;
+  std::uint64_t const two = time_in_two_levels(p);
+  if (two <= one.picoseconds)
+    return {.algorithm = algorithm_id::two_level,
+            .why = one.why,
+            .picoseconds = two,
+            .runner_up = one.algorithm,
+            .runner_up_picoseconds = one.picoseconds};
+  one.runner_up = algorithm_id::two_level;
+  one.runner_up_picoseconds = two;
+  return one;
+}
+
+TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
+  std::uint64_t out = 0;
+  for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= least_split_bytes)) {
+    if (of.detour) continue;  // the model takes nodes to be even
+    problem const alone{.what = of.what,
+                        .bytes = bytes_of(of, p),
+                        .ranks = of.across ? p.node_count : p.ranks / p.node_count,
+                        .commutative = p.commutative,
+                        .crowded = p.crowded};
+    if (alone.ranks == 1) continue;
+    out += estimate(alone, constants(p, of.across ? distance::across : p.inside)).picoseconds;
+  }
+  return out;
+}
+
+TUTTI_INLINE std::string tuning::microseconds(std::uint64_t nanoseconds) {
+  return join({nanoseconds / 1000, ".", nanoseconds / 100 % 10, " us"});
+}
+
+TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
+  auto const same = [&](auto const& k) {
+    return k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes;
+  };
+  if (auto const at = std::ranges::find_if(known_, same); at != known_.end()) return (*at)->works;
+  auto made = std::make_shared<known_works>(known_works{.of = p});
+  analyze::even_nodes const nodes{p.node_count, p.nodes != node_order::scattered};
+  for (std::size_t i = 0; i < made->works.size(); ++i)
+    if (dynamic_schedule const s = find_schedule(static_cast<algorithm_id>(i + 1), p.what))
+      made->works[i] = work_of(s, p.what, p.ranks, nodes);
+  return known_.emplace_back(std::move(made))->works;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of tune/text.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/tune/text.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string bytes_up_to(std::size_t limit) {
+  return limit == rule::no_limit ? std::string("any") : join({limit});
+}
+
+TUTTI_INLINE std::string to_text(rule const& r) {
+  std::string ranks = join({r.least_ranks});
+  if (r.most_ranks != r.least_ranks) ranks = join({ranks, "-", r.most_ranks});
+  return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", bytes_up_to(r.up_to), " ",
+               name(r.algorithm), " ", name(r.how), " ", r.nanoseconds, " ", r.measured_at});
+}
+
+TUTTI_INLINE std::string to_text(costs const& c) { return join({c.hop, " ", c.message, " ", c.sent, " ", c.combined}); }
+
+TUTTI_INLINE std::string to_text(tuning_table const& t) {
+  std::string out = join({tuning_version, "\nmachine ", t.machine, "\ndate ", t.date, "\ncommand ", t.command, "\n"});
+  out += join({"# ps a hop, ps a message, fs a byte sent, fs a byte combined\napart ", to_text(t.apart), "\ncrowded ",
+               to_text(t.crowded), "\n"});
+  out += "# ps a message, fs a byte\n";
+  for (distance const d : every_distance)
+    if (t.links[d].known()) out += join({"link ", name(d), " ", t.links[d].latency, " ", t.links[d].byte, "\n"});
+  for (auto const& [what, value] : every_device_limit)
+    if (t.devices.*value != device_limits{}.*value)
+      out += join({"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
+  out += join({"# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
+  for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
+  return out;
+}
+
+// Reads a table line by line; errors name the source and the line.
+class table_parser {
+ public:
+  table_parser(std::string_view text, std::string_view source) : left_(text), source_(source) {}
+
+  [[gnu::cold]] owned_table parse() {
+    owned_table out;
+    if (!next_line() || line_ != tuning_version)
+      refuse(join({"it does not begin with \"", tuning_version, "\", but with \"", line_.substr(0, 40), "\""}));
+    while (next_line()) {
+      std::string_view const key = word();
+      if (key.empty() || key.front() == '#') continue;
+      if (key == "machine") out.machine = line_;
+      else if (key == "date") out.date = line_;
+      else if (key == "command") out.command = line_;
+      else if (key == "apart") out.apart = read_costs();
+      else if (key == "crowded") out.crowded = read_costs();
+      else if (key == "link") read_link(out.links);
+      else if (key == "device") read_device(out.devices);
+      else if (key == "rule") out.rules.push_back(read_rule());
+      else refuse(join({"\"", key, "\" is not one of machine, date, command, apart, crowded, link, device, rule"}));
+    }
+    return out;
+  }
+
+ private:
+  bool next_line() {
+    if (left_.empty()) return false;
+    std::size_t const end = left_.find('\n');
+    line_ = left_.substr(0, end);
+    left_.remove_prefix(end == std::string_view::npos ? left_.size() : end + 1);
+    if (line_.ends_with('\r')) line_.remove_suffix(1);
+    ++number_;
+    return true;
+  }
+  // The next word of the line, and the blanks around it.
+  std::string_view word() {
+    line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
+    std::string_view const out = line_.substr(0, line_.find_first_of(" \t"));
+    line_.remove_prefix(out.size());
+    line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
+    return out;
+  }
+
+  template <class Number>
+  Number number(std::string_view text, char const* what) {
+    Number out{};
+    auto const end = text.data() + text.size();
+    if (auto const r = std::from_chars(text.data(), end, out); r.ec != std::errc{} || r.ptr != end || text.empty())
+      refuse(join({"\"", text, "\" is not ", what}));
+    return out;
+  }
+  // The value of an enumeration with this name.
+  template <class Values>
+  auto named(Values const& values, char const* what) {
+    std::string_view const text = word();
+    std::string all;
+    for (auto const v : values) {
+      if (name(v) == text) return v;
+      all += join({all.empty() ? "" : ", ", name(v)});
+    }
+    refuse(join({"\"", text, "\" is not ", what, "; there are ", all}));
+  }
+
+  costs read_costs() {
+    costs out;
+    for (std::uint64_t* const value : {&out.hop, &out.message, &out.sent, &out.combined})
+      *value = number<std::uint64_t>(word(), "a number of picoseconds or femtoseconds");
+    expect_end();
+    return out;
+  }
+  void read_link(link_times& out) {
+    link_time& time = out[named(every_distance, "what lies between ranks")];
+    time.latency = number<std::uint64_t>(word(), "a number of picoseconds");
+    time.byte = number<std::uint64_t>(word(), "a number of femtoseconds");
+    if (time.latency == 0 || time.byte == 0) refuse("a link that takes no time");
+    expect_end();
+  }
+  void read_device(device_limits& out) {
+    auto const what = named(every_device_limit, "a limit of devices");
+    out.*what.value = read_limit();
+    expect_end();
+  }
+  std::size_t read_limit() {
+    std::string_view const text = word();
+    return text == "any" ? rule::no_limit : number<std::size_t>(text, "a number of bytes, or any");
+  }
+  rule read_rule() {
+    rule r;
+    r.what = named(every_collective, "a collective");
+    std::string_view const ranks = word(), least = ranks.substr(0, ranks.find('-'));
+    r.least_ranks = number<int>(least, "a number of ranks");
+    r.most_ranks = least.size() == ranks.size()
+                       ? r.least_ranks
+                       : number<int>(ranks.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
+    if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
+      refuse(join({"\"", ranks, "\" is not a range of 2 ranks or more"}));
+    r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
+    r.memory =
+        named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
+              "what ranks can read");
+    r.up_to = read_limit();
+    std::string_view const algorithm = word();
+    r.algorithm = find_algorithm(algorithm);
+    if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));
+    r.how = named(std::array{protocol::automatic, protocol::pull}, "a protocol of a rule");
+    r.nanoseconds = number<std::uint64_t>(word(), "a number of nanoseconds");
+    r.measured_at = number<std::size_t>(word(), "a number of bytes");
+    expect_end();
+    if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
+    if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
+      refuse(join({"protocol pull is not for ", name(r.what), " by ", algorithm}));
+    return r;
+  }
+  void expect_end() {
+    if (!line_.empty()) refuse(join({"\"", line_, "\" is left over at the end of the line"}));
+  }
+
+  [[noreturn, gnu::cold]] void refuse(std::string const& what) const {
+    throw error({.code = error_code::bad_argument,
+                 .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),
+                 .way_out = "write it again with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
+  }
+
+  std::string_view left_, source_, line_{};
+  int number_ = 0;
+};
+
+TUTTI_INLINE owned_table parse_table(std::string_view text, std::string_view source) {
+  return detail::table_parser(text, source).parse();
+}
+
+}  // namespace tutti::detail
