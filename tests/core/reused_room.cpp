@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One object at a time, each where it is aligned, and no memory but for one that is larger than all before.
+// The room holds one aligned object at a time, and allocates only for an object that is larger than all before.
 #include "tutti/core/reused_room.hpp"
 
 #include <doctest/doctest.h>
