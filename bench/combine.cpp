@@ -91,7 +91,9 @@ void measure(std::string_view name, Op const& op, std::size_t bytes, int fan_in,
   auto const ours = [&] {
     if constexpr (std::is_same_v<Op, by_hand>)
       for (std::size_t i = 0; i < n; ++i) destination[i] += sources[0][i];
-    else tutti::combine(tutti::one_thread{}, sources, fan_in, &destination, 1, n, op, {.stream = how.stream});
+    else
+      tutti::detail::combine(tutti::detail::one_thread{}, sources, fan_in, &destination, 1, n, op,
+                             {.stream = how.stream});
   };
   // a += b also reads two arrays and writes one of them.
   std::size_t const arrays = std::is_same_v<Op, by_hand> ? 3 : static_cast<std::size_t>(fan_in) + 1;

@@ -32,6 +32,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 
 constexpr int rounds = 20, most_arrays = 8;
 

@@ -20,6 +20,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 
 constexpr int rounds = 31, calls = 20;
 constexpr char const* head =

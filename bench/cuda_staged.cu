@@ -19,6 +19,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using clock_type = std::chrono::steady_clock;
 
 constexpr int rounds = 20;

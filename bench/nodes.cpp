@@ -13,6 +13,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using clock = std::chrono::steady_clock;
 using nodes_communicator = communicator<hierarchical>;
 

@@ -14,6 +14,7 @@
 #include "tutti/mpi.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -103,7 +103,7 @@ class start_line {
     std::int64_t until = 0;
     for (std::int64_t i = 1; !done(); ++i) {
       if (crowded_) ::sched_yield();
-      else tutti::pause_briefly();
+      else tutti::detail::pause_briefly();
       if (i % 4096 != 0) continue;
       if (until == 0) until = now() + 120'000'000'000;
       if (now() > until) throw std::runtime_error("a rank did not come to the start line within two minutes");

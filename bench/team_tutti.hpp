@@ -21,7 +21,7 @@ class tutti_team {
   explicit tutti_team(tutti::communicator<Transport> comm) : comm_(std::move(comm)) {}
 
   static std::string version() {
-    return tutti::join({"tutti ", TUTTI_VERSION_MAJOR, ".", TUTTI_VERSION_MINOR, ".", TUTTI_VERSION_PATCH});
+    return tutti::detail::join({"tutti ", TUTTI_VERSION_MAJOR, ".", TUTTI_VERSION_MINOR, ".", TUTTI_VERSION_PATCH});
   }
 
   template <class Kind>
@@ -75,13 +75,14 @@ class tutti_team {
     o.algorithm = tutti::find_algorithm(algorithm);
     if (algorithm != "automatic") {
       if (o.algorithm == tutti::algorithm_id::automatic)
-        throw std::invalid_argument(tutti::join({"no algorithm is called ", algorithm}));
+        throw std::invalid_argument(tutti::detail::join({"no algorithm is called ", algorithm}));
       if (!tutti::is_served(o.algorithm, t.what))
-        throw cannot{tutti::join({algorithm, " does not serve ", tutti::name(t.what)})};
+        throw cannot{tutti::detail::join({algorithm, " does not serve ", tutti::name(t.what)})};
     }
     for (int p = 0; tutti::name(o.protocol) != how; ++p) {
       o.protocol = static_cast<tutti::protocol>(p);
-      if (tutti::name(o.protocol) == "?") throw std::invalid_argument(tutti::join({"no protocol is called ", how}));
+      if (tutti::name(o.protocol) == "?")
+        throw std::invalid_argument(tutti::detail::join({"no protocol is called ", how}));
     }
     return o;
   }
@@ -93,7 +94,7 @@ class tutti_team {
     std::size_t const count = t.what == tutti::collective::barrier ? 1 : tutti::by_block(t.what) ? e.block : e.count;
     try {
       auto const chosen = tutti::explain<T, std::remove_cvref_t<decltype(Kind::op)>>(comm_, t.what, count, o);
-      return tutti::join({tutti::name(chosen.algorithm), "/", tutti::name(chosen.protocol)});
+      return tutti::detail::join({tutti::name(chosen.algorithm), "/", tutti::name(chosen.protocol)});
     } catch (tutti::error const& refusal) {
       if (refusal.code() != tutti::error_code::bad_argument) throw;
       throw cannot{refusal.what()};

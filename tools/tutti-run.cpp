@@ -34,7 +34,7 @@
 
 namespace {
 
-using tutti::descriptor;
+using tutti::detail::descriptor;
 using clock_type = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 

@@ -20,6 +20,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 struct served {

@@ -26,7 +26,7 @@ using namespace tuning;
 // Results that the ranks leave for their parent.
 struct notes {
   start_line line;
-  tutti::link_times links;  // measured with the smallest number of ranks
+  tutti::detail::link_times links;  // measured with the smallest number of ranks
   std::size_t count = 0;
   result results[1 << 15];
 };
@@ -75,7 +75,7 @@ std::string header_name(std::string const& machine) {
 // The limits for devices in the previous table; this program does not measure them.
 tutti::device_limits limits_in(std::string const& path) {
   try {
-    if (auto const text = tutti::read_file(path)) return tutti::parse_table(*text, path).devices;
+    if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path).devices;
   } catch (tutti::error const&) {  // an unreadable table is replaced
   }
   return {};
@@ -108,16 +108,17 @@ int main(int argc, char** argv) {
     measure(s, *shared);
     std::vector<result> const results(shared->results, shared->results + shared->count);
 
-    tutti::owned_table table{.machine = tutti::this_machine(),
-                             .date = today(),
-                             .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
-                             .apart = fit(results, false),
-                             .crowded = fit(results, true),
-                             .rules = rules_of(results),
-                             .links = shared->links,
-                             .devices = limits_in(s.output)};
-    if (table.apart == tutti::costs{}) table.apart = table.crowded;
-    if (table.crowded == tutti::costs{}) table.crowded = table.apart;
+    tutti::detail::owned_table table{
+        .machine = tutti::detail::this_machine(),
+        .date = today(),
+        .command = command_of(s, fmt::format("tutti-tune --ranks {}", fmt::join(s.ranks, ","))),
+        .apart = fit(results, false),
+        .crowded = fit(results, true),
+        .rules = rules_of(results),
+        .links = shared->links,
+        .devices = limits_in(s.output)};
+    if (table.apart == tutti::detail::costs{}) table.apart = table.crowded;
+    if (table.crowded == tutti::detail::costs{}) table.crowded = table.apart;
     print(table.rules);
     if (times) times->commit(csv(results));
     if (header) header->commit(to_header(table.view(), header_name(table.machine)));

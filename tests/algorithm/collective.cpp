@@ -7,6 +7,7 @@
 #include <string>
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

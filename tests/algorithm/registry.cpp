@@ -8,6 +8,7 @@
 #include "tutti/algorithm/registry.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 static_assert(schedule<ring, collective::all_reduce>{}.at({4}, {0}, 3).complete);
 static_assert(schedule<double_binary_tree, collective::broadcast>{}.lanes({9}) == 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schedules that are broken on purpose: the verifier must refuse each, and say what is wrong where.
+// Schedules that are broken on purpose: the verifier must reject each, and say what is wrong and where.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "tutti/analyze/verify.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {
@@ -22,7 +23,7 @@ struct altered : Base {
   }
 };
 
-// A schedule of which one step, or the steps of one rank, are missing at the end.
+// A schedule without the last step of one rank.
 template <class Base, int Rank>
 struct shortened : Base {
   int steps(shape s, position me) const { return Base::steps(s, me) - (me.rank == Rank ? 1 : 0); }
@@ -47,7 +48,7 @@ using one_shot_reduce = schedule<one_shot, collective::reduce>;
 using one_shot_broadcast = schedule<one_shot, collective::broadcast>;
 using pairwise_all_to_all = schedule<pairwise, collective::all_to_all>;
 
-// Two ranks with a whole step written out, for what no shipped schedule comes near to.
+// A schedule for two ranks whose only step is written out, for mistakes that no shipped schedule comes close to.
 template <class Step>
 struct by_hand : schedule_defaults {
   int chunks(shape) const { return 3; }
@@ -157,6 +158,34 @@ TEST_CASE("different parentheses at two ranks") {
         "rank 2, lane 0: output chunk 0 is combined as ((2 0) 1), but at rank 0 as ((0 1) 2): their bits may differ");
 }
 
+TEST_CASE("one message of two chunks where two messages are expected") {
+  // The chunks are the right ones, but the receiver finds a slice after which more is to follow.
+  struct together : schedule_defaults {
+    int chunks(shape) const { return 2; }
+    int steps(shape s, position me) const { return me.rank == s.root ? 1 : 2; }
+    step at(shape s, position me, int i) const {
+      if (me.rank == s.root) return {.to = one(1 - s.root), .give = {space::input, {0, 2}}};
+      return {.from = one(s.root), .keep = {space::output, {i}}};
+    }
+  };
+  CHECK(complaint<together>(collective::broadcast, {.ranks = 2}) ==
+        "rank 1, lane 0, phase 0, step 0: expects a slice of 1 element from rank 0, which sent 1 and more");
+}
+
+TEST_CASE("blocks of another length than the receiver expects") {
+  using broken = altered<schedule<pairwise, collective::all_gather>, decltype([](shape, position me, int i, step& t) {
+                           if (me.rank == 1 && i == 1) t.give.what = {1, 2};
+                         })>;
+  circumstances const uneven{.slices = 3, .credits = 2, .slice = 2, .uneven = true};
+  CHECK(complaint<schedule<pairwise, collective::all_gather>>(collective::all_gather, {.ranks = 3}, uneven) == "");
+  CHECK(complaint<broken>(collective::all_gather, {.ranks = 3}, uneven) != "");
+  using transposed = altered<pairwise_all_to_all, decltype([](shape, position me, int i, step& t) {
+                               if (i > 0) t.give.what.first = me.rank;
+                             })>;
+  CHECK(complaint<transposed>(collective::all_to_all, {.ranks = 3}, uneven).find("expects a slice of") !=
+        std::string::npos);
+}
+
 TEST_CASE("a circle of ranks that all receive first") {
   struct receive_first : schedule_defaults {
     int chunks(shape s) const { return s.ranks; }
@@ -230,7 +259,7 @@ TEST_CASE("in place, a block that is overwritten before it leaves") {
 }
 
 TEST_CASE("a chunk that the same step has still to send") {
-  // The halves of a step run side by side, so whether the old or the new content leaves would be a matter of timing.
+  // The halves of a step run side by side, so timing would decide whether the old or the new content is sent.
   using broken = by_hand<decltype([](int rank) -> step {
     return {
         .from = one(1 - rank), .keep = {space::output, {1, 2}}, .to = one(1 - rank), .give = {space::input, {0, 2}}};

@@ -8,6 +8,7 @@
 #include <vector>
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {

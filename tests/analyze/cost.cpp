@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The terms that are read off the schedules are those of the literature.
+// The terms derived from the schedules are those of the literature.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "tutti/analyze/cost.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 namespace {
@@ -39,7 +40,7 @@ TEST_CASE("the closed forms of Thakur, Rabenseifner and Gropp, section by sectio
     check(found(algorithm_id::ring, collective::all_reduce, p), 2 * (p - 1), 2 * most, most);
     check(found(algorithm_id::two_shot, collective::all_reduce, p), 2, 2 * most, most);
   }
-  // Ranks that are no power of two take other ways, not longer ones.
+  // Where the number of ranks is not a power of two, paths differ but are no longer.
   check(found(algorithm_id::ring, collective::all_reduce, 13), 24, 24.0 / 13, 12.0 / 13);
   CHECK(found(algorithm_id::bruck, collective::all_gather, 13).hops == 4);
   CHECK(found(algorithm_id::dissemination, collective::barrier, 13).hops == 4);

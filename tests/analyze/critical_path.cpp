@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The quick search and the simulation agree on every schedule.
+// The fast search and the simulation agree on every schedule.
 #include "tutti/analyze/critical_path.hpp"
 
 #include <doctest/doctest.h>
@@ -8,6 +8,7 @@
 #include "tutti/analyze/simulate.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 TEST_CASE("the longest chains are those of the simulation") {
@@ -34,7 +35,8 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
   auto const effort_of = [](algorithm_id id, even_nodes nodes) {
     return critical_path(find_schedule(id, collective::all_reduce), {8}, 1, nodes)().longest;
   };
-  // Partners at 1 and 2 are on the node where ranks are side by side, and at 4 where they are dealt out to four nodes.
+  // Partners at distance 1 and 2 share a node of consecutive ranks; those at distance 4 do where ranks are dealt out to four
+  // nodes.
   effort const near = effort_of(algorithm_id::recursive_doubling, {2, true});
   CHECK(near.hops == 2);
   CHECK(near.far_hops == 1);
@@ -44,7 +46,7 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
   CHECK(dealt.hops == 1);
   CHECK(dealt.far_hops == 2);
   CHECK(dealt.far_sent == 4);
-  // Around a ring, one rank of a node sends far where they are side by side, and all where they are not.
+  // In a ring, one rank of a node sends far where ranks are consecutive, and every rank does where they are not.
   CHECK(effort_of(algorithm_id::ring, {2, true}).far_sent < effort_of(algorithm_id::ring, {2, false}).far_sent);
 
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {

@@ -9,6 +9,7 @@
 #include "tutti/analyze/simulate.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::analyze;
 
 TEST_CASE("a message takes alpha + n * beta") {
@@ -58,7 +59,7 @@ TEST_CASE("nodes: messages within one are nearer") {
                 full = simulate(ring_all_reduce, {16}, {8}, m, &none);
   CHECK(by_node.simulated == 4);
   CHECK(by_node.seconds == doctest::Approx(full.seconds));
-  // The slowest of the chunks crosses to another node as often as it can.
+  // The slowest chunk crosses to another node as often as possible.
   CHECK(full.seconds < 30 * 10);
   CHECK(full.seconds > 7 * 10);
 }

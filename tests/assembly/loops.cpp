@@ -12,7 +12,7 @@ struct scale_and_add {
 
 template <class T, class Op>
 void combine_two(T const* const* sources, T* const* destinations, std::size_t n, bool stream) {
-  tutti::combine(tutti::one_thread{}, sources, 2, destinations, 1, n, Op{}, {.stream = stream});
+  tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, destinations, 1, n, Op{}, {.stream = stream});
 }
 
 #define COMBINE(T, Op) template void combine_two<T, Op>(T const* const*, T* const*, std::size_t, bool)

@@ -12,6 +12,7 @@
 #include "support/expect.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

@@ -12,6 +12,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("all ranks of shared memory are on one machine, those of a group too") {
   std::atomic<int> wrong = 0;

@@ -9,6 +9,7 @@
 #include "call/groups.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("groups have the right ranks and serve every collective over loopback") {

@@ -14,12 +14,13 @@
 #include "call/groups.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
 
 // What this process holds: open files, and mappings of memory that ranks share.
-std::pair<int, int> holdings() {
+std::pair<int, int> own_mappings() {
   int files = 0, mappings = 0;
   for ([[maybe_unused]] auto const& file : std::filesystem::directory_iterator("/proc/self/fd")) ++files;
   std::ifstream maps("/proc/self/maps");
@@ -107,16 +108,16 @@ TEST_CASE("a member that is killed in a group is named in it") {
 TEST_CASE("groups take no files, and give their memory back") {
   run_local(4, [](auto& comm) {
     std::vector<int> ones(10'000, 1);
-    auto const before = holdings();
+    auto const before = own_mappings();
     for (int repeat = 0; repeat < 10; ++repeat) {
       std::vector<std::optional<std::remove_cvref_t<decltype(comm)>>> groups;
       for (int i = 0; i < 10; ++i) {
         groups.push_back(comm.split(comm.rank() % 2));
         all_reduce(*groups.back(), ones);
       }
-      expect(holdings() == std::pair(before.first, before.second + 10), "groups hold more than a mapping each");
+      expect(own_mappings() == std::pair(before.first, before.second + 10), "groups hold more than a mapping each");
     }
-    expect(holdings() == before, "groups have left something behind");
+    expect(own_mappings() == before, "groups have left something behind");
   });
 }
 

@@ -19,6 +19,7 @@
 #include "support/system_calls.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

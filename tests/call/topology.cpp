@@ -16,6 +16,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

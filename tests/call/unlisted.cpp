@@ -13,6 +13,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using tutti::testing::contains;
 
 // All send to rank 0, which sends the result to all. It combines in the order of ranks rotated by one, 1, 2, ..., 0, which

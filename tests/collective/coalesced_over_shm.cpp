@@ -6,6 +6,7 @@
 #include "collective/coalesced.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("many arrays in few calls are summed as each alone over shm") {

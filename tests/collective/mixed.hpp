@@ -44,7 +44,7 @@ class random_sequence {
   void any_call() {
     auto const c = every_collective[pick(every_collective.size())];
     auto id = static_cast<algorithm_id>(pick(algorithms::size + 1));
-    if (!objection(id, {c, 8, comm_.size(), true}).empty()) id = algorithm_id::automatic;
+    if (!detail::objection(id, {c, 8, comm_.size(), true}).empty()) id = algorithm_id::automatic;
     bool const chosen = id != algorithm_id::automatic;
     std::size_t const count = any_count();
     auto how =
@@ -62,7 +62,7 @@ class random_sequence {
 
   // The others nap before they find it there.
   void be_late() {
-    if (comm_.rank() == any_rank()) std::this_thread::sleep_for(2 * patience_sharing_cores.yields);
+    if (comm_.rank() == any_rank()) std::this_thread::sleep_for(2 * detail::patience_sharing_cores.yields);
     any_call();
   }
 
@@ -71,10 +71,10 @@ class random_sequence {
   void run_ahead() {
     int const late = any_rank();
     if (comm_.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    constexpr bool packets = shares_packets<std::remove_reference_t<decltype(comm_.engine().transport())>>;
+    constexpr bool packets = detail::shares_packets<std::remove_reference_t<decltype(comm_.engine().transport())>>;
     auto c = collective::broadcast;
     int root = any_rank();
-    for (std::size_t i = 0; i < 3 * far_sets; ++i) {
+    for (std::size_t i = 0; i < 3 * detail::far_sets; ++i) {
       if (pick(8) == 0)
         c = std::array{collective::broadcast, collective::scatter, collective::reduce, collective::gather}[pick(4)];
       if (pick(8) == 0) root = any_rank();

@@ -7,6 +7,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("objects of any size, named arrays, seeds over loopback") {

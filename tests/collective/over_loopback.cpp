@@ -7,6 +7,7 @@
 #include "collective/registered.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("every registered algorithm gives the right result over loopback") {

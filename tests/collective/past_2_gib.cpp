@@ -12,6 +12,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("counts past 2^31 are reduced and sent whole") {
   std::size_t const count = (std::size_t{1} << 31) + 12'345;

@@ -7,6 +7,7 @@
 #include "collective/stress.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("operations of all kinds are in flight at once over shm") {

@@ -7,6 +7,7 @@
 #include "support/conformance.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

@@ -7,6 +7,7 @@
 #include "tutti/device/local/cuda_local.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 void call(cuda_local<testing::device_stand_in> const& ranks, std::vector<std::vector<float>>& in,
           std::vector<std::vector<float>>& out, float* weights, float* velocity) {

@@ -7,6 +7,7 @@
 #include "tutti/device/local/cuda_local.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 void call(cuda_local<testing::device_stand_in> const& ranks, std::vector<std::vector<double>>& gradients,
           float* weights, float* velocity, double* wide_weights, double* wide_velocity) {

@@ -16,7 +16,7 @@ struct gpu {
   void copy(int, void*, void const*, std::size_t) const;
   template <class Work>
   void launch(int, std::size_t, Work const&) const;
-  void wait(int, tutti::deadline) const;
+  void wait(int, tutti::detail::deadline) const;
   int make_stream() const;
   void end_stream(int) const noexcept;
   int make_event() const;
@@ -27,7 +27,7 @@ struct gpu {
   bool capturing(int) const;
 };
 
-void call(tutti::cuda_staged<gpu, tutti::loopback>& ranks, tutti::device_array<gpu, float>& data) {
+void call(tutti::cuda_staged<gpu, tutti::loopback>& ranks, tutti::detail::device_array<gpu, float>& data) {
 #ifdef TUTTI_CONTROL
   tutti::all_reduce<tutti::two_shot>(ranks, data);
 #else

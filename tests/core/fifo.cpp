@@ -10,7 +10,7 @@
 #include <memory>
 #include <random>
 
-using tutti::fifo;
+using tutti::detail::fifo;
 
 TEST_CASE("a fifo behaves like a deque") {
   std::mt19937 random(3);

@@ -22,7 +22,7 @@ struct counted {
 
 TEST_CASE("an object is created once, by the first thread that needs it") {
   std::atomic<int> made = 0;
-  tutti::made_once<counted> one;
+  tutti::detail::made_once<counted> one;
   CHECK(one.get() == nullptr);
   auto const make = [&] { return std::make_unique<counted>(made); };
   std::vector<int> got(4);

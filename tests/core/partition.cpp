@@ -7,6 +7,7 @@
 #include "tutti/core/partition.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("parts follow each other and cover the count") {
   for (std::size_t const count : {0u, 1u, 2u, 7u, 16u, 1000u, 4099u})

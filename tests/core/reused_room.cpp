@@ -27,7 +27,7 @@ struct alignas(Alignment) sized : base {
 
 TEST_CASE("a room holds one object at a time") {
   {
-    tutti::reused_room<base> room;
+    tutti::detail::reused_room<base> room;
     CHECK_FALSE(room);
     room.emplace<sized<100, 64>>();
     void const* const first = room->self();

@@ -18,6 +18,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 std::vector<std::size_t> counts{1, 1000};
@@ -45,10 +46,10 @@ void check_packets(cuda_device const& gpu, Op const& op) {
   on_rank_counts(gpu, "packets of " + std::string(type_name<T>()), [&](auto const& ranks, std::size_t n) {
     int const p = ranks.size();
     auto const few = n < 500 ? n : 500;
-    return different(on_device<T>(ranks, p, few, p, few,
-                                  [&](auto& r, auto& in, auto& out) {
-                                    all_reduce<one_shot>(r, in, out, op, {.protocol = protocol::packet});
-                                  }),
+    return different(result_on_device<T>(ranks, p, few, p, few,
+                                         [&](auto& r, auto& in, auto& out) {
+                                           all_reduce<one_shot>(r, in, out, op, {.protocol = protocol::packet});
+                                         }),
                      on_host<T>(p, few, few, [&](auto& comm, auto& in, auto& out) {
                        all_reduce(comm, in, out, op, {.algorithm = algorithm_id::one_shot});
                      }));
@@ -102,15 +103,15 @@ void check_several_devices() {
         4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, {.algorithm = by}); });
   };
   auto const check = [&](std::string const& what, algorithm_id by, auto const& call) {
-    report(what + on, different(on_device<float>(ranks, 4, n, 4, n, call), reduced(by)) == 0);
+    report(what + on, different(result_on_device<float>(ranks, 4, n, 4, n, call), reduced(by)) == 0);
   };
   check("jobs", algorithm_id::one_shot, [](auto& r, auto& in, auto& out) { all_reduce(r, in, out); });
   check("ring", algorithm_id::ring, [](auto& r, auto& in, auto& out) { all_reduce<ring>(r, in, out); });
   check("double_binary_tree", algorithm_id::double_binary_tree,
         [](auto& r, auto& in, auto& out) { all_reduce<double_binary_tree>(r, in, out); });
   auto const dealt = [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); };
-  report("all_to_all" + on, different(on_device<std::uint32_t>(ranks, 4, 4000, 4, 4000, dealt),
-                                      on_device<std::uint32_t>(gpus[0], 4, 4, 4000, 4, 4000, dealt)) == 0);
+  report("all_to_all" + on, different(result_on_device<std::uint32_t>(ranks, 4, 4000, 4, 4000, dealt),
+                                      result_on_device<std::uint32_t>(gpus[0], 4, 4, 4000, 4, 4000, dealt)) == 0);
   auto few = to_device(ranks, ranks_values<float>(4, std::vector<float>(100, 1.0f)));
   for (int i = 0; i < 5; ++i) all_reduce<one_shot>(ranks, few, few, sum{}, {.protocol = protocol::packet});
   report("packets" + on, to_host(gpus[0], few)[3][99] == 1024.0f);

@@ -22,8 +22,8 @@ template __global__ void walk<tutti::schedule<tutti::double_binary_tree, tutti::
 // What is of the host alone is combined there without a warning.
 using complex = std::complex<float>;
 void combine_on_host(complex const* const* sources, complex* const* to, std::size_t n) {
-  tutti::combine(tutti::one_thread{}, sources, 2, to, 1, n, tutti::mean{}, {.finish = 2});
-  tutti::combine(tutti::one_thread{}, sources, 2, to, 1, n, [](complex a, complex b) { return a - b; });
+  tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, tutti::mean{}, {.finish = 2});
+  tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, [](complex a, complex b) { return a - b; });
 }
 
 // What CUDA cannot take back, as the runtime and as the driver say it, and what it can.

@@ -5,6 +5,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 
 template <int FanIn, class In, class Out = In, class Fused = fused<sum>>
 using pass = detail::combine_pass<FanIn, In const*, Out, Fused>;

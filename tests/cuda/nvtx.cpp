@@ -16,6 +16,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 // Run by the case below, in a process whose environment says that a profiler listens.

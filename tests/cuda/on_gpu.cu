@@ -27,6 +27,7 @@
 namespace {
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 deadline soon() { return deadline::after(std::chrono::seconds{60}); }
@@ -53,8 +54,9 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
     std::vector<T> expected(values[0].size());
     T* const to[] = {expected.data()};
     combine(one_thread{}, sources.data(), p, to, 1, expected.size(), op);
-    auto const got = on_device<T>(gpu, p, p, expected.size(), p, expected.size(),
-                                  [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
+    auto const got =
+        result_on_device<T>(gpu, p, p, expected.size(), p, expected.size(),
+                            [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
     report("all_reduce of " + std::string(type_name<T>()) + " on " + std::to_string(p) + " ranks",
            different(got, ranks_values<T>(static_cast<std::size_t>(p), expected)) == 0);
   }
@@ -66,14 +68,14 @@ void check_movement(cuda_device const& gpu) {
   int const p = 5;
   std::size_t const n = 777, all = n * p;
   auto const in = all_values<T>(p, all);
-  auto const moved_to = [&](auto const& call) { return on_device<T>(gpu, p, p, all, p, all, call); };
+  auto const moved_to = [&](auto const& call) { return result_on_device<T>(gpu, p, p, all, p, all, call); };
   auto const dealt = moved_to([](auto const& ranks, auto& from, auto& to) { all_to_all(ranks, from, to); });
   int wrong = 0;
   for (std::size_t r = 0; r < p; ++r)
     for (std::size_t i = 0; i < all; ++i) wrong += !same_bits<T>(dealt[r][i], in[i / n][r * n + i % n]);
   report("all_to_all of " + std::string(type_name<T>()), wrong == 0);
-  auto const shared =
-      on_device<T>(gpu, p, p, n, p, all, [](auto const& ranks, auto& from, auto& to) { all_gather(ranks, from, to); });
+  auto const shared = result_on_device<T>(gpu, p, p, n, p, all,
+                                          [](auto const& ranks, auto& from, auto& to) { all_gather(ranks, from, to); });
   wrong = 0;
   for (std::size_t r = 0; r < p; ++r)
     for (std::size_t i = 0; i < all; ++i)
@@ -84,8 +86,8 @@ void check_movement(cuda_device const& gpu) {
 void check_scans(cuda_device const& gpu) {
   std::size_t const n = 4099;
   auto const in = all_values<affine>(7, n);
-  auto const out = on_device<affine>(gpu, 7, 7, n, 7, n,
-                                     [](auto const& ranks, auto& from, auto& to) { scan(ranks, from, to, compose{}); });
+  auto const out = result_on_device<affine>(
+      gpu, 7, 7, n, 7, n, [](auto const& ranks, auto& from, auto& to) { scan(ranks, from, to, compose{}); });
   int wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     affine all = in[0][i];

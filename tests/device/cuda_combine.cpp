@@ -13,6 +13,7 @@
 #include "support/device_stand_in.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

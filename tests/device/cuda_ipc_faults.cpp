@@ -21,6 +21,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 

@@ -25,6 +25,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 
@@ -227,7 +228,8 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
                  error_code::bad_argument, "protocol packet cannot be had");
     array const many = filled(own, 9000, 1);
     expect_error(error_of([&] { all_reduce<one_shot>(ranks, many, sum{}, {.protocol = protocol::packet}); }),
-                 error_code::bad_argument, "packets of 36000 bytes among 2 ranks, where 16384 are the most");
+                 error_code::bad_argument,
+                 "packets of 36000 bytes were asked for, but among 2 ranks they have at most 16384");
     all_reduce<ring>(ranks, data);
     ranks.work().wait();
     expect(all_are(own, data, 8), "and all goes on");

@@ -15,6 +15,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
@@ -33,7 +34,7 @@ void check_reductions(Op const& op) {
       std::size_t const all = n * static_cast<std::size_t>(p);
       for (int const threads : {1, 64}) {
         device_stand_in const on{.threads = threads};
-        auto const device = on_device<T>(
+        auto const device = result_on_device<T>(
             on, p, p, n, p, n, [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });
         CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
                           all_reduce(comm, in, out, op, one_shot_alone);
@@ -41,27 +42,29 @@ void check_reductions(Op const& op) {
         CHECK(different(device, on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
                           all_reduce(comm, in, out, op, {.algorithm = algorithm_id::two_shot});
                         })) == 0);
-        CHECK(different(on_device<T>(on, p, p, n, 1, n,
-                                     [&](auto const& ranks, auto& in, auto& out) { reduce(ranks, in, out[0], op); }),
-                        n > 0 ? ranks_values<T>{device[0]} : ranks_values<T>(1)) == 0);
-        CHECK(
-            different(on_device<T>(on, p, p, all, p, n,
-                                   [&](auto const& ranks, auto& in, auto& out) { reduce_scatter(ranks, in, out, op); }),
-                      on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) {
-                        reduce_scatter(comm, in, out, op, one_shot_alone);
-                      })) == 0);
+        CHECK(different(
+                  result_on_device<T>(on, p, p, n, 1, n,
+                                      [&](auto const& ranks, auto& in, auto& out) { reduce(ranks, in, out[0], op); }),
+                  n > 0 ? ranks_values<T>{device[0]} : ranks_values<T>(1)) == 0);
+        CHECK(different(result_on_device<T>(
+                            on, p, p, all, p, n,
+                            [&](auto const& ranks, auto& in, auto& out) { reduce_scatter(ranks, in, out, op); }),
+                        on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) {
+                          reduce_scatter(comm, in, out, op, one_shot_alone);
+                        })) == 0);
         if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
-          CHECK(different(on_device<T>(on, p, p, n, p, n,
-                                       [&](auto const& ranks, auto& in, auto& out) { scan(ranks, in, out, op); }),
+          CHECK(
+              different(result_on_device<T>(on, p, p, n, p, n,
+                                            [&](auto const& ranks, auto& in, auto& out) { scan(ranks, in, out, op); }),
+                        on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
+                          scan(comm, in, out, op, one_shot_alone);
+                        })) == 0);
+          CHECK(different(result_on_device<T>(
+                              on, p, p, n, p, n,
+                              [&](auto const& ranks, auto& in, auto& out) { exclusive_scan(ranks, in, out, op); }),
                           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
-                            scan(comm, in, out, op, one_shot_alone);
+                            exclusive_scan(comm, in, out, op, one_shot_alone);
                           })) == 0);
-          CHECK(different(
-                    on_device<T>(on, p, p, n, p, n,
-                                 [&](auto const& ranks, auto& in, auto& out) { exclusive_scan(ranks, in, out, op); }),
-                    on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) {
-                      exclusive_scan(comm, in, out, op, one_shot_alone);
-                    })) == 0);
         }
       }
     }
@@ -87,24 +90,25 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
       std::size_t const all = n * static_cast<std::size_t>(p);
       for (int const threads : {1, 64, 96}) {
         device_stand_in const on{.threads = threads};
-        CHECK(different(on_device<T>(on, p, 1, n, p, n,
-                                     [](auto const& ranks, auto& in, auto& out) { broadcast(ranks, in[0], out); }),
-                        ranks_values<T>(static_cast<std::size_t>(p), uneven_values<T>(0, n))) == 0);
+        CHECK(
+            different(result_on_device<T>(on, p, 1, n, p, n,
+                                          [](auto const& ranks, auto& in, auto& out) { broadcast(ranks, in[0], out); }),
+                      ranks_values<T>(static_cast<std::size_t>(p), uneven_values<T>(0, n))) == 0);
         auto const gathered =
             on_host<T>(p, n, all, [](auto& comm, auto& in, auto& out) { all_gather(comm, in, out, one_shot_alone); });
-        CHECK(different(on_device<T>(on, p, p, n, p, all,
-                                     [](auto const& ranks, auto& in, auto& out) { all_gather(ranks, in, out); }),
+        CHECK(different(result_on_device<T>(on, p, p, n, p, all,
+                                            [](auto const& ranks, auto& in, auto& out) { all_gather(ranks, in, out); }),
                         gathered) == 0);
-        CHECK(different(on_device<T>(on, p, p, n, 1, all,
-                                     [](auto const& ranks, auto& in, auto& out) { gather(ranks, in, out[0]); }),
+        CHECK(different(result_on_device<T>(on, p, p, n, 1, all,
+                                            [](auto const& ranks, auto& in, auto& out) { gather(ranks, in, out[0]); }),
                         {gathered[0]}) == 0);
-        CHECK(different(on_device<T>(on, p, 1, all, p, n,
-                                     [](auto const& ranks, auto& in, auto& out) { scatter(ranks, in[0], out); }),
+        CHECK(different(result_on_device<T>(on, p, 1, all, p, n,
+                                            [](auto const& ranks, auto& in, auto& out) { scatter(ranks, in[0], out); }),
                         on_host<T>(p, all, n, [](auto& comm, auto& in, auto& out) {
                           scatter(comm, in, out, 0, one_shot_alone);
                         })) == 0);
-        CHECK(different(on_device<T>(on, p, p, all, p, all,
-                                     [](auto const& ranks, auto& in, auto& out) { all_to_all(ranks, in, out); }),
+        CHECK(different(result_on_device<T>(on, p, p, all, p, all,
+                                            [](auto const& ranks, auto& in, auto& out) { all_to_all(ranks, in, out); }),
                         on_host<T>(p, all, all, [](auto& comm, auto& in, auto& out) {
                           all_to_all(comm, in, out, one_shot_alone);
                         })) == 0);
@@ -167,12 +171,13 @@ TEST_CASE("wrong calls are refused before anything is launched") {
     }
     return "nothing";
   };
-  CHECK(refused([&] { all_reduce(ranks, three, two); }) == "3 input buffers for 2 ranks");
+  CHECK(refused([&] { all_reduce(ranks, three, two); }) == "all_reduce among 2 ranks takes 2 input buffers, but got 3");
   CHECK(refused([&] { all_reduce(ranks, two, uneven); }) ==
-        "the output buffer has 2 elements where the call needs 6, rank 1");
+        "the output of all_reduce has 2 elements, but the call needs 6, rank 1");
   CHECK(refused([&] { all_gather(ranks, two, two); }) ==
-        "the output buffer has 6 elements where the call needs 12, rank 0");
-  CHECK(refused([&] { all_to_all(ranks, odd, odd); }) == "all_to_all of 5 elements among 2 ranks");
+        "the output of all_gather has 6 elements, but the call needs 12, rank 0");
+  CHECK(refused([&] { all_to_all(ranks, odd, odd); }) ==
+        "the input of all_to_all has 5 elements, which 2 ranks cannot share equally, rank 0");
   CHECK(refused([&] { all_to_all(ranks, two, two); }) == "input and output of all_to_all overlap, rank 0");
   CHECK(refused([&] { scan(ranks, two, two); }) == "input and output of scan overlap, rank 0");
   std::vector<std::span<float>> late;

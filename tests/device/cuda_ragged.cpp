@@ -14,6 +14,7 @@
 #include "support/expect.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
@@ -133,8 +134,8 @@ TEST_CASE("wrong counts are refused") {
     return error_of([&] { all_gather_v(ranks, in, out, counts, how); }).happened();
   };
   CHECK(refused(right) == "nothing was thrown");
-  CHECK(refused(few) == "1 counts for 2 ranks, which need 2");
-  CHECK(refused(wrong) == "the input buffer has 2 elements where the call needs 1");
+  CHECK(refused(few) == "the call needs 2 counts for 2 ranks, but got 1");
+  CHECK(refused(wrong) == "the input of all_gather has 2 elements, but the call needs 1");
   CHECK(refused(right, {.algorithm = algorithm_id::ring}) ==
-        "blocks of their own sizes go by one launch of jobs alone, and the call asks for something else");
+        "a call with blocks of uneven sizes among virtual ranks cannot name an algorithm or a protocol");
 }

@@ -12,6 +12,7 @@
 #include "tutti/device/local/ragged.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
@@ -34,12 +35,12 @@ TEST_CASE("a profiler that listens is shown each call on virtual ranks, and no o
   all_reduce(ranks, data, data);
   CHECK(shown.empty());
 
-  auto const* const before = tutti::ranges.exchange(&sink);
+  auto const* const before = tutti::detail::ranges.exchange(&sink);
   all_reduce(ranks, data, data);
   all_gather(ranks, data, all);
   std::vector<std::vector<float>> parts{std::vector<float>(12), std::vector<float>(8)};
   all_gather_v(ranks, parts, all, std::vector<std::size_t>{12, 8});
-  tutti::ranges.store(before);
+  tutti::detail::ranges.store(before);
 
   CHECK(running == 0);
   CHECK(shown == std::vector<std::string>{"all_reduce of 40 bytes among 2 virtual ranks, 40",

@@ -15,6 +15,7 @@
 #include "tutti/device/staged/cuda_staged.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 
@@ -39,7 +40,7 @@ TEST_CASE("a process that is killed in the middle is named by the others") {
     run_local(3, [](auto& comm) {
       device_queues const on;
       cuda_staged ranks(comm, on, {.slice = 4096});
-      device_array<device_queues, float> data(on, 100'000);
+      detail::device_array<device_queues, float> data(on, 100'000);
       all_reduce(ranks, data);
       auto const ending = error_of([&] {
         for (int call = 0; call < 10; ++call) {

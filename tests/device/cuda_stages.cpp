@@ -20,6 +20,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
@@ -31,7 +32,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   auto const& on = ranks.on();
   device_options_of<R> const how{.stream = stream};
   auto const p = static_cast<std::size_t>(ranks.size());
-  auto const on_device = [&](std::vector<float> const& values) {
+  auto const result_on_device = [&](std::vector<float> const& values) {
     device_array<typename R::device_type, float> out(on, values.size());
     on.copy(stream, out.data(), values.data(), values.size() * sizeof(float));
     on.wait(stream, deadline::after(std::chrono::seconds{60}));
@@ -52,7 +53,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   }
   for (std::size_t i = 0; i < n; ++i) weights[i] = static_cast<float>(i % 1000);
   std::vector<float> const still(n), head(doubled.begin(), doubled.begin() + static_cast<std::ptrdiff_t>(n));
-  auto const from = on_device(in), to = on_device(still);
+  auto const from = result_on_device(in), to = result_on_device(still);
   std::span const of_call(from.data(), n);
 
   all_reduce(comm, head, result, mean{});
@@ -61,7 +62,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   reduce(ranks, of_call, to, fused{mean{}, scale{2.0f}, clip{0.0f, 30.0f}}, 0, how);
   if (ranks.rank() == 0) expect_same("a mean at a root", to, [&](std::size_t i) { return std::min(result[i], 30.0f); });
 
-  auto const kept = on_device(weights), speed = on_device(still);
+  auto const kept = result_on_device(weights), speed = result_on_device(still);
   fused const step{mean{}, scale{2.0f}, with_arrays(sgd_step{.rate = 0.5f}, kept.data(), speed.data())};
   all_reduce(ranks, of_call, to, step, how);
   auto const moved = [&](std::size_t i) { return weights[i] - 0.5f * result[i]; };
@@ -69,7 +70,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   expect_same("velocity after a step", speed, [&](std::size_t i) { return result[i]; });
   expect_same("the result of a step", to, moved);
 
-  auto const own_kept = on_device(weights), own_speed = on_device(still);
+  auto const own_kept = result_on_device(weights), own_speed = result_on_device(still);
   reduce_scatter(comm, doubled, block, mean{});
   reduce_scatter(ranks, from, to,
                  fused{mean{}, scale{2.0f}, with_arrays(sgd_step{.rate = 0.5f}, own_kept.data(), own_speed.data())},
@@ -83,7 +84,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   if (ranks.size() == 1) return;
   expect_error(
       error_of([&] { all_reduce(ranks, of_call, to, step, {.stream = stream, .algorithm = algorithm_id::two_shot}); }),
-      error_code::bad_argument, "two_shot cannot keep the arrays of an epilogue");
+      error_code::bad_argument, "two_shot cannot update the arrays of an epilogue");
 }
 
 }  // namespace

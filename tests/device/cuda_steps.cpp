@@ -14,6 +14,7 @@
 #include "support/sanitized.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {
@@ -143,19 +144,19 @@ TEST_CASE("calls that cannot be had are refused before anything is launched") {
   };
   cuda_local const ranks(two);
   CHECK(refused([&] { all_reduce<ring>(cuda_local(on, 2), data, data); }) ==
-        "an algorithm sends messages between ranks, for which this cuda_local has no channels");
+        "an algorithm sends messages between ranks, and this cuda_local has no channels for them");
   CHECK(refused([&] { all_reduce<ring>(cuda_local(eight), many, many); }) ==
-        "8 ranks are to send each other messages on a device that runs 7 blocks of this kernel at once");
+        "a device that runs 7 blocks of this kernel at once cannot have 8 ranks that send each other messages");
   CHECK(refused([&] { all_reduce<one_shot>(cuda_local(nowhere), data, data); }) ==
-        "2 ranks are to send each other messages on a device that runs 0 blocks of this kernel at once");
+        "a device that runs 0 blocks of this kernel at once cannot have 2 ranks that send each other messages");
   CHECK(refused([&] { all_reduce(ranks, data, data, sum{}, {.algorithm = algorithm_id::ring}); }) ==
-        "a device has ring only where the program names it by its type");
+        "the call chooses ring in its options, but has not been compiled with it");
   CHECK(refused([&] { all_reduce(ranks, data, data, sum{}, on_stand_in{.protocol = protocol::packet}); }) ==
         "protocol packet goes with an algorithm, and the call names none");
   CHECK(refused([&] { all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }) ==
-        "packets of 24000 bytes among 2 ranks, where 16384 are the most");
+        "packets of 24000 bytes were asked for, but among 2 ranks they have at most 16384");
   CHECK(refused([&] { all_reduce<ring>(ranks, data, data, sum{}, {.protocol = protocol::packet}); }) ==
-        "protocol packet cannot be had for this call on a device");
+        "this call on a device cannot use protocol packet");
   CHECK(refused([&] { all_reduce<ring>(ranks, data, data, sum{}, {.algorithm = algorithm_id::two_shot}); }) ==
         "the call names ring by its type and two_shot in its options");
   CHECK(launches == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From chunks to elements, in every layout.
+// Every layout maps chunks to elements.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -7,6 +7,7 @@
 #include "tutti/execute/layout.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("lanes and chunks of one array cover it") {
   layout const l = layout::whole(1000, 2, 3, 16);

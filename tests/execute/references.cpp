@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What peers may still be reading: of some memory, and of all; and that a full list forgets instead of growing.
+// Which references peers may still be reading, in a part of memory and in all of it. A full list forgets instead of growing.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The pieces of a range of several chunks, and the messages that a region makes.
+// The contiguous pieces of a range of several chunks, and the messages of a region.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -7,6 +7,7 @@
 #include "tutti/execute/surfaces.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

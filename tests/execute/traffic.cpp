@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A slice through a slot and by reference, and what is not the slice that is due.
+// A slice travels through a slot and by reference, and a slice that is not the expected one is reported.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -10,13 +10,14 @@
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 
 using channels = traffic<loopback, int>;
 
 struct pair {
-  explicit pair(tutti::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
+  explicit pair(tutti::detail::access const& how) : a(from, &references_a, how, 7), b(to, &references_b, how, 7) {}
 
   std::shared_ptr<loopback::hub> hub = std::make_shared<loopback::hub>(2, 1);
   loopback from{hub, 0}, to{hub, 1};
@@ -52,7 +53,8 @@ TEST_CASE("a slice through a slot arrives as it was when it was sent") {
 TEST_CASE("memory that is referred to is read in place, and settled when it was read") {
   pair p({.refers = true, .slice = loopback::slice_bytes});
   std::vector<int> const values(100, 5);
-  CHECK_FALSE(p.a.refers(values.data(), inline_bytes / sizeof(int)));  // which travels in the line of the flag
+  CHECK_FALSE(
+      p.a.refers(values.data(), inline_bytes / sizeof(int)));  // so short a message travels in the line of the flag
   REQUIRE(p.a.refers(values.data(), 100));
   REQUIRE(p.a.claim(1, 0, 100) != nullptr);
   p.a.refer(1, 0, values.data(), 100, false);
@@ -67,7 +69,7 @@ TEST_CASE("memory that is referred to is read in place, and settled when it was 
   CHECK(p.a.settled());
 }
 
-TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
+TEST_CASE("a slice of another length, or with more to follow, is a violation") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, true);
   channels::view view{};
@@ -85,7 +87,7 @@ TEST_CASE("a slice of another length, or with more to follow, is a surprise") {
   CHECK_FALSE(p.b.found().other_call);
 }
 
-TEST_CASE("a slice of another call is a surprise") {
+TEST_CASE("a slice of another call is a violation") {
   pair p({.slice = loopback::slice_bytes});
   p.send({1, 2, 3}, false);
   channels later(p.to, &p.references_b, {.slice = loopback::slice_bytes}, 8);
@@ -94,7 +96,7 @@ TEST_CASE("a slice of another call is a surprise") {
   CHECK(later.found().other_call);
 }
 
-TEST_CASE("memory that cannot be fetched is a surprise") {
+TEST_CASE("memory that cannot be fetched is a violation") {
   pair p({.refers = true, .pulls = true, .slice = loopback::slice_bytes});
   int const theirs = 0;
   int ours = 0;

@@ -12,6 +12,7 @@
 #include "support/sanitized.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 static_assert(maps_memory<faulty<loopback>> && shares_packets<faulty<loopback>> &&

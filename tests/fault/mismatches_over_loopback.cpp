@@ -6,6 +6,7 @@
 #include "fault/mismatches.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over loopback") {

@@ -9,6 +9,7 @@
 #include "support/sanitized.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("a communicator is revoked for all over loopback") {

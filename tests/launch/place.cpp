@@ -12,6 +12,7 @@
 #include "tutti/launch/place.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

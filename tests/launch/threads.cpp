@@ -9,6 +9,7 @@
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("every rank runs once") {
   for (int const ranks : {1, 2, 7, 16}) {

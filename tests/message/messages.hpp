@@ -244,7 +244,7 @@ void check_flood(Comm& comm) {
   } else if (comm.rank() == 1) {
     std::vector<int> in(data.size());
     receive_work never = irecv(comm, end, 0, enough + 1);
-    auto const until = deadline::after(std::chrono::milliseconds(200));
+    auto const until = detail::deadline::after(std::chrono::milliseconds(200));
     while (!until.passed()) never.advance();
     send(comm, end, 0, enough);
     for (int i = 0; i < messages; ++i) {
@@ -431,7 +431,7 @@ void check_messages_by_thread(Comm& comm) {
     std::vector<int> out(50000, me), in(out.size());
     receive_work const incoming = irecv(comm, in, (me + p - 1) % p);
     work const outgoing = isend(comm, out, (me + 1) % p);
-    auto const until = deadline::after(std::chrono::seconds(20));
+    auto const until = detail::deadline::after(std::chrono::seconds(20));
     while (!(outgoing.done() && incoming.done()) && !until.passed())
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     expect(incoming.done() && outgoing.done() && in.back() == (me + p - 1) % p, "the thread has not moved a message");

@@ -22,6 +22,7 @@
 #include "message/messages.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("messages arrive over shm") {

@@ -15,6 +15,7 @@
 #include "tutti/mpi.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

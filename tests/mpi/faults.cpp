@@ -15,6 +15,7 @@
 #include "support/expect.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 

@@ -10,6 +10,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("messages arrive over MPI") {

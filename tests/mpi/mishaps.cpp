@@ -11,6 +11,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 static_assert(sends_outside_calls<faulty<mpi>>);

@@ -10,6 +10,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("ranks that disagree, do not come or leave are named at all ranks over MPI") {

@@ -14,6 +14,7 @@
 #include "started/continuations.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("calls are prepared and started over MPI") {

@@ -9,6 +9,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("starts allocate nothing over MPI") {

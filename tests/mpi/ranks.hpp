@@ -55,8 +55,8 @@ std::string on_ranks(int ranks, F&& f) {
 inline auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
 inline auto on_nodes_of(int ranks) {
   return [ranks](MPI_Comm part) {
-    return communicator<hierarchical>(
-        std::make_unique<hierarchical>(part, all_tracks, settings::from_environment().timeout, world().rank() / ranks));
+    return communicator<hierarchical>(std::make_unique<hierarchical>(
+        part, detail::all_tracks, detail::settings::from_environment().timeout, world().rank() / ranks));
   };
 }
 

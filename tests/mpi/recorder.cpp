@@ -17,6 +17,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("a record over MPI has 64 calls and 64 messages") {

@@ -15,6 +15,7 @@
 #include "tutti/device/staged/cuda_staged.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

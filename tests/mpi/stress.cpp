@@ -8,6 +8,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("operations of all kinds are in flight at once over MPI") {

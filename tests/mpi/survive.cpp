@@ -13,6 +13,7 @@
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

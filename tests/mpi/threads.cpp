@@ -13,6 +13,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 namespace {

@@ -13,6 +13,7 @@
 #include "tutti/reduce/ops.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <limits>
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -62,7 +62,7 @@ class every_call {
   }
 
   template <class Comm>
-  returned_by<Comm> call(int kind, Comm&& comm, buffers& b) const {
+  detail::returned_by<Comm> call(int kind, Comm&& comm, buffers& b) const {
     int const root = comm.size() - 1;
     Op const op{};
     switch (kind) {
@@ -258,7 +258,7 @@ void check_progress_thread(Comm& comm) {
   for (int round = 0; round < 10; ++round) {
     std::vector<int> a(50000 * (static_cast<std::size_t>(round) + 1), 1), b(3, 1);
     work const first = all_reduce(async(comm), a), second = all_reduce(async(comm), b);
-    auto const until = deadline::after(std::chrono::seconds(20));
+    auto const until = detail::deadline::after(std::chrono::seconds(20));
     while (!second.done() && !until.passed()) {
       auto const memory = comm.template allocate<int>(1000);
       std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -14,6 +14,7 @@
 #include "started/async.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("started calls do what blocking ones do over shm") {

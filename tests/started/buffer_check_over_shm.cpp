@@ -8,6 +8,7 @@
 #include "started/buffer_check.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("memory of a call that has not ended is its own over shm") {

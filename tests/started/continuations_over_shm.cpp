@@ -6,6 +6,7 @@
 #include "started/continuations.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("what follows a call runs once, after it, over shm") {

@@ -7,6 +7,7 @@
 #include "started/persistent.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("every start of a prepared call does what one that is made once does over shm") {

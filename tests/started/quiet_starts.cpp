@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("starts allocate nothing") {

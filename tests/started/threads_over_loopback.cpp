@@ -12,6 +12,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace tutti::testing;
 
 TEST_CASE("a progress thread lives beside operations of all kinds over loopback") {

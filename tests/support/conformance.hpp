@@ -45,10 +45,10 @@ bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id 
   std::size_t const blocks = deals(c) ? static_cast<std::size_t>(comm.size()) : 1;
   switch (how) {
     case protocol::packet:
-      return shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= most_packet_bytes;
-    case protocol::direct: return maps_memory<Transport> && s.direct;
+      return detail::shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= detail::max_packet_bytes;
+    case protocol::direct: return detail::maps_memory<Transport> && s.direct;
     case protocol::pull:
-      if constexpr (maps_memory<Transport>) return s.direct && s.fetchable && comm.engine().transport().pulls();
+      if constexpr (detail::maps_memory<Transport>) return s.direct && s.fetchable && comm.engine().transport().pulls();
       else return false;
     default: return true;
   }
@@ -88,12 +88,12 @@ T folded(int ranks, std::size_t i, Op const& op) {
   using A = accumulator_for<Op, T>;
   auto const raw = [&](int q) {
     A value = static_cast<A>(make_value<T>(q, i));
-    if constexpr (has_prepare<Op, A>) value = static_cast<A>(static_cast<T>(op.prepare(value)));
+    if constexpr (detail::has_prepare<Op, A>) value = static_cast<A>(static_cast<T>(op.prepare(value)));
     return value;
   };
   A all = raw(0);
   for (int q = 1; q < ranks; ++q) all = op(all, raw(q));
-  if constexpr (has_finish<Op, A>) all = op.finish(all, ranks);
+  if constexpr (detail::has_finish<Op, A>) all = op.finish(all, ranks);
   return static_cast<T>(all);
 }
 

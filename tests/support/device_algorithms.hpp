@@ -29,7 +29,7 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
 }
 
 // What combines: n elements, or blocks of n. The host's ranks choose the algorithm at run time, which is compiled once.
-template <class Algorithm, class T, device D, class Reach, class Op>
+template <class Algorithm, class T, detail::device D, class Reach, class Op>
 int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
                      device_options<D> const& how = {}) {
   int const p = ranks.size();
@@ -39,9 +39,10 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::all_reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, op, host); });
-    wrong += different(on_device<T>(ranks, p, n, p, n,
-                                    [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
-                       expected);
+    wrong += different(
+        result_on_device<T>(ranks, p, n, p, n,
+                            [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
+        expected);
     auto data = to_device(ranks, all_values<T>(p, n));
     all_reduce<Algorithm>(ranks, data, data, op, how);
     wrong += n > 0 ? different(to_host(ranks.on(), data), expected) : 0;
@@ -49,17 +50,18 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   if constexpr (serves_with<Algorithm, collective::reduce, Op>()) {
     auto const expected =
         on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { reduce(comm, in, out, op, 0, host); });
-    wrong += different(on_device<T>(ranks, p, n, 1, n,
-                                    [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
-                       {expected[0]});
+    wrong +=
+        different(result_on_device<T>(ranks, p, n, 1, n,
+                                      [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
+                  {expected[0]});
   }
   if constexpr (serves_with<Algorithm, collective::reduce_scatter, Op>()) {
     auto const expected =
         on_host<T>(p, all, n, [&](auto& comm, auto& in, auto& out) { reduce_scatter(comm, in, out, op, host); });
-    wrong +=
-        different(on_device<T>(ranks, p, all, p, n,
-                               [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
-                  expected);
+    wrong += different(
+        result_on_device<T>(ranks, p, all, p, n,
+                            [&](auto& r, auto& in, auto& out) { reduce_scatter<Algorithm>(r, in, out, op, how); }),
+        expected);
     auto data = to_device(ranks, all_values<T>(p, all));
     auto blocks = own_blocks<T>(data, n);
     reduce_scatter<Algorithm>(ranks, data, blocks, op, how);
@@ -67,30 +69,31 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
     for (std::size_t r = 0; n > 0 && r < got.size(); ++r)
       for (std::size_t i = 0; i < n; ++i) wrong += !same_bits<T>(got[r][r * n + i], expected[r][i]);
   }
-  if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+  if constexpr (!detail::has_finish<Op, accumulator_for<Op, T>>) {
     if constexpr (serves_with<Algorithm, collective::scan, Op>())
-      wrong += different(
-          on_device<T>(ranks, p, n, p, n, [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
-          on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, host); }));
+      wrong +=
+          different(result_on_device<T>(ranks, p, n, p, n,
+                                        [&](auto& r, auto& in, auto& out) { scan<Algorithm>(r, in, out, op, how); }),
+                    on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { scan(comm, in, out, op, host); }));
     if constexpr (serves_with<Algorithm, collective::exclusive_scan, Op>())
       wrong += different(
-          on_device<T>(ranks, p, n, p, n,
-                       [&](auto& r, auto& in, auto& out) { exclusive_scan<Algorithm>(r, in, out, op, how); }),
+          result_on_device<T>(ranks, p, n, p, n,
+                              [&](auto& r, auto& in, auto& out) { exclusive_scan<Algorithm>(r, in, out, op, how); }),
           on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { exclusive_scan(comm, in, out, op, host); }));
   }
   return wrong;
 }
 
 // What only moves: against the independent jobs, which have a test of their own.
-template <class Algorithm, class T, device D, class Reach>
+template <class Algorithm, class T, detail::device D, class Reach>
 int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_options<D> const& how = {}) {
   int const p = ranks.size();
   std::size_t const all = n * static_cast<std::size_t>(p);
   int wrong = 0;
   auto const compare = [&](int ins, std::size_t in_count, int outs, std::size_t out_count, auto const& ours,
                            auto const& jobs) {
-    wrong += different(on_device<T>(ranks, ins, in_count, outs, out_count, ours),
-                       on_device<T>(ranks, ins, in_count, outs, out_count, jobs));
+    wrong += different(result_on_device<T>(ranks, ins, in_count, outs, out_count, ours),
+                       result_on_device<T>(ranks, ins, in_count, outs, out_count, jobs));
   };
   if constexpr (serves<Algorithm, collective::broadcast>)
     compare(

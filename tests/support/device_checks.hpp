@@ -18,7 +18,7 @@
 namespace tutti::testing {
 
 // An array of a device that begins `offset` elements past an aligned address, with margins that nobody may touch.
-template <device D, class T>
+template <detail::device D, class T>
 class device_values {
  public:
   device_values(D const& on, std::size_t count, std::size_t offset, int seed)
@@ -29,7 +29,7 @@ class device_values {
         memory_(on, before_.size()) {
     for (std::size_t i = 0; i < before_.size(); ++i) before_[i] = make_value<T>(seed, i);
     on_->copy({}, memory_.data(), before_.data(), before_.size() * sizeof(T));
-    on_->wait({}, deadline::after(limit));
+    on_->wait({}, detail::deadline::after(limit));
   }
   T* data() const { return memory_.data() + begin_; }
   std::size_t size() const { return count_; }
@@ -39,7 +39,7 @@ class device_values {
   int differ(T const* expected) const {
     std::vector<T> now(before_.size());
     on_->copy({}, now.data(), memory_.data(), now.size() * sizeof(T));
-    on_->wait({}, deadline::after(limit));
+    on_->wait({}, detail::deadline::after(limit));
     int out = 0;
     for (std::size_t i = 0; i < now.size(); ++i) {
       bool const inside = i >= begin_ && i < begin_ + count_;
@@ -54,11 +54,11 @@ class device_values {
   D const* on_;
   std::size_t count_, begin_;
   std::vector<T> before_;
-  device_array<D, T> memory_;
+  detail::device_array<D, T> memory_;
 };
 
 // combine on the device against combine on the host. The last destination is the first source where `in_place`.
-template <class T, device D, class Op>
+template <class T, detail::device D, class Op>
 int wrong_combined(D const& on, std::size_t n, int fan_in, int fan_out, bool in_place, std::size_t offset, bool alike,
                    Op const& op) {
   std::vector<device_values<D, T>> from, to;
@@ -77,7 +77,7 @@ int wrong_combined(D const& on, std::size_t n, int fan_in, int fan_out, bool in_
 
   std::vector<T> expected(n);
   T* const result[] = {expected.data()};
-  combine(one_thread{}, at_host.data(), fan_in, result, 1, n, op);
+  detail::combine(detail::one_thread{}, at_host.data(), fan_in, result, 1, n, op);
   cuda_combine(on, {}, std::span<T const* const>(sources), std::span<T* const>(destinations), n, op);
 
   int wrong = 0;
@@ -92,7 +92,7 @@ int wrong_combined(D const& on, std::size_t n, int fan_in, int fan_out, bool in_
 inline constexpr int checked_fan_ins[] = {1, 2, 3, 4, 5, 8, 9, 16};
 
 // All fan-ins with tails, offsets, aligned alike and not, several destinations, in place and not.
-template <class T, device D, class Op>
+template <class T, detail::device D, class Op>
 int wrong_of_type(D const& on, std::span<std::size_t const> counts, Op const& op) {
   int wrong = 0, turn = 0;
   for (std::size_t const n : counts)
@@ -105,15 +105,15 @@ int wrong_of_type(D const& on, std::span<std::size_t const> counts, Op const& op
 }
 
 // Every code of a narrow type is copied by way of float and back, and comes back as it was, but for NaNs.
-template <class T, device D>
+template <class T, detail::device D>
 int wrong_codes(D const& on) {
   using bits = decltype(T::bits);
   constexpr std::size_t n = std::size_t{1} << (8 * sizeof(T));
   std::vector<T> codes(n), narrow(n);
   std::vector<float> wide(n);
   for (std::size_t i = 0; i < n; ++i) codes[i] = T::from_bits(static_cast<bits>(i));
-  device_array<D, T> from(on, n), back(on, n);
-  device_array<D, float> between(on, n);
+  detail::device_array<D, T> from(on, n), back(on, n);
+  detail::device_array<D, float> between(on, n);
   T const* const sources[] = {from.data()};
   float const* const again[] = {between.data()};
   float* const to[] = {between.data()};
@@ -123,7 +123,7 @@ int wrong_codes(D const& on) {
   cuda_combine(on, {}, std::span<float const* const>(again), std::span<T* const>(last), n, sum{});
   on.copy({}, wide.data(), between.data(), n * sizeof(float));
   on.copy({}, narrow.data(), back.data(), n * sizeof(T));
-  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   int wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     float const expected = codes[i];
@@ -134,7 +134,7 @@ int wrong_codes(D const& on) {
 }
 
 // Floats of all exponents, ties and their neighbours, rounded to a narrow type.
-template <class T, device D>
+template <class T, detail::device D>
 int wrong_roundings(D const& on) {
   std::vector<float> values;
   for (std::uint64_t bits = 0; bits <= UINT32_MAX; bits += 0x10fff) {
@@ -144,14 +144,14 @@ int wrong_roundings(D const& on) {
   }
   std::size_t const n = values.size();
   std::vector<T> got(n);
-  device_array<D, float> from(on, n);
-  device_array<D, T> to(on, n);
+  detail::device_array<D, float> from(on, n);
+  detail::device_array<D, T> to(on, n);
   float const* const sources[] = {from.data()};
   T* const destinations[] = {to.data()};
   on.copy({}, from.data(), values.data(), n * sizeof(float));
   cuda_combine(on, {}, std::span<float const* const>(sources), std::span<T* const>(destinations), n, sum{});
   on.copy({}, got.data(), to.data(), n * sizeof(T));
-  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   int wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     float const rounded = got[i];

@@ -42,34 +42,34 @@ ranks_values<T> all_values(int ranks, std::size_t count) {
   return out;
 }
 
-template <device D, class T>
-std::vector<device_array<D, T>> to_device(D const& on, ranks_values<T> const& values) {
-  std::vector<device_array<D, T>> out;
+template <detail::device D, class T>
+std::vector<detail::device_array<D, T>> to_device(D const& on, ranks_values<T> const& values) {
+  std::vector<detail::device_array<D, T>> out;
   for (auto const& x : values) {
     out.emplace_back(on, x.size());
     on.copy({}, out.back().data(), x.data(), x.size() * sizeof(T));
   }
-  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   return out;
 }
 // Where each rank lives.
-template <device D, class Reach, class T>
-std::vector<device_array<D, T>> to_device(cuda_local<D, Reach> const& ranks, ranks_values<T> const& values) {
-  std::vector<device_array<D, T>> out;
+template <detail::device D, class Reach, class T>
+std::vector<detail::device_array<D, T>> to_device(cuda_local<D, Reach> const& ranks, ranks_values<T> const& values) {
+  std::vector<detail::device_array<D, T>> out;
   for (auto const& x : values) {
     auto one = to_device(ranks.on(static_cast<int>(out.size())), ranks_values<T>{x});
     out.push_back(std::move(one.front()));
   }
   return out;
 }
-template <device D, class T>
-ranks_values<T> to_host(D const& on, std::vector<device_array<D, T>> const& arrays) {
+template <detail::device D, class T>
+ranks_values<T> to_host(D const& on, std::vector<detail::device_array<D, T>> const& arrays) {
   ranks_values<T> out;
   for (auto const& x : arrays) {
     out.emplace_back(x.size());
     on.copy({}, out.back().data(), x.data(), x.size() * sizeof(T));
   }
-  on.wait({}, deadline::after(std::chrono::seconds{60}));
+  on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   return out;
 }
 
@@ -85,18 +85,18 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
 
 // What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
 // rank 99: on the device by `call(ranks, in, out)`.
-template <class T, device D, class Reach, class Call>
-ranks_values<T> on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
-                          std::size_t out_count, Call const& call) {
+template <class T, detail::device D, class Reach, class Call>
+ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
+                                 std::size_t out_count, Call const& call) {
   auto in = to_device(ranks, all_values<T>(ins, in_count));
   auto out = to_device(ranks, ranks_values<T>(static_cast<std::size_t>(outs), uneven_values<T>(99, out_count)));
   call(ranks, in, out);
   return to_host(ranks.on(), out);
 }
-template <class T, device D, class Call>
-ranks_values<T> on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
-                          Call const& call) {
-  return on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
+template <class T, detail::device D, class Call>
+ranks_values<T> result_on_device(D const& on, int ranks, int ins, std::size_t in_count, int outs, std::size_t out_count,
+                                 Call const& call) {
+  return result_on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
 }
 
 // The same from threads as ranks: call(comm, in, out) of each.

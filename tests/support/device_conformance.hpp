@@ -20,12 +20,12 @@
 namespace tutti::testing {
 
 // By an algorithm that calls name, with the bits of the host's by the same.
-template <class T, device_ranks R, class Comm, class Algorithm = automatic>
+template <class T, detail::device_ranks R, class Comm, class Algorithm = automatic>
 class device_conformance {
  public:
-  using array = device_array<typename R::device_type, T>;
+  using array = detail::device_array<typename R::device_type, T>;
 
-  device_conformance(R& ranks, Comm& comm, std::size_t count, int root, device_options_of<R> const& how)
+  device_conformance(R& ranks, Comm& comm, std::size_t count, int root, detail::device_options_of<R> const& how)
       : ranks_(ranks), comm_(comm), n_(count), root_(root), how_(how) {
     for (std::size_t q = 0; q < size(); ++q) counts_.push_back(q % 3 == 2 ? 0 : n_ / 2 + 7 * q);
     for (std::size_t const c : counts_) sum_ += c;
@@ -59,7 +59,7 @@ class device_conformance {
           [&](auto& data) { reduce_scatter<Algorithm>(ranks_, data, block(data), op, how_); },
           [&](auto& data) { reduce_scatter(comm_, data, block(data), op, by_same); });
     }
-    if constexpr (!has_finish<Op, accumulator_for<Op, T>>) {
+    if constexpr (!detail::has_finish<Op, accumulator_for<Op, T>>) {
       if constexpr (has<collective::scan, Op>) {
         compare(
             "scan", n_, n_, [&](auto& in, auto& out) { scan<Algorithm>(ranks_, in, out, op, how_); },
@@ -159,7 +159,7 @@ class device_conformance {
   auto block(Data& data) const {
     return std::span(data.data() + static_cast<std::size_t>(ranks_.rank()) * n_, n_);
   }
-  array on_device(std::vector<T> const& values) const {
+  array result_on_device(std::vector<T> const& values) const {
     array out(ranks_.on(), values.size());
     ranks_.on().copy(how_.stream, out.data(), values.data(), values.size() * sizeof(T));
     return out;
@@ -167,16 +167,16 @@ class device_conformance {
   void expect_same(std::string const& what, array const& got, std::vector<T> const& expected) const {
     std::vector<T> values(expected.size());
     ranks_.on().copy(how_.stream, values.data(), got.data(), values.size() * sizeof(T));
-    ranks_.on().wait(how_.stream, deadline::after(std::chrono::seconds{60}));
+    ranks_.on().wait(how_.stream, detail::deadline::after(std::chrono::seconds{60}));
     for (std::size_t i = 0; i < values.size(); ++i)
       if (!same_bits<T>(values[i], expected[i]))
-        expect(false, join({what, " of ", n_, " ", type_name<T>(), " on rank ", ranks_.rank(), " of ", ranks_.size(),
-                            " is wrong at element ", i}));
+        expect(false, detail::join({what, " of ", n_, " ", detail::type_name<T>(), " on rank ", ranks_.rank(), " of ",
+                                    ranks_.size(), " is wrong at element ", i}));
   }
   template <class Device, class Host>
   void compare(std::string const& what, std::size_t in_count, std::size_t out_count, Device&& device, Host&& host) {
     auto const in = uneven_values<T>(ranks_.rank(), in_count), before = uneven_values<T>(99, out_count);
-    array const from = on_device(in), to = on_device(before);
+    array const from = result_on_device(in), to = result_on_device(before);
     device(from, to);
     auto out = before;
     host(in, out);
@@ -186,7 +186,7 @@ class device_conformance {
   template <class Device, class Host>
   void compare_in_place(std::string const& what, std::size_t count, Device&& device, Host&& host) {
     auto const before = uneven_values<T>(ranks_.rank(), count);
-    array const there = on_device(before);
+    array const there = result_on_device(before);
     device(there);
     auto data = before;
     host(data);
@@ -197,31 +197,32 @@ class device_conformance {
   Comm& comm_;
   std::size_t n_;
   int root_;
-  device_options_of<R> how_;
+  detail::device_options_of<R> how_;
   std::vector<std::size_t> counts_;  // of _v forms
   std::size_t sum_ = 0;
 };
 
 // With the first rank and the last as the root; all_reduce by two_shot too.
-template <class T, device_ranks R, class Comm, class Op>
+template <class T, detail::device_ranks R, class Comm, class Op>
 void check_reductions_of(R& ranks, Comm& comm, std::size_t count, Op const& op,
-                         stream_of<typename R::device_type> stream = {}) {
+                         detail::stream_of<typename R::device_type> stream = {}) {
   for (int const root : {0, comm.size() - 1})
     device_conformance<T, R, Comm>(ranks, comm, count, root, {.stream = stream}).check_reductions(op);
   for (algorithm_id const algorithm : {algorithm_id::one_shot, algorithm_id::two_shot})
     device_conformance<T, R, Comm>(ranks, comm, count, 0, {.stream = stream, .algorithm = algorithm})
         .check_all_reduce(op);
 }
-template <class Algorithm, class T, device_ranks R, class Comm, class Op>
-void check_named(R& ranks, Comm& comm, std::size_t count, Op const& op, device_options_of<R> const& how = {}) {
+template <class Algorithm, class T, detail::device_ranks R, class Comm, class Op>
+void check_named(R& ranks, Comm& comm, std::size_t count, Op const& op, detail::device_options_of<R> const& how = {}) {
   for (int const root : {0, comm.size() - 1}) {
     device_conformance<T, R, Comm, Algorithm> all(ranks, comm, count, root, how);
     all.check_reductions(op);
     all.check_movement();
   }
 }
-template <class T, device_ranks R, class Comm>
-void check_movement_of(R& ranks, Comm& comm, std::size_t count, stream_of<typename R::device_type> stream = {}) {
+template <class T, detail::device_ranks R, class Comm>
+void check_movement_of(R& ranks, Comm& comm, std::size_t count,
+                       detail::stream_of<typename R::device_type> stream = {}) {
   for (int const root : {0, comm.size() - 1})
     device_conformance<T, R, Comm>(ranks, comm, count, root, {.stream = stream}).check_movement();
 }

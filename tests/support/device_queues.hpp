@@ -81,7 +81,7 @@ class device_queues {
       return true;
     });
   }
-  void wait(stream_type stream, deadline until) const {
+  void wait(stream_type stream, detail::deadline until) const {
     while (!inside_->streams[stream].empty()) {
       if (run_one()) continue;
       if (until.passed())
@@ -157,6 +157,6 @@ class device_queues {
   device_stand_in stand_in_;
   std::unique_ptr<state> inside_;
 };
-static_assert(staging_device<device_queues>);
+static_assert(detail::staging_device<device_queues>);
 
 }  // namespace tutti::testing

@@ -45,7 +45,7 @@ struct device_stand_in {
   void copy(stream_type, void* to, void const* from, std::size_t bytes) const {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
-  void wait(stream_type, deadline) const {}
+  void wait(stream_type, detail::deadline) const {}
 
   template <class Work>
   void launch(stream_type, std::size_t, Work const& work) const {
@@ -77,6 +77,6 @@ struct device_stand_in {
     }
   }
 };
-static_assert(device<device_stand_in> && cooperative_device<device_stand_in>);
+static_assert(detail::device<device_stand_in> && detail::cooperative_device<device_stand_in>);
 
 }  // namespace tutti::testing

@@ -49,7 +49,7 @@ class faulty : public Transport {
            [=, this](std::size_t b, std::uint32_t t) { Transport::publish(to, track, b, more, t); });
   }
   void publish_outside_calls(int to, int track, std::size_t bytes, bool awaited, std::uint32_t tag) noexcept
-    requires sends_outside_calls<Transport>
+    requires detail::sends_outside_calls<Transport>
   {
     befall(to, track, bytes, tag,
            [=, this](std::size_t b, std::uint32_t t) { Transport::publish_outside_calls(to, track, b, awaited, t); });
@@ -77,18 +77,18 @@ class faulty : public Transport {
     return Transport::published(to, track) + (is_held(to, track) ? 1 : 0);
   }
   bool has_left(int to, int track, std::uint64_t count) noexcept
-    requires sends_outside_calls<Transport>
+    requires detail::sends_outside_calls<Transport>
   {
     send_some();
     return Transport::has_left(to, track, count);
   }
-  arrival peek(int from, int track, std::uint32_t tag) noexcept {
+  detail::arrival peek(int from, int track, std::uint32_t tag) noexcept {
     send_some();
-    return mute() ? arrival{} : Transport::peek(from, track, tag);
+    return mute() ? detail::arrival{} : Transport::peek(from, track, tag);
   }
   bool all_sent() noexcept {
     send_some();
-    if constexpr (needs_sender_progress<Transport>)
+    if constexpr (detail::needs_sender_progress<Transport>)
       if (!Transport::all_sent()) return false;
     return held_.empty();
   }

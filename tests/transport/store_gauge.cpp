@@ -8,6 +8,7 @@
 #include "tutti/transport/store_gauge.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace std::chrono_literals;
 
 namespace {

@@ -11,6 +11,7 @@
 #include "tutti/tune/find.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "tutti/tune/shipped.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

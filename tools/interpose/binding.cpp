@@ -76,16 +76,18 @@ std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
 }
 
 // When to give up ranks that are known to have begun the same meeting.
-tutti::deadline meetings_end() {
-  return tutti::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
+tutti::detail::deadline meetings_end() {
+  return tutti::detail::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
 }
 
 communicator join_machine(int rank, int ranks, std::uint64_t job) {
   if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
   auto const until = meetings_end();
-  tutti::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
-  tutti::descriptor const file = meeting.meet([&] { return tutti::shm::create(ranks, tutti::all_tracks); });
-  communicator out = while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::all_tracks, until));
+  tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
+  tutti::detail::descriptor const file =
+      meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
+  communicator out =
+      while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until));
   tutti::detail::agree_on_tuning(out.engine());
   return out;
 }

@@ -16,14 +16,14 @@ namespace interpose {
 using communicator = tutti::communicator<tutti::shm>;
 using asynchronous = tutti::asynchronous<tutti::shm>;
 template <class Comm>
-using returned = tutti::returned_by<Comm&>;
+using returned = tutti::detail::returned_by<Comm&>;
 using input = std::span<std::byte const>;
 using output = std::span<std::byte>;
 using sizes = std::span<std::size_t const>;  // bytes, one of each rank
 
 // An MPI program may keep its ranks waiting as long as it likes, so only a TUTTI_TIMEOUT that was asked for counts.
 inline std::chrono::nanoseconds longest_wait() {
-  return std::getenv("TUTTI_TIMEOUT") != nullptr ? tutti::settings::from_environment().timeout
+  return std::getenv("TUTTI_TIMEOUT") != nullptr ? tutti::detail::settings::from_environment().timeout
                                                  : std::chrono::hours(24 * 365);
 }
 tutti::options const& as_long_as_it_takes();

@@ -22,7 +22,7 @@ void in_parts(std::byte* memory, std::byte* packed, std::size_t count, datatype 
   constexpr std::size_t most = std::size_t{1} << 30;
   if (known.size > most)
     throw tutti::error({.code = tutti::error_code::bad_argument,
-                        .what = tutti::join({"an MPI datatype of ", known.size, " bytes with gaps"}),
+                        .what = tutti::detail::join({"an MPI datatype of ", known.size, " bytes with gaps"}),
                         .way_out = "use more elements of a smaller type"});
   if (known.size == 0) return;
   for (std::size_t begin = 0; begin < count; begin += most / known.size) {
@@ -37,7 +37,7 @@ void pack(std::byte* memory, std::byte* packed, std::size_t count, MPI_Datatype 
     int position = 0;
     if (PMPI_Pack(from, n, type, to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
       throw tutti::error({.code = tutti::error_code::system,
-                          .what = tutti::join({"MPI_Pack made ", position, " bytes of ", bytes}),
+                          .what = tutti::detail::join({"MPI_Pack made ", position, " bytes of ", bytes}),
                           .way_out = "run this program without libtutti-mpi.so"});
   });
 }

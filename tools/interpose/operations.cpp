@@ -33,9 +33,9 @@ struct lesser_first {
 
 template <class T, class Op>
 void run(void const* const* sources, int source_count, void* const* destinations, int destination_count, std::size_t n,
-         tutti::stage at) {
-  tutti::combine(tutti::one_thread{}, reinterpret_cast<T const* const*>(sources), source_count,
-                 reinterpret_cast<T* const*>(destinations), destination_count, n, Op{}, at);
+         tutti::detail::stage at) {
+  tutti::detail::combine(tutti::detail::one_thread{}, reinterpret_cast<T const* const*>(sources), source_count,
+                         reinterpret_cast<T* const*>(destinations), destination_count, n, Op{}, at);
 }
 template <class T, class Op>
 constexpr combination with{&run<T, Op>, sizeof(T), alignof(T)};

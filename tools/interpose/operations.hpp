@@ -21,9 +21,9 @@ enum class element {
 
 enum class operation { sum, product, min, max, land, lor, lxor, band, bor, bxor, maxloc, minloc };
 
-// Does what tutti::combine does.
+// Does what tutti::detail::combine does.
 using loop = void (*)(void const* const* sources, int source_count, void* const* destinations, int destination_count,
-                      std::size_t n, tutti::stage at);
+                      std::size_t n, tutti::detail::stage at);
 
 struct combination {
   loop run = nullptr;    // none where MPI does not define the operation on the type, or tutti leaves it to the MPI

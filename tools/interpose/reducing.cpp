@@ -27,7 +27,7 @@ struct found_operation {
 
   template <class T>
   void combine(T const* const* sources, int source_count, T* const* destinations, int destination_count, std::size_t n,
-               tutti::stage at) const {
+               tutti::detail::stage at) const {
     run(reinterpret_cast<void const* const*>(sources), source_count, reinterpret_cast<void* const*>(destinations),
         destination_count, n, at);
   }

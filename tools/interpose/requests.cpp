@@ -46,7 +46,7 @@ void finish(pending& p) {
 
 // Moves what was started, and tells the MPI what has ended. Whether anything moved.
 bool work_off() {
-  bool const moved = tutti::detail::progress_list::help() == tutti::progress::moved;
+  bool const moved = tutti::detail::progress_list::help() == tutti::detail::progress::moved;
   std::lock_guard const lock(changes);
   std::erase_if(list, [](pending* p) {
     if (!p->work.done()) return false;

@@ -68,7 +68,7 @@ class statistics {
       for (std::size_t i = 0; i < r.passed.size(); ++i) {
         if (r.passed[i] == 0) continue;
         passed += r.passed[i];
-        why += tutti::join({why.empty() ? ": " : ", ", reason_texts[i]});
+        why += tutti::detail::join({why.empty() ? ": " : ", ", reason_texts[i]});
       }
       if (r.ran + passed > 0)
         out += line(function_names[f], std::to_string(r.ran), std::to_string(r.bytes), std::to_string(passed) + why);

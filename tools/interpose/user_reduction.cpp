@@ -87,8 +87,8 @@ void user_reduction::make_prefixes(round const& r) {
 
 void user_reduction::combine(input left, output right, std::size_t elements) const {
   if (elements == 0) return;
-  tutti::expect_success(PMPI_Reduce_local(left.data(), right.data(), static_cast<int>(elements), type_, op_),
-                        "MPI_Reduce_local");
+  tutti::detail::expect_success(PMPI_Reduce_local(left.data(), right.data(), static_cast<int>(elements), type_, op_),
+                                "MPI_Reduce_local");
 }
 
 }  // namespace interpose

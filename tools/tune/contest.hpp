@@ -25,7 +25,7 @@ struct memories {
   arrays own, shared;
 };
 
-// A collective on floats. As in tutti::problem, `bytes` is the size of the message, or of a block.
+// A collective on floats. As in tutti::detail::problem, `bytes` is the size of the message, or of a block.
 struct contest {
   tutti::collective what{};
   std::size_t bytes = 0;
@@ -116,25 +116,26 @@ class referee {
     bool out = false;
   };
 
-  static constexpr bool shares = tutti::maps_memory<Transport>;
+  static constexpr bool shares = tutti::detail::maps_memory<Transport>;
   // Below this size a system call costs more than the copy, and the kind of memory makes no difference.
   static constexpr std::size_t least_pulled = 4096;
 
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
-    tutti::problem p{t.what, t.bytes, t.ranks};
-    if (tutti::has_native_collectives<Transport>)
+    tutti::detail::problem p{t.what, t.bytes, t.ranks};
+    if (tutti::detail::has_native_collectives<Transport>)
       out.push_back({tutti::algorithm_id::native, tutti::protocol::automatic});
     for (std::size_t i = 1; i <= tutti::algorithms::size; ++i) {
       auto const id = static_cast<tutti::algorithm_id>(i);
-      if (!tutti::objection(id, p).empty()) continue;
+      if (!tutti::detail::objection(id, p).empty()) continue;
       out.push_back({id, tutti::protocol::automatic});
-      if (pulls() && t.bytes >= least_pulled && tutti::may_pull(id, t.what)) out.push_back({id, tutti::protocol::pull});
+      if (pulls() && t.bytes >= least_pulled && tutti::detail::may_pull(id, t.what))
+        out.push_back({id, tutti::protocol::pull});
     }
-    if constexpr (tutti::has_levels<Transport>) {
-      p.nodes = comm_.engine().transport().nodes().consecutive() ? tutti::node_order::consecutive
-                                                                 : tutti::node_order::scattered;
-      if (tutti::objection(tutti::algorithm_id::two_level, p).empty())
+    if constexpr (tutti::detail::has_levels<Transport>) {
+      p.nodes = comm_.engine().transport().nodes().consecutive() ? tutti::detail::node_order::consecutive
+                                                                 : tutti::detail::node_order::scattered;
+      if (tutti::detail::objection(tutti::algorithm_id::two_level, p).empty())
         out.push_back({tutti::algorithm_id::two_level, tutti::protocol::automatic});
     }
     return out;

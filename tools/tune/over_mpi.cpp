@@ -54,9 +54,9 @@ std::vector<result> measure(settings const& s, tutti::communicator<Transport>& c
   return out;
 }
 
-tutti::owned_table table_at(std::string const& path) {
-  if (auto const text = tutti::read_file(path)) return tutti::parse_table(*text, path);
-  tutti::tuning_table const& t = tutti::shipped;
+tutti::detail::owned_table table_at(std::string const& path) {
+  if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path);
+  tutti::detail::tuning_table const& t = tutti::detail::shipped;
   return {.machine = std::string(t.machine),
           .date = std::string(t.date),
           .command = std::string(t.command),
@@ -68,14 +68,15 @@ tutti::owned_table table_at(std::string const& path) {
 
 // Inserts rules for ranks with this reach before those of the table, in which the first match decides, and removes the rules that can
 // no longer match.
-void put_before(std::vector<tutti::rule>& rules, std::vector<result> const& results, tutti::reach memory) {
-  std::vector<tutti::rule> measured = rules_of(results);
-  for (tutti::rule& r : measured) r.memory = memory;
+void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> const& results,
+                tutti::detail::reach memory) {
+  std::vector<tutti::detail::rule> measured = rules_of(results);
+  for (tutti::detail::rule& r : measured) r.memory = memory;
   print(measured);
-  std::erase_if(rules, [&](tutti::rule const& old) {
-    return std::ranges::any_of(measured, [&](tutti::rule const& r) {
+  std::erase_if(rules, [&](tutti::detail::rule const& old) {
+    return std::ranges::any_of(measured, [&](tutti::detail::rule const& r) {
       return old.memory == r.memory && old.what == r.what && r.least_ranks <= old.least_ranks &&
-             old.most_ranks <= r.most_ranks && (old.cores == r.cores || r.cores == tutti::occupancy::any);
+             old.most_ranks <= r.most_ranks && (old.cores == r.cores || r.cores == tutti::detail::occupancy::any);
     });
   });
   rules.insert(rules.begin(), measured.begin(), measured.end());
@@ -96,7 +97,7 @@ int main(int argc, char** argv) {
   ::setenv("TUTTI_TOPOLOGY", "measure", 1);
   try {
     // Contests name their algorithms. For two_level, the existing table chooses the algorithms of the parts.
-    ::setenv("TUTTI_TUNING", tutti::read_file(s.output) ? s.output.c_str() : "", 1);
+    ::setenv("TUTTI_TUNING", tutti::detail::read_file(s.output) ? s.output.c_str() : "", 1);
     auto comm = tutti::from_mpi<tutti::hierarchical>();
     if (comm.size() < 2)
       throw tutti::error({.code = tutti::error_code::bad_argument,
@@ -105,14 +106,14 @@ int main(int argc, char** argv) {
     s.ranks = {comm.size()};
     bool const writes = comm.is_main();
     std::optional<draft> table_file, times;
-    tutti::owned_table table;
+    tutti::detail::owned_table table;
     if (writes) {
       table = table_at(s.output);
       table_file.emplace(s.output);
       if (!s.results.empty()) times.emplace(s.results);
       fmt::print("{}\n", topology_of(comm).text());
     }
-    tutti::node_map const& nodes = comm.engine().transport().nodes();
+    tutti::detail::node_map const& nodes = comm.engine().transport().nodes();
     std::vector<result> results;
     if (nodes.count() > 1) {
       results = measure(s, comm);
@@ -125,9 +126,10 @@ int main(int argc, char** argv) {
     std::vector<result> one_level;
     std::ranges::copy_if(results, std::back_inserter(one_level),
                          [](result const& r) { return r.algorithm != tutti::algorithm_id::two_level; });
-    put_before(table.rules, one_level, tutti::reach::messages);
+    put_before(table.rules, one_level, tutti::detail::reach::messages);
     if (nodes.count() > 1)
-      put_before(table.rules, results, nodes.consecutive() ? tutti::reach::nodes : tutti::reach::scattered);
+      put_before(table.rules, results,
+                 nodes.consecutive() ? tutti::detail::reach::nodes : tutti::detail::reach::scattered);
     table.command += "; " + command_of(s, fmt::format("mpirun -n {} {}", comm.size(), app.get_name()));
     if (times) times->commit(csv(results));
     table_file->commit(to_text(table.view()));

@@ -56,8 +56,8 @@ inline std::pair<int, int> neighbours(std::vector<int> const& measured, int rank
 }
 
 // The rules for one collective and number of ranks, smallest size first. A rule ends at the geometric mean of two sizes.
-inline std::vector<tutti::rule> rules_of(std::vector<std::vector<result>> const& sizes, bool pulls) {
-  std::vector<tutti::rule> out;
+inline std::vector<tutti::detail::rule> rules_of(std::vector<std::vector<result>> const& sizes, bool pulls) {
+  std::vector<tutti::detail::rule> out;
   std::size_t before = 0;  // bytes
   for (result const& w : winners(sizes, pulls)) {
     if (!out.empty() && out.back().algorithm == w.algorithm && out.back().how == w.how) out.pop_back();
@@ -65,7 +65,7 @@ inline std::vector<tutti::rule> rules_of(std::vector<std::vector<result>> const&
       out.back().up_to =
           static_cast<std::size_t>(std::sqrt(static_cast<double>(before) * static_cast<double>(w.of.bytes)));
     out.push_back({.what = w.of.what,
-                   .cores = w.crowded ? tutti::occupancy::crowded : tutti::occupancy::apart,
+                   .cores = w.crowded ? tutti::detail::occupancy::crowded : tutti::detail::occupancy::apart,
                    .algorithm = w.algorithm,
                    .how = w.how,
                    .nanoseconds = static_cast<std::uint64_t>(w.nanoseconds),
@@ -75,20 +75,20 @@ inline std::vector<tutti::rule> rules_of(std::vector<std::vector<result>> const&
   return out;
 }
 
-inline std::vector<tutti::rule> rules_of(std::vector<result> const& results) {
+inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& results) {
   std::map<std::pair<tutti::collective, int>, std::map<std::size_t, std::vector<result>>> groups;
   std::vector<int> measured;
   for (result const& r : results) {
     groups[{r.of.what, r.of.ranks}][r.of.bytes].push_back(r);
     measured.push_back(r.of.ranks);
   }
-  std::vector<tutti::rule> out;
+  std::vector<tutti::detail::rule> out;
   for (auto const& [key, by_size] : groups) {
     std::vector<std::vector<result>> sizes;
     for (auto const& [bytes, at] : by_size) sizes.push_back(at);
-    auto const add = [&, ranks = neighbours(measured, key.second)](std::vector<tutti::rule> rules,
-                                                                   tutti::reach memory) {
-      for (tutti::rule& r : rules) {
+    auto const add = [&, ranks = neighbours(measured, key.second)](std::vector<tutti::detail::rule> rules,
+                                                                   tutti::detail::reach memory) {
+      for (tutti::detail::rule& r : rules) {
         r.least_ranks = ranks.first;
         r.most_ranks = ranks.second;
         r.memory = memory;
@@ -97,10 +97,10 @@ inline std::vector<tutti::rule> rules_of(std::vector<result> const& results) {
     };
     auto const open = rules_of(sizes, true), closed = rules_of(sizes, false);
     if (open == closed) {
-      add(open, tutti::reach::any);
+      add(open, tutti::detail::reach::any);
     } else {
-      add(open, tutti::reach::pulls);
-      add(closed, tutti::reach::closed);
+      add(open, tutti::detail::reach::pulls);
+      add(closed, tutti::detail::reach::closed);
     }
   }
   return out;
@@ -108,16 +108,16 @@ inline std::vector<tutti::rule> rules_of(std::vector<result> const& results) {
 
 // Fits the four constants of the cost model, all at least 0, by least squares of the relative errors, with coordinate descent. The model
 // does not cover pulled messages, so they are left out.
-inline tutti::costs fit(std::vector<result> const& results, bool crowded) {
+inline tutti::detail::costs fit(std::vector<result> const& results, bool crowded) {
   struct sample {
     std::array<double, 4> terms;  // each divided by the measured time
   };
-  std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::estimated_work> known;
+  std::map<std::pair<tutti::collective, std::pair<tutti::algorithm_id, int>>, tutti::detail::estimated_work> known;
   std::vector<sample> samples;
   for (result const& r : results) {
     if (r.crowded != crowded || r.how != tutti::protocol::automatic) continue;
     auto const [at, fresh] = known.try_emplace({r.of.what, {r.algorithm, r.of.ranks}});
-    if (fresh) at->second = work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
+    if (fresh) at->second = tutti::detail::work_of(tutti::find_schedule(r.algorithm, r.of.what), r.of.what, r.of.ranks);
     std::array<double, 4> terms{};
     for (std::size_t k = 0; k < terms.size(); ++k) {
       std::array<std::uint64_t, 4> unit{};

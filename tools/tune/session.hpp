@@ -25,7 +25,7 @@ struct settings {
   std::vector<std::string> collectives;
   std::size_t max = std::size_t{32} << 20;
   double seconds = 90;
-  std::string output = tutti::usual_tuning_path(), header, results;
+  std::string output = tutti::detail::usual_tuning_path(), header, results;
 };
 
 inline void add_options(CLI::App& app, settings& s) {
@@ -92,20 +92,20 @@ inline std::string command_of(settings const& s, std::string_view program) {
 }
 
 // "all_reduce, 2 ranks: one_shot to 512, two_shot (pull) to 8388608, two_shot".
-inline void print(std::vector<tutti::rule> const& rules) {
+inline void print(std::vector<tutti::detail::rule> const& rules) {
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    tutti::rule const& r = rules[i];
+    tutti::detail::rule const& r = rules[i];
     bool const first = i == 0 || rules[i - 1].what != r.what || rules[i - 1].least_ranks != r.least_ranks ||
                        rules[i - 1].memory != r.memory;
     if (first)
       fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.least_ranks, r.most_ranks,
-                 r.memory == tutti::reach::closed      ? ", memory closed to peers"
-                 : r.memory == tutti::reach::messages  ? ", by messages"
-                 : r.memory == tutti::reach::nodes     ? ", over nodes"
-                 : r.memory == tutti::reach::scattered ? ", scattered over nodes"
-                                                       : "");
+                 r.memory == tutti::detail::reach::closed      ? ", memory closed to peers"
+                 : r.memory == tutti::detail::reach::messages  ? ", by messages"
+                 : r.memory == tutti::detail::reach::nodes     ? ", over nodes"
+                 : r.memory == tutti::detail::reach::scattered ? ", scattered over nodes"
+                                                               : "");
     fmt::print("{}{}", name(r.algorithm), r.how == tutti::protocol::pull ? " (pull)" : "");
-    if (r.up_to != tutti::rule::no_limit) fmt::print(" to {}, ", r.up_to);
+    if (r.up_to != tutti::detail::rule::no_limit) fmt::print(" to {}, ", r.up_to);
     else fmt::print("\n");
   }
 }

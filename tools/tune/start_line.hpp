@@ -67,7 +67,7 @@ class shared_field {
     std::int64_t start = line_.start.load();
     while (start == last_) {
       if (crowded_) ::sched_yield();
-      else tutti::pause_briefly();
+      else tutti::detail::pause_briefly();
       start = line_.start.load();
     }
     while (now() < start) {

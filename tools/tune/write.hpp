@@ -63,31 +63,32 @@ inline std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-inline std::string initialiser(tutti::costs const& c) {
+inline std::string initialiser(tutti::detail::costs const& c) {
   return fmt::format("{{.hop = {}, .message = {}, .sent = {}, .combined = {}}}", c.hop, c.message, c.sent, c.combined);
 }
 
-inline std::string initialiser(tutti::link_times const& links) {
+inline std::string initialiser(tutti::detail::link_times const& links) {
   std::string out;
-  for (tutti::link_time const& l : links.all)
+  for (tutti::detail::link_time const& l : links.all)
     out += fmt::format("{}{{{}, {}}}", out.empty() ? "" : ", ", l.latency, l.byte);
   return out;
 }
 
 // A header that defines tutti::tables::<name>.
-inline std::string to_header(tutti::tuning_table const& t, std::string const& name) {
+inline std::string to_header(tutti::detail::tuning_table const& t, std::string const& name) {
   std::string out = fmt::format(
       "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n"
       "// Measured on {}, {}, by `{}`.\n"
       "#pragma once\n\n#include \"tutti/tune/table.hpp\"\n\nnamespace tutti::tables {{\n\n"
+      "using detail::occupancy, detail::reach, detail::rule, detail::tuning_table;\n\n"
       "// clang-format off\ninline constexpr rule {}_rules[] = {{\n",
       t.machine, t.date, t.command, name);
-  for (tutti::rule const& r : t.rules)
+  for (tutti::detail::rule const& r : t.rules)
     out += fmt::format(
         "  {{collective::{}, {}, {}, occupancy::{}, reach::{}, {}, algorithm_id::{}, protocol::{}, {}, {}}},\n",
-        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::name(r.cores), tutti::name(r.memory),
-        r.up_to == tutti::rule::no_limit ? "rule::no_limit" : fmt::format("{}", r.up_to), tutti::name(r.algorithm),
-        tutti::name(r.how), r.nanoseconds, r.measured_at);
+        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::detail::name(r.cores), tutti::detail::name(r.memory),
+        r.up_to == tutti::detail::rule::no_limit ? "rule::no_limit" : fmt::format("{}", r.up_to),
+        tutti::name(r.algorithm), tutti::name(r.how), r.nanoseconds, r.measured_at);
   out += fmt::format(
       "}};\n// clang-format on\n\n"
       "inline constexpr tuning_table {} = {{\n    .machine = {},\n    .date = {},\n    .command = {},\n"

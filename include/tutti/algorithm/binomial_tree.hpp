@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Binomial tree: logarithmic in ranks, every message the whole of its subtree. The tree of small messages.
+// Binomial tree: as many hops as the logarithm of the ranks, with whole messages. The tree for small messages.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,8 @@ namespace tutti {
 struct binomial_tree {
   static constexpr std::string_view name = "binomial_tree";
 };
+
+namespace detail {
 
 // The tree over nodes 0..ranks-1, where node v is `v` ranks after the root. The parent of a node is the node without its
 // lowest set bit; its children add a lower bit. The subtree of a node is a run of consecutive nodes, so contributions
@@ -39,8 +41,8 @@ struct binomial_node {
   TUTTI_HOST_DEVICE constexpr chunks child_subtree(int i) const { return subtree(1 << i, 1 << i); }
 };
 
-// Children first, nearest first; the last one's contribution is combined and passed on in one step. `Partial` is where a
-// rank that is not the root keeps what it has so far.
+// A rank combines the contributions of its children, nearest first, and passes the result on in the step that combines the
+// last one. A rank other than the root keeps its partial result in `Partial`.
 template <space Partial>
 struct binomial_reduce : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -63,8 +65,8 @@ struct binomial_reduce : schedule_defaults {
   }
 };
 
-// The farthest child has the deepest subtree and is served first, in the step that receives. `Source` is where the root
-// has the message.
+// A rank serves its farthest child first, which has the deepest subtree, in the step that receives. The root has the message
+// in `Source`.
 template <space Source>
 struct binomial_broadcast : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -85,23 +87,28 @@ struct binomial_broadcast : schedule_defaults {
   }
 };
 
-template <>
-struct schedule<binomial_tree, collective::reduce> : deliver<binomial_reduce<space::scratch>> {};
+}  // namespace detail
 
 template <>
-struct schedule<binomial_tree, collective::broadcast> : binomial_broadcast<space::input> {};
+struct schedule<binomial_tree, collective::reduce> : deliver<detail::binomial_reduce<space::scratch>> {};
+
+template <>
+struct schedule<binomial_tree, collective::broadcast> : detail::binomial_broadcast<space::input> {};
 
 template <>
 struct schedule<binomial_tree, collective::all_reduce>
-    : then<binomial_reduce<space::output>, binomial_broadcast<space::output>> {};
+    : then<detail::binomial_reduce<space::output>, detail::binomial_broadcast<space::output>> {};
 
 template <>
 struct schedule<binomial_tree, collective::barrier> : schedule<binomial_tree, collective::all_reduce> {};
 
-// Blocks between the root and all: one message with the parent and with each child, and one block that stays.
+namespace detail {
+
+// Blocks travel between the root and all ranks: a rank exchanges one message with its parent and with each child, and keeps
+// its own block.
 struct binomial_blocks : schedule_defaults {
   static constexpr bool scratch = true;
-  static constexpr bool ragged = false;  // inner ranks handle blocks of others
+  static constexpr bool ragged = false;  // inner ranks pass on blocks whose sizes they do not know
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
@@ -112,11 +119,13 @@ struct binomial_blocks : schedule_defaults {
   }
 };
 
-// Blocks travel towards the root, each subtree's in one message.
+}  // namespace detail
+
+// The blocks of a subtree travel towards the root in one message.
 template <>
-struct schedule<binomial_tree, collective::gather> : binomial_blocks {
+struct schedule<binomial_tree, collective::gather> : detail::binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    binomial_node const tree(s, me.rank);
+    detail::binomial_node const tree(s, me.rank);
     int const children = tree.children();
     space const kept = tree.is_root() ? space::output : space::scratch;
     if (children == 0) return {.to = one(tree.parent()), .give = {space::input, {me.rank}}};
@@ -126,11 +135,11 @@ struct schedule<binomial_tree, collective::gather> : binomial_blocks {
   }
 };
 
-// Blocks travel away from the root, the deepest subtree's first.
+// The blocks of a subtree travel away from the root in one message, the deepest subtree first.
 template <>
-struct schedule<binomial_tree, collective::scatter> : binomial_blocks {
+struct schedule<binomial_tree, collective::scatter> : detail::binomial_blocks {
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    binomial_node const tree(s, me.rank);
+    detail::binomial_node const tree(s, me.rank);
     int const children = tree.children();
     tutti::chunks const mine{me.rank};
     if (children == 0) return {.from = one(tree.parent()), .keep = {space::output, mine}};

@@ -14,7 +14,7 @@ struct bruck {
   static constexpr std::string_view name = "bruck";
 };
 
-// Before round k a rank has the 2^k blocks from its own upwards; it sends them 2^k ranks down.
+// Before round k a rank has 2^k blocks, its own and those above it, and sends them to the rank 2^k below it.
 template <>
 struct schedule<bruck, collective::all_gather> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
@@ -31,12 +31,12 @@ struct schedule<bruck, collective::all_gather> : schedule_defaults {
 };
 
 // Slot j holds the block that still has to travel j ranks in total: it moves in the rounds of the set bits of j. The
-// first step sorts the blocks by distance, the last one by source. Fewest hops, log2(p) / 2 times the bytes: for small
-// blocks.
+// first step sorts the blocks by distance, the last one by source. This takes the fewest hops and log2(p) / 2 times the bytes,
+// so it is for small blocks.
 template <>
 struct schedule<bruck, collective::all_to_all> : schedule_defaults {
   static constexpr bool scratch = true;
-  static constexpr bool ragged = false;  // blocks pass through other ranks
+  static constexpr bool ragged = false;  // blocks pass through ranks that do not know their sizes
   static constexpr bool direct = false;  // a slot is overwritten by the block that takes its place
   static constexpr bool direct_in_place = false;
 

@@ -127,16 +127,20 @@ constexpr bool rooted(collective c) {
   return row.input.root != row.input.others || row.output.root != row.output.others;
 }
 
+namespace detail {
+
 // Whether the result of rank r combines the contributions of the ranks up to r, with or without its own.
 constexpr bool is_prefix(collective c) {
   auto const result = detail::row_of(c).result;
   return result == detail::contributions::up_to_self || result == detail::contributions::before_self;
 }
 
+}  // namespace detail
+
 // Whether the result combines values, for which a call takes an operation.
 constexpr bool reduces(collective c) {
   auto const& row = detail::row_of(c);
-  return is_prefix(c) ||
+  return detail::is_prefix(c) ||
          (row.result == detail::contributions::every_rank && row.message != detail::message_form::token);
 }
 
@@ -147,6 +151,6 @@ constexpr bool deals(collective c) { return by_block(c) && detail::row_of(c).inp
 constexpr bool collects(collective c) { return by_block(c) && detail::row_of(c).output.root == detail::holding::all; }
 
 // Whether every rank needs something from every other rank.
-constexpr bool all_hear_all(collective c) { return !rooted(c) && !is_prefix(c); }
+constexpr bool all_hear_all(collective c) { return !rooted(c) && !detail::is_prefix(c); }
 
 }  // namespace tutti

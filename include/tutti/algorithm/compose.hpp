@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schedules made of schedules.
+// Schedules composed of schedules.
 #pragma once
 
 #include "tutti/algorithm/concept.hpp"
 
 namespace tutti {
 
-// `First`, then `Second`, as phases of one schedule: each has its own cursor, so a slice enters the second phase while
-// later slices are still in the first. Both see the same lanes and chunks.
+// `First` and then `Second`, as phases of one schedule. Each has its own cursor, so a slice enters the second phase while
+// later slices are still in the first. Both have the same lanes and chunks.
 template <class First, class Second>
 struct then : schedule_defaults {
   static constexpr bool needs_commutative = First::needs_commutative || Second::needs_commutative;
@@ -31,8 +31,8 @@ struct then : schedule_defaults {
   }
 };
 
-// A reduction to any root from one that combines in rank order only towards rank 0: where the order matters and the root
-// is another, rank 0 keeps the result in its scratch and hands it over in a phase of its own.
+// Makes a reduction to any root from one that keeps rank order only towards rank 0. Where the order matters and the root is
+// another rank, rank 0 keeps the result in its scratch memory and sends it to the root in a further phase.
 template <class Reduce>
 struct deliver : Reduce {
   static constexpr bool scratch = true;

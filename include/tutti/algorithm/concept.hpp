@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a schedule is: a pure function from (shape, rank, step number) to a step, random access and never stored.
+// The concept of a schedule: a pure function from (shape, rank, step number) to a step. Steps are never stored.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-// The schedule of an algorithm for a collective. An algorithm serves a collective where this is specialised:
+// The schedule of an algorithm for a collective. An algorithm serves the collectives for which this is specialised:
 //
 //   struct ring { static constexpr std::string_view name = "ring"; };
 //   template <> struct schedule<ring, collective::all_gather> : schedule_defaults { ... };
@@ -20,29 +20,30 @@ struct schedule;
 template <class Algorithm, collective C>
 concept serves = requires { sizeof(schedule<Algorithm, C>); };
 
-// What a schedule inherits and overrides where it differs.
+// The usual properties of a schedule, which it inherits and overrides where it differs.
 struct schedule_defaults {
-  // Combines contributions out of rank order, whatever shape::ordered asks.
+  // It combines contributions out of rank order, even where shape::ordered asks for it.
   static constexpr bool needs_commutative = false;
   // A cursor takes one slice through all its steps before the next slice, so slices stream through a tree. Otherwise it
   // takes all slices through one step before the next step. A pipelined schedule moves one chunk a message.
   static constexpr bool pipelined = false;
-  // Right also where input and output are the same memory.
+  // It is right also where input and output are the same memory.
   static constexpr bool in_place = true;
-  // No rank waits for ever when peers read its memory themselves (protocol direct): out of place, and in place.
+  // It does not deadlock where peers read a rank's memory themselves (protocol direct): out of place, and in place.
   static constexpr bool direct = true;
   static constexpr bool direct_in_place = true;
-  // Every message is one chunk that lies in its sender's memory, and its receiver keeps it or what it makes of it: so it can
-  // be fetched (protocol pull). Nothing is forwarded.
+  // Its messages can be fetched (protocol pull): each is one chunk in the sender's memory, and its receiver keeps it or what it
+  // combines it to. Nothing is forwarded.
   static constexpr bool fetchable = false;
-  // Keeps partial results in space::scratch.
+  // It keeps partial results in space::scratch.
   static constexpr bool scratch = false;
-  // Serves the _v form too, where blocks differ in size and a rank may know only the sizes of those that it holds itself.
+  // It serves the _v form too, where blocks differ in size and a rank may know only the sizes of the blocks that it holds.
   static constexpr bool ragged = true;
 
   // Independent instances, each over its part of the message.
   TUTTI_HOST_DEVICE constexpr int lanes(shape) const { return 1; }
-  // Cursors that follow each other slice by slice: a phase takes a slice when the phase before has done with it.
+  // Parts with a cursor each, which follow each other slice by slice: a phase takes a slice when the phase before has
+  // finished it.
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 1; }
   TUTTI_HOST_DEVICE constexpr int chunks(shape) const { return 1; }
 };
@@ -51,7 +52,7 @@ struct one_chunk_messages : schedule_defaults {
   static constexpr bool fetchable = true;
 };
 
-// The most (lane, phase) pairs that a schedule may have: a transport keeps that many channels between two ranks.
+// A schedule may have at most so many (lane, phase) pairs: a transport keeps that many channels between two ranks.
 inline constexpr int max_tracks = 4;
 
 template <class S>

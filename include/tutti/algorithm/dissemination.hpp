@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dissemination: a barrier in ceil(log2 p) rounds for any p, with no rank that waits for a root.
+// Dissemination: a barrier in ceil(log2 p) rounds for any p, without a root.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,8 @@ struct dissemination {
   static constexpr std::string_view name = "dissemination";
 };
 
-// After round k a rank has heard from the 2^(k+1) ranks up to itself. Some are heard twice where p is not a power of
-// two, which a barrier does not mind.
+// After round k a rank has heard from the 2^(k+1) ranks up to itself. Where p is not a power of two it hears from some
+// twice, which does no harm in a barrier.
 template <>
 struct schedule<dissemination, collective::barrier> : one_chunk_messages {
   static constexpr bool direct = false;  // every rank would wait to overwrite what the next one reads

@@ -15,12 +15,14 @@ struct double_binary_tree {
   static constexpr std::string_view name = "double_binary_tree";
 };
 
+namespace detail {
+
 // A rank's place in one of the two trees. The root's node is 0 and sits on top of both. Nodes 1..m, m = ranks - 1, form an
 // in-order binary tree: a node's lowest set bit b is its height, its children are b/2 below and b/2 (or, at the ragged
-// end, the first smaller power of two that exists) above it, so a subtree is a run of consecutive nodes and odd nodes are
-// leaves. The second tree relabels the nodes: mirrored (v -> m + 1 - v), which makes odd nodes inner ones where m is
-// even; where m is odd, shifted by one (v -> v - 1, 1 -> m), except that a shift would break rank order, so an ordered
-// call mirrors there too and has some ranks work twice.
+// end, the first smaller power of two that exists) above it. So a subtree is a run of consecutive nodes, and odd nodes are
+// leaves. The second tree relabels the nodes. Where m is even it mirrors them (v -> m + 1 - v), which makes odd nodes inner
+// ones. Where m is odd it shifts them by one (v -> v - 1, 1 -> m), except in an ordered call: a shift would break rank order,
+// so the tree is mirrored there too, and some ranks are inner nodes of both trees.
 class two_tree_node {
  public:
   TUTTI_HOST_DEVICE constexpr two_tree_node(shape s, position me)
@@ -39,7 +41,7 @@ class two_tree_node {
     int const up = without | (low << 1);
     return rank_of(up <= last_ ? up : without);
   }
-  // Its children in rank order; fewer where it is a leaf or at the ragged end.
+  // Its children in rank order: two, or fewer for a leaf and at the ragged end.
   TUTTI_HOST_DEVICE constexpr peers children() const {
     int const low = node_ & -node_;
     if (low == 1) return {};
@@ -77,7 +79,7 @@ class two_tree_node {
   int node_;
 };
 
-// Up the trees: children are combined in rank order, the last one in the step that passes the result on.
+// Up the trees: a rank combines its children in rank order, the last one in the step that passes the result on.
 template <space Partial>
 struct two_tree_reduce : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -118,14 +120,16 @@ struct two_tree_broadcast : schedule_defaults {
   }
 };
 
+}  // namespace detail
+
 template <>
 struct schedule<double_binary_tree, collective::all_reduce>
-    : then<two_tree_reduce<space::output>, two_tree_broadcast<space::output>> {};
+    : then<detail::two_tree_reduce<space::output>, detail::two_tree_broadcast<space::output>> {};
 
 template <>
-struct schedule<double_binary_tree, collective::reduce> : deliver<two_tree_reduce<space::scratch>> {};
+struct schedule<double_binary_tree, collective::reduce> : deliver<detail::two_tree_reduce<space::scratch>> {};
 
 template <>
-struct schedule<double_binary_tree, collective::broadcast> : two_tree_broadcast<space::input> {};
+struct schedule<double_binary_tree, collective::broadcast> : detail::two_tree_broadcast<space::input> {};
 
 }  // namespace tutti

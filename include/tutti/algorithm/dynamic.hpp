@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule that is chosen at run time: one type for all of them, so what takes a schedule is compiled once.
+// A schedule that is chosen at run time: one type for all schedules, so code that takes one is compiled once.
 #pragma once
 
 #include "tutti/algorithm/concept.hpp"
 
 namespace tutti {
 
-// Host only: a step costs a call through a pointer, a few nanoseconds beside a message's hundreds.
+// Host only. A step costs a call through a pointer: a few nanoseconds, where a message takes hundreds.
 class dynamic_schedule {
  public:
   constexpr dynamic_schedule() = default;
@@ -46,7 +46,8 @@ class dynamic_schedule {
   bool ragged = false;
 
  private:
-  // By reference: a struct of 12 bytes that was just written field by field takes 5 ns to get into two registers.
+  // Arguments are references because loading a struct of 12 bytes into two registers right after it was written field by field
+  // takes 5 ns.
   struct functions {
     int (*lanes)(shape const&);
     int (*phases)(shape const&);

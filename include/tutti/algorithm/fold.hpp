@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any number of ranks for algorithms that want a power of two: some ranks retire and a neighbour stands in for them.
+// Folds any number of ranks to a power of two: some ranks retire, and a neighbour stands in for each.
 #pragma once
 
 #include "tutti/algorithm/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // With ranks = power + extra, the even ones of the first 2 * extra ranks hand their contribution to the odd rank above
 // and retire until the end; the others are renumbered 0..power-1. Neighbours are folded, so a renumbered rank still
@@ -19,7 +19,7 @@ class folded_rank {
   TUTTI_HOST_DEVICE constexpr bool retired() const { return rank_ < 2 * extra_ && rank_ % 2 == 0; }
   TUTTI_HOST_DEVICE constexpr bool stands_in() const { return rank_ < 2 * extra_ && rank_ % 2 == 1; }
 
-  // The new number of this rank, and the rank that bears a new number.
+  // The new number of this rank, and the rank that has a new number.
   TUTTI_HOST_DEVICE constexpr int number() const { return rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_; }
   TUTTI_HOST_DEVICE constexpr int rank_of(int number) const {
     return number < extra_ ? 2 * number + 1 : number + extra_;
@@ -32,13 +32,13 @@ class folded_rank {
     return {first, first_rank(end) - first};
   }
 
-  // This rank and its partner as sources, lower rank first.
+  // This rank and its partner as sources, the lower rank first.
   TUTTI_HOST_DEVICE constexpr peers in_order(int partner) const {
     return partner < rank_ ? two(partner, rank_) : two(rank_, partner);
   }
 
-  // The step that folds (the contribution goes up, into the output of the rank that stands in) or unfolds (the result
-  // comes back), for the whole message.
+  // The step that folds (the contribution goes up, into the output of the rank that stands in) or unfolds (the result comes
+  // back), for the chunks of the whole message.
   TUTTI_HOST_DEVICE constexpr step seam(bool folding, chunks what) const {
     if (retired()) {
       if (folding) return {.to = one(rank_ + 1), .give = {space::input, what}};
@@ -56,4 +56,4 @@ class folded_rank {
   int rank_, power_, extra_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One shot: everyone who has something sends it at once to everyone who needs it. One hop; most bytes.
+// One shot: each rank sends what it has straight to every rank that needs it. One hop, and the most bytes.
 #pragma once
 
 #include <string_view>
@@ -12,11 +12,11 @@ struct one_shot {
   static constexpr std::string_view name = "one_shot";
 };
 
-// Every rank reads all contributions and combines them in rank order by itself: one hop, p-1 messages in and out a rank,
-// the same bits everywhere because the order is the same everywhere.
+// Every rank receives all contributions and combines them in rank order, so all get the same bits. One hop, with p-1 messages
+// in and out of each rank.
 template <>
 struct schedule<one_shot, collective::all_reduce> : one_chunk_messages {
-  static constexpr bool direct_in_place = false;  // two ranks would wait to overwrite what the other has still to read
+  static constexpr bool direct_in_place = false;  // two ranks would wait for each other to read what they overwrite
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {

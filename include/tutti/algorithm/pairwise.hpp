@@ -12,7 +12,7 @@ struct pairwise {
   static constexpr std::string_view name = "pairwise";
 };
 
-// Every block takes one hop and every rank has one partner at a time in each direction: the exchange of large blocks.
+// Every block takes one hop, and every rank has one partner at a time in each direction. For large blocks.
 template <>
 struct schedule<pairwise, collective::all_to_all> : one_chunk_messages {
   static constexpr bool in_place = false;  // the block that arrives in round i would overwrite what leaves in round p-i
@@ -38,7 +38,7 @@ struct schedule<pairwise, collective::all_gather> : one_chunk_messages {
   }
 };
 
-// Rank r combines its block in the order r, r-1, r-2, ...: commutative operations only.
+// Rank r combines its block in the order r, r-1, r-2, ..., so the operation must be commutative.
 template <>
 struct schedule<pairwise, collective::reduce_scatter> : one_chunk_messages {
   static constexpr bool needs_commutative = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive doubling: ranks exchange whole messages at distance 1, 2, 4, ... Fewest hops for an all-reduce.
+// Recursive doubling: ranks exchange whole messages at distance 1, 2, 4, ... The fewest hops for an all-reduce.
 #pragma once
 
 #include <string_view>
@@ -20,12 +20,12 @@ struct schedule<recursive_doubling, collective::all_reduce> : one_chunk_messages
   static constexpr bool direct_in_place = false;
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     if (s.ranks == 1) return 0;
     return fold.retired() ? 2 : fold.rounds() + (fold.stands_in() ? 2 : 0);
   }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     int const round = fold.stands_in() ? i - 1 : i;
     if (fold.retired() || round < 0 || round == fold.rounds()) return fold.seam(i == 0, {});
     int const partner = fold.partner(1 << round);
@@ -42,7 +42,7 @@ struct schedule<recursive_doubling, collective::all_reduce> : one_chunk_messages
 template <>
 struct schedule<recursive_doubling, collective::barrier> : schedule<recursive_doubling, collective::all_reduce> {};
 
-// After k rounds rank r holds the combination of the 2^k ranks up to and with itself, or of all from rank 0 where there
+// After k rounds rank r holds the combination of the 2^k ranks up to and including itself, or of all ranks from 0 where there
 // are fewer. (Hillis and Steele, 1986.)
 template <>
 struct schedule<recursive_doubling, collective::scan> : one_chunk_messages {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive halving with all-gather (Rabenseifner): logarithmic hops at the least number of bytes.
+// Recursive halving with all-gather (Rabenseifner): logarithmic hops and the fewest bytes.
 #pragma once
 
 #include <string_view>
@@ -19,12 +19,12 @@ template <>
 struct schedule<recursive_halving, collective::all_reduce> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return power_below(s.ranks); }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     if (s.ranks == 1) return 0;
     return fold.retired() ? 2 : 2 * fold.rounds() + (fold.stands_in() ? 2 : 0);
   }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     int const rounds = fold.rounds(), turn = fold.stands_in() ? i - 1 : i;
     if (fold.retired() || turn < 0 || turn == 2 * rounds) return fold.seam(i == 0, {0, fold.power()});
 
@@ -43,13 +43,13 @@ struct schedule<recursive_halving, collective::all_reduce> : schedule_defaults {
   }
 
  private:
-  // What a rank holds after `rounds` halvings: bit k of its number chooses the half in round k.
-  TUTTI_HOST_DEVICE static constexpr tutti::chunks held(folded_rank fold, int rounds) {
+  // The chunks that a rank holds after `rounds` halvings: bit k of its number chooses the half in round k.
+  TUTTI_HOST_DEVICE static constexpr tutti::chunks held(detail::folded_rank fold, int rounds) {
     int first = 0;
     for (int k = 0; k < rounds; ++k) first += ((fold.number() >> k) & 1) * (fold.power() >> (k + 1));
     return {first, fold.power() >> rounds};
   }
-  TUTTI_HOST_DEVICE static constexpr tutti::chunks sibling(folded_rank fold, int rounds) {
+  TUTTI_HOST_DEVICE static constexpr tutti::chunks sibling(detail::folded_rank fold, int rounds) {
     tutti::chunks half = held(fold, rounds);
     half.first += (fold.number() >> (rounds - 1)) & 1 ? -half.count : half.count;
     return half;
@@ -65,12 +65,12 @@ struct schedule<recursive_halving, collective::reduce_scatter> : schedule_defaul
 
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position me) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     if (s.ranks == 1) return 0;
     return fold.retired() ? 2 : fold.rounds() + (fold.stands_in() ? 3 : 0);
   }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int i) const {
-    folded_rank const fold(s, me.rank);
+    detail::folded_rank const fold(s, me.rank);
     int const r = me.rank, rounds = fold.rounds(), round = fold.stands_in() ? i - 1 : i;
     tutti::chunks const all{0, s.ranks}, mine{r};
     if (fold.retired()) {

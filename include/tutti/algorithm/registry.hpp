@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms that tutti has. A new one adds its include, its id and its type here; tests, tools and the choice find
-// the collectives that it serves by themselves.
+// The algorithms of the library. A new one adds its include, its id and its type here; tests, tools and the choice of an
+// algorithm then find which collectives it serves.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace tutti {
 
-// What a caller names at run time. `automatic` leaves the choice to tutti.
+// Names an algorithm at run time. `automatic` leaves the choice to the library.
 enum class algorithm_id : std::uint8_t {
   automatic,
   ring,
@@ -51,18 +51,18 @@ struct list {
 using algorithms = list<ring, binomial_tree, double_binary_tree, recursive_doubling, recursive_halving, bruck, pairwise,
                         dissemination, one_shot, two_shot>;
 
-// What a caller names at compile time to leave the choice to tutti.
+// Named at compile time, leaves the choice to the library.
 struct automatic {
   static constexpr std::string_view name = "automatic";
 };
 
-// Not a schedule: the collective of the library that the transport stands on, as MPI_Allreduce.
+// Not a schedule: the collective of the library beneath the transport, such as MPI_Allreduce.
 struct native {
   static constexpr std::string_view name = "native";
 };
 
-// Not a schedule: ranks of a node work together, and then nodes, by an algorithm for each, which is left to tutti where it
-// does not serve its part: two_level<ring, ring>.
+// Not a schedule: first the ranks of each node work together and then the nodes, by an algorithm for each, as in
+// two_level<ring, ring>. Where an algorithm does not serve its part, the library chooses one.
 template <class Inside = automatic, class Across = automatic>
 struct two_level {
   static constexpr std::string_view name = "two_level";
@@ -70,7 +70,9 @@ struct two_level {
   using across = Across;
 };
 
-// All that a caller can name, in the order of algorithm_id.
+namespace detail {
+
+// All names of algorithms, in the order of algorithm_id.
 inline constexpr auto algorithm_names = [] {
   std::array<std::string_view, algorithms::size + 3> out{automatic::name};
   for (std::size_t i = 0; i < algorithms::size; ++i) out[i + 1] = algorithms::names[i];
@@ -79,7 +81,9 @@ inline constexpr auto algorithm_names = [] {
   return out;
 }();
 
-constexpr std::string_view name(algorithm_id id) { return algorithm_names[static_cast<std::size_t>(id)]; }
+}  // namespace detail
+
+constexpr std::string_view name(algorithm_id id) { return detail::algorithm_names[static_cast<std::size_t>(id)]; }
 
 // Whether it is a schedule.
 constexpr bool is_scheduled(algorithm_id id) { return id > algorithm_id::automatic && id < algorithm_id::native; }
@@ -117,7 +121,7 @@ inline constexpr auto schedule_table = table_of(algorithms{});
 
 }  // namespace detail
 
-// The schedule of an algorithm for a collective; none (false) where it does not serve it.
+// The schedule of an algorithm for a collective; empty (false) where the algorithm does not serve it.
 constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
   if (!is_scheduled(id)) return {};
   return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
@@ -125,12 +129,13 @@ constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
 
 // The id with this name, or `automatic` where there is none.
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
-  for (std::size_t i = 1; i < algorithm_names.size(); ++i)
-    if (algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
+  for (std::size_t i = 1; i < detail::algorithm_names.size(); ++i)
+    if (detail::algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
   return algorithm_id::automatic;
 }
 
-// Whether two levels make this collective. In an all_to_all every pair of nodes has as much to say either way.
+// Whether two levels serve this collective. In an all_to_all they would save nothing: each pair of nodes exchanges as much
+// either way.
 constexpr bool has_two_levels(collective c) {
   return c != collective::all_to_all && c != collective::scan && c != collective::exclusive_scan;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ring: every rank talks to its two neighbours alone. Optimal in bytes, linear in ranks.
+// Ring: every rank talks only to its two neighbours. The fewest bytes, and hops that grow with the number of ranks.
 #pragma once
 
 #include <string_view>
@@ -14,8 +14,8 @@ struct ring {
 };
 
 // Chunk c starts at rank c+1, gathers a contribution at each hop and is complete at rank c after p-1 hops. Each hop adds
-// one rank, so a chunk is combined in the order c+1, c+2, ..., c: rotated, hence commutative operations only. At step i
-// all ranks work on different chunks, so both directions of every link are busy. (Patarasuk and Yuan, 2009.)
+// one rank, so a chunk is combined in the rotated order c+1, c+2, ..., c, and the operation must be commutative. At step i all
+// ranks work on different chunks, so both directions of every link are busy. (Patarasuk and Yuan, 2009.)
 //
 // A slice goes all the way before the next one starts: if every rank first sent a whole chunk, all would wait for room in
 // full channels and nobody would receive. With a slice at a time a channel holds two messages at most.
@@ -37,7 +37,7 @@ struct schedule<ring, collective::reduce_scatter> : schedule_defaults {
   }
 };
 
-// Each rank's block travels once around: 2p-1 touches of memory a rank in p-1 hops.
+// Each rank's block travels once around the ring: p-1 hops, in which a rank touches memory 2p-1 times.
 template <>
 struct schedule<ring, collective::all_gather> : schedule_defaults {
   static constexpr bool pipelined = true;
@@ -72,7 +72,7 @@ struct schedule<ring, collective::all_reduce> : schedule_defaults {
   }
 };
 
-// A chain that starts at the root: slices stream through, so a long message takes its own time plus one slice a hop.
+// A chain that starts at the root. Slices stream through it, so a long message takes its own time and that of one slice a hop.
 template <>
 struct schedule<ring, collective::broadcast> : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }

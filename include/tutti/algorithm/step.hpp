@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank does at one step of a schedule, in ranks and chunks alone: no bytes, types, pointers or transports.
+// One step of a schedule, in ranks and chunks alone: no bytes, types, pointers or transports.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct peers {
   TUTTI_HOST_DEVICE constexpr bool empty() const { return count == 0; }
 };
 
-// One rank; two ranks in this order; all ranks in rank order; all ranks but one, beginning after it.
+// One rank; two ranks in this order; all ranks in rank order; all ranks except one, beginning after it.
 TUTTI_HOST_DEVICE constexpr peers one(int rank) { return {rank, 1, 1}; }
 TUTTI_HOST_DEVICE constexpr peers two(int rank, int then) { return {rank, then - rank, 2}; }
 TUTTI_HOST_DEVICE constexpr peers everyone(shape s) { return {0, 1, s.ranks}; }
@@ -37,8 +37,8 @@ struct chunks {
   }
 };
 
-// The memory that a rank has: what the caller gave, what the caller gets, and room for partial results. In a call that
-// is in place, input and output are the same memory.
+// The memory that a rank has: the caller's input and output, and room for partial results. In a call in place, input and
+// output are the same memory.
 enum class space : std::uint8_t { none, input, output, scratch };
 
 // Some chunks of a space. Where `split`, the k-th peer has the k-th chunk; otherwise every peer has all of them.
@@ -54,11 +54,11 @@ struct region {
 //
 //   from, own    one source: a copy. Several and not split: a reduction. keep.split: the k-th source is chunk k, stored alone.
 //   keep         `what` says which chunks arrive even where they are only passed on (space::none)
-//   to, give     space::none: the result of this very step; else chunks as they are before the step's result is kept.
-//                A rank that stands in its own `to` is passed over.
-//   complete     the result holds every contribution that it should: the place for an epilogue such as the mean's division
+//   to, give     space::none: forwards the result of this step. Otherwise sends chunks as they are before the step's result
+//                is kept. A rank does not send to itself where it stands in its own `to`.
+//   complete     the result holds every contribution that it should, so an epilogue, such as the mean's division, runs here
 //
-// Sending and receiving of a step go on at the same time; steps of one cursor follow each other.
+// A step sends and receives at the same time; the steps of one cursor follow each other.
 struct step {
   peers from{};
   region own{};

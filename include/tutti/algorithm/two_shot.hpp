@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two shots: scatter the work in one hop, gather the results in another. Two hops at the least number of bytes.
+// Two shots: scatter the work in one hop and gather the results in another. Two hops and the fewest bytes.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,9 @@ struct two_shot {
   static constexpr std::string_view name = "two_shot";
 };
 
-// Second shots, where every rank has one chunk of the result. To all ranks:
+namespace detail {
+
+// The second shot: every rank sends its chunk of the result to all others.
 struct share_all : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
@@ -25,11 +27,14 @@ struct share_all : one_chunk_messages {
   }
 };
 
+}  // namespace detail
+
 // Rank r combines chunk r of all ranks in rank order and shares it. Slices of the second shot follow those of the first.
 template <>
-struct schedule<two_shot, collective::all_reduce> : then<schedule<one_shot, collective::reduce_scatter>, share_all> {};
+struct schedule<two_shot, collective::all_reduce>
+    : then<schedule<one_shot, collective::reduce_scatter>, detail::share_all> {};
 
-// First shot into scratch at all ranks but the root; second shot to the root.
+// The first shot leaves a chunk in each rank's scratch memory, at the root in its output. The second sends it to the root.
 template <>
 struct schedule<two_shot, collective::reduce> : one_chunk_messages {
   static constexpr bool scratch = true;
@@ -50,7 +55,7 @@ struct schedule<two_shot, collective::reduce> : one_chunk_messages {
   }
 };
 
-// The root deals out chunks and everybody passes its own on to everybody but the root.
+// The root sends each rank a chunk, and each rank passes its chunk on to all others except the root.
 template <>
 struct schedule<two_shot, collective::broadcast> : one_chunk_messages {
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }

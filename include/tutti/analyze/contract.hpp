@@ -46,7 +46,7 @@ constexpr bool in_rank_order(collective c, shape s) { return !may_repeat(c) && (
 
 // Whether there is a moment at which a result is complete, for the last stage of an operation, such as the division of the
 // mean. A prefix is complete at its own rank alone, so scans have none.
-constexpr bool completes(collective c) { return reduces(c) && !is_prefix(c); }
+constexpr bool completes(collective c) { return reduces(c) && !detail::is_prefix(c); }
 
 // Whether blocks may change their number on the way. Elsewhere chunks may differ in size by one element, so what is sent as
 // chunk c must be received as chunk c.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a schedule costs, read off the schedule itself: nothing here knows an algorithm.
+// The cost of a schedule, derived from the schedule itself: nothing here depends on an algorithm.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct terms {
   }
 };
 
-// Each term is the critical path of a run in which nothing else takes time. Their sum is the time where the paths are the
-// same one, and otherwise an upper bound. Without slices.
+// Each term is the critical path of a run without slices in which nothing else takes time. Their sum is the time where these
+// paths coincide, and otherwise an upper bound.
 template <step_function S>
 terms terms_of(S const& schedule, shape s) {
   auto const time = [&](double alpha, double beta, double gamma) {
@@ -31,8 +31,8 @@ terms terms_of(S const& schedule, shape s) {
   return {time(1, 0, 0), time(0, 1, 0), time(0, 0, 1)};
 }
 
-// The time with slices that stream. A pipeline in its steady state takes the same time for each further slice, so only the
-// first ones are simulated and the rest is extrapolated.
+// The time where slices stream. A pipeline in its steady state takes the same time for each further slice, so only the first
+// slices are simulated and the rest is extrapolated.
 template <step_function S>
 double predict(S const& schedule, shape s, workload work, model const& m = {}) {
   double const chunk = work.bytes / schedule.lanes(s) / schedule.chunks(s);

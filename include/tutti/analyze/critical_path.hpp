@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The longest chain of a schedule's messages, quickly and in whole numbers: for choosing while a program runs.
+// Finds the longest chain of a schedule's messages, fast enough for choosing an algorithm at run time.
 #pragma once
 
 #include <algorithm>
@@ -7,22 +7,24 @@
 #include <cstdint>
 #include <vector>
 
+#include "tutti/algorithm/cursor.hpp"
 #include "tutti/algorithm/dynamic.hpp"
+#include "tutti/analyze/sizes.hpp"
 
 namespace tutti::analyze {
 
-// Messages that wait for each other; messages through one port; and bytes sent and combined, in chunks. What goes from node
-// to node is far, and counted apart; of messages, near and far ones together.
+// The work on a chain: messages that wait for each other, messages through one port, and chunks sent and combined. Hops and
+// chunks between nodes are far and counted separately; `messages` counts near and far ones together.
 struct effort {
   std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
 };
-// In a row, where nothing else takes time, and what the busiest rank does at least.
+// `longest`: each kind of work in a row, where nothing else takes time. `busiest`: what the busiest rank does at least.
 struct efforts {
   effort longest, busiest;
 };
 
-// Ranks on nodes that have as many each, side by side or dealt out in turn. All that a node sends far goes through one port,
-// and all that it receives through another: `longest` is no less than what these carry.
+// Nodes with the same number of ranks, which are consecutive or dealt out in turn. A node sends everything that is far through
+// one port and receives it through another, and `longest` is at least what these carry.
 struct even_nodes {
   int count = 1;
   bool consecutive = true;
@@ -30,19 +32,20 @@ struct even_nodes {
   constexpr int node_of(int rank, int ranks) const { return consecutive ? rank / (ranks / count) : rank % count; }
 };
 
-// What simulate.hpp says of one slice or two, without its events, observers and symmetries, which would add a second to the
-// compilation of every program; and ranks that were compiled differently come to the same numbers. Lanes have ports of their
-// own: where they meet, `longest` is too little.
+// Finds what simulate.hpp finds for one slice or two, without its events, observers and symmetries, which would add a second
+// to the compilation of every program, and in whole numbers, so that ranks that were compiled differently agree. Lanes have
+// ports of their own: where they meet, `longest` is too little.
 class critical_path {
  public:
+  // `slices`: of a chunk; more than one only where the schedule is pipelined.
   critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes = {})
       : schedule_(schedule),
         shape_(s),
         nodes_(nodes),
-        slices_(slices),
         lanes_(schedule.lanes(s)),
         phases_(schedule.phases(s)),
-        tracks_(lanes_ * phases_) {}
+        tracks_(lanes_ * phases_),
+        sizes_{static_cast<std::size_t>(slices)} {}
 
   efforts operator()() {
     efforts out;
@@ -77,119 +80,126 @@ class critical_path {
     std::uint64_t time;
     bool far;
   };
-  struct runner {
-    position me{};
-    int steps = 0, index = 0;  // of all slices
-    bool sent = false;
+  // The clocks of a cursor.
+  struct clock {
+    bool begun = false;  // the step
     std::uint64_t time = 0, sending = 0;
-    std::vector<std::uint64_t> ended{};  // when it had done with a slice
+    std::vector<std::uint64_t> ended{};  // when it had finished a slice
   };
+  using walk = tutti::detail::walk<dynamic_schedule, even_chunks>;
+  using cursor = tutti::detail::cursor;
 
   std::uint64_t run(prices const& p) {
     prices_ = p;
-    runners_.clear();
-    for (int rank = 0; rank < shape_.ranks; ++rank)
-      for (int track = 0; track < tracks_; ++track) {
-        position const me{rank, track / phases_, track % phases_};
-        runners_.push_back({.me = me, .steps = schedule_.steps(shape_, me)});
-      }
     auto const ranks = static_cast<std::size_t>(shape_.ranks);
+    std::size_t const slice = sizes_.elements > 1 ? 1 : uncut;
+    walks_.clear();
+    for (int rank = 0; rank < shape_.ranks; ++rank) walks_.emplace_back(schedule_, shape_, rank, sizes_, slice, false);
+    clocks_.assign(ranks * static_cast<std::size_t>(tracks_), {});
     channels_.assign(ranks * ranks * static_cast<std::size_t>(tracks_), {});
     ports_.assign(ranks * static_cast<std::size_t>(lanes_), {});
     carried_.assign(2 * static_cast<std::size_t>(nodes_.count), 0);
     busy_.assign(ranks, 0);
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t i = 0; i < runners_.size(); ++i) moved |= advance(i);
+      for (walk& w : walks_)
+        for (int track = 0; track < tracks_; ++track)
+          while (!w[track].finished && advance(w, track)) moved = true;
     }
     std::uint64_t out = 0;
-    for (runner const& r : runners_) out = std::max(out, r.time);
+    for (clock const& c : clocks_) out = std::max(out, c.time);
     return out;
   }
 
-  // Goes on until a message is missing, or the phase before.
-  bool advance(std::size_t i) {
-    runner& r = runners_[i];
-    for (bool moved = false;; moved = true) {
-      if (r.index == r.steps * slices_) return moved;
-      auto const slice = static_cast<std::size_t>(r.index / r.steps);
-      step const now = schedule_.at(shape_, r.me, r.index % r.steps);
-      if (!r.sent) {
-        if (r.me.phase > 0 && runners_[i - 1].steps > 0) {
-          if (runners_[i - 1].ended.size() <= slice) return moved;
-          r.time = std::max(r.time, runners_[i - 1].ended[slice]);
-        }
-        r.sending = now.to.empty() || now.forwards() ? r.time : transmit(r, now, now.give, r.time);
-        r.sent = moved = true;
-      }
-      std::uint64_t received = r.time;
-      if (!now.from.empty()) {
-        if (!all_here(r, now)) return moved;
-        received = std::max(r.time, receive(r, now));
-        if (now.forwards()) transmit(r, now, now.keep, received);
-      }
-      r.time = std::max(r.sending, received);
-      r.sent = false;
-      if (++r.index % r.steps == 0) r.ended.push_back(r.time);
+  // One step, which has a single slice; false where a message is missing, or the phase before.
+  bool advance(walk& w, int track) {
+    cursor& c = w[track];
+    clock& k = clock_of(c.me);
+    if (!k.begun) {
+      if (w.available(track) <= c.turn) return false;
+      if (c.me.phase > 0)
+        if (auto const& before = (&k - 1)->ended; !before.empty()) k.time = std::max(k.time, before[c.turn]);
+      k.sending = k.time;
+      for (; c.sent < c.end; c.sent_to_one()) k.sending = transmit(w, c, c.now.give, c.sending, k.time);
+      k.begun = true;
     }
+    std::uint64_t received = k.time;
+    if (!c.now.from.empty()) {
+      if (!all_here(w, c)) return false;
+      received = std::max(k.time, receive(w, c, k.time));
+      if (c.now.forwards())
+        for (int i = 0; i < c.now.to.count; ++i) transmit(w, c, c.now.keep, i, received);
+      c.received_from_all();
+    }
+    k.time = std::max(k.sending, received);
+    k.begun = false;
+    w.leave(c);
+    if (c.finished || c.index == 0) k.ended.push_back(k.time);
+    return true;
   }
 
-  std::uint64_t transmit(runner const& r, step const& now, region const& give, std::uint64_t time) {
-    port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
-    for (int k = 0; k < now.to.count; ++k) {
-      int const peer = now.to.at(k, shape_.ranks);
-      if (peer == r.me.rank) continue;
-      bool const far = is_far(r.me.rank, peer);
-      std::uint64_t const start = std::max(time, mine.out);
-      std::uint64_t const busy = prices_.message + chunks(give) * (far ? prices_.far_byte : prices_.byte);
-      mine.out = start + busy;
-      busy_[static_cast<std::size_t>(r.me.rank)] += busy;
-      if (far) {
-        carried_[node_of(r.me.rank) * 2] += chunks(give) * prices_.far_byte;
-        carried_[node_of(peer) * 2 + 1] += chunks(give) * prices_.far_byte;
-      }
-      between(r.me.rank, peer, r.me).heads.push_back(start + (far ? prices_.far_hop : prices_.hop));
+  // To peer k.
+  std::uint64_t transmit(walk const& w, cursor const& c, region const& r, int k, std::uint64_t time) {
+    int const peer = w.peer(c.now.to, k), rank = c.me.rank;
+    port& mine = port_of(c.me);
+    if (peer == rank) return std::max(time, mine.out);
+    bool const far = is_far(rank, peer);
+    std::uint64_t const start = std::max(time, mine.out), length = length_of(w, c, r);
+    std::uint64_t const busy = prices_.message + length * (far ? prices_.far_byte : prices_.byte);
+    mine.out = start + busy;
+    busy_[static_cast<std::size_t>(rank)] += busy;
+    if (far) {
+      carried_[node_of(rank) * 2] += length * prices_.far_byte;
+      carried_[node_of(peer) * 2 + 1] += length * prices_.far_byte;
     }
-    return std::max(time, mine.out);
+    between(rank, peer, c.me).heads.push_back(start + (far ? prices_.far_hop : prices_.hop));
+    return mine.out;
   }
-  bool all_here(runner const& r, step const& now) {
-    for (int k = 0; k < now.from.count; ++k) {
-      int const peer = now.from.at(k, shape_.ranks);
-      if (peer == r.me.rank) continue;
-      channel const& c = between(peer, r.me.rank, r.me);
-      if (c.taken == c.heads.size()) return false;
+  bool all_here(walk const& w, cursor const& c) {
+    for (int k = 0; k < c.now.from.count; ++k) {
+      int const peer = w.peer(c.now.from, k);
+      if (peer == c.me.rank) continue;
+      channel const& from = between(peer, c.me.rank, c.me);
+      if (from.taken == from.heads.size()) return false;
     }
     return true;
   }
   // The port takes messages in the order of their arrival.
-  std::uint64_t receive(runner const& r, step const& now) {
+  std::uint64_t receive(walk const& w, cursor const& c, std::uint64_t time) {
     heads_.clear();
-    for (int k = 0; k < now.from.count; ++k) {
-      int const peer = now.from.at(k, shape_.ranks);
-      if (peer == r.me.rank) continue;
-      channel& c = between(peer, r.me.rank, r.me);
-      head const next{c.heads[c.taken++], is_far(peer, r.me.rank)};
+    for (int k = 0; k < c.now.from.count; ++k) {
+      int const peer = w.peer(c.now.from, k);
+      if (peer == c.me.rank) continue;
+      channel& from = between(peer, c.me.rank, c.me);
+      head const next{from.heads[from.taken++], is_far(peer, c.me.rank)};
       auto at = heads_.end();
       while (at != heads_.begin() && (at - 1)->time > next.time) --at;
       heads_.insert(at, next);
     }
-    port& mine = ports_[static_cast<std::size_t>(r.me.rank * lanes_ + r.me.lane)];
-    std::uint64_t done = r.time;
-    for (head const& h : heads_) {
-      std::uint64_t const busy = chunks(now.keep) * (h.far ? prices_.far_byte : prices_.byte);
-      mine.in = done = std::max(mine.in, h.time) + busy;
-    }
-    done = std::max(done, r.time);
-    if (!now.reduces()) return done;
-    std::uint64_t const work = static_cast<std::uint64_t>(now.from.count - 1) * chunks(now.keep) * prices_.combined;
-    busy_[static_cast<std::size_t>(r.me.rank)] += work;
+    std::uint64_t const length = length_of(w, c, c.now.keep);
+    port& mine = port_of(c.me);
+    std::uint64_t done = time;
+    for (head const& h : heads_)
+      mine.in = done = std::max(mine.in, h.time) + length * (h.far ? prices_.far_byte : prices_.byte);
+    done = std::max(done, time);
+    if (!c.now.reduces()) return done;
+    std::uint64_t const work = static_cast<std::uint64_t>(c.now.from.count - 1) * length * prices_.combined;
+    busy_[static_cast<std::size_t>(c.me.rank)] += work;
     return done + work;
+  }
+
+  // Of the slice that the cursor is at; a chunk, where chunks are not cut, has length 1.
+  static std::uint64_t length_of(walk const& w, cursor const& c, region const& r) {
+    return w.slice(c.me.lane, r, 0, c.turn).range.count;
   }
 
   std::size_t node_of(int rank) const { return static_cast<std::size_t>(nodes_.node_of(rank, shape_.ranks)); }
   bool is_far(int a, int b) const { return node_of(a) != node_of(b); }
 
-  static std::uint64_t chunks(region const& r) { return r.split ? 1 : static_cast<std::uint64_t>(r.what.count); }
+  clock& clock_of(position me) {
+    return clocks_[static_cast<std::size_t>(me.rank * tracks_ + me.lane * phases_ + me.phase)];
+  }
+  port& port_of(position me) { return ports_[static_cast<std::size_t>(me.rank * lanes_ + me.lane)]; }
   channel& between(int from, int to, position me) {
     return channels_[static_cast<std::size_t>((from * shape_.ranks + to) * tracks_ + me.lane * phases_ + me.phase)];
   }
@@ -197,9 +207,11 @@ class critical_path {
   dynamic_schedule schedule_;
   shape shape_;
   even_nodes nodes_;
-  int slices_, lanes_, phases_, tracks_;
+  int lanes_, phases_, tracks_;
+  even_chunks sizes_;
   prices prices_{};
-  std::vector<runner> runners_{};
+  std::vector<walk> walks_{};
+  std::vector<clock> clocks_{};
   std::vector<channel> channels_{};
   std::vector<port> ports_{};
   std::vector<std::uint64_t> busy_{};     // of each rank, what it sends and combines

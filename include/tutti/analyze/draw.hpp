@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pictures of a schedule: ranks against time, as text and as SVG.
+// Draws a schedule, ranks against time, as text and as SVG.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace tutti::analyze {
 
-// What a step does, in a word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!" completes
+// Describes a step in a word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!" completes
 // it, ">1" sends to rank 1. Several: "c0-3", "6*>" (from six ranks).
 inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   auto const who = [&](peers const& p) {
@@ -32,8 +32,9 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   };
   auto const which = [&](region const& r) {
     int const n = r.what.count, first = r.what.at(0, total_chunks);
-    if (n == 1) return join({"c", first});
-    return join({"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
+    if (n == 1) return detail::join({"c", first});
+    return detail::join(
+        {"c", first, r.what.run == 1 && r.what.stride != 1 ? ".." : "-", r.what.at(n - 1, total_chunks)});
   };
   std::string const from = who(t.from), to = who(t.to);
   std::string in, out;
@@ -48,17 +49,15 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   return in + (in.empty() || out.empty() ? "" : " ") + out;
 }
 
-// What a picture is drawn from: an execution in which a message takes one unit of time, and nothing else takes any.
+// The events to draw: those of an execution in which a message takes one unit of time and nothing else takes any.
 class picture {
  public:
   template <step_function S>
   picture(S const& schedule, shape s) : shape_(s), lanes_(schedule.lanes(s)) {
     int const total = schedule.chunks(s);
-    observer const watch{.on_step =
-                             [&](step_event const& e) {
-                               steps_.push_back({e, word(schedule.at(s, e.who, e.index), e.who.rank, s, total)});
-                             },
-                         .on_message = [&](message_event const& e) { messages_.push_back(e); }};
+    observer const watch{
+        .on_step = [&](step_event const& e) { steps_.push_back({e, word(e.what, e.who.rank, s, total)}); },
+        .on_message = [&](message_event const& e) { messages_.push_back(e); }};
     end_ = simulate(schedule, s, {.bytes = 0}, {.alpha = 1, .beta = 0, .gamma = 0}, &watch).seconds;
   }
 
@@ -104,7 +103,7 @@ class picture {
          << "\" stroke=\"#bbb\"/><text x=\"" << left - 12 << "\" y=\"" << y(r) + 4 << "\" text-anchor=\"end\">rank "
          << r << "</text>\n";
     for (message_event const& m : messages_) {
-      std::string const colour = join({"hsl(", (m.chunk * 137 + m.lane * 180) % 360, ",65%,42%)"});
+      std::string const colour = detail::join({"hsl(", (m.chunk * 137 + m.lane * 180) % 360, ",65%,42%)"});
       double const x1 = x(m.sent), y1 = y(m.from), x2 = x(m.arrived), y2 = y(m.to);
       to << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\"" << colour
          << "\" stroke-width=\"1.5\"" << (m.lane > 0 ? " stroke-dasharray=\"5 3\"" : "")
@@ -126,7 +125,7 @@ class picture {
 
   std::string row_name(std::size_t row) const {
     int const r = static_cast<int>(row);
-    return lanes_ > 1 ? join({"rank ", r / lanes_, ", lane ", r % lanes_}) : join({"rank ", r});
+    return lanes_ > 1 ? detail::join({"rank ", r / lanes_, ", lane ", r % lanes_}) : detail::join({"rank ", r});
   }
 
   template <class Cell>

@@ -13,12 +13,12 @@
 
 namespace tutti::analyze {
 
-// A contribution: what a rank had in slice `slice` of chunk `chunk` of lane `lane` of its input.
+// One element of a rank's input.
 struct contribution {
   int rank = 0;
   int lane = 0;
   int chunk = 0;
-  int slice = 0;
+  int element = 0;  // of the chunk
 
   friend constexpr bool operator==(contribution const&, contribution const&) = default;
 };
@@ -38,7 +38,7 @@ class expressions {
     return last();
   }
   value combine(value left, value right) { return intern(left, right); }
-  // The operation's last touch: what is finished once is another value.
+  // Applies the operation's epilogue: a finished value differs from the unfinished one.
   value finish(value v) { return intern(v, nothing); }
 
   bool finished(value v) const { return at(v).left != nothing && at(v).right == nothing; }
@@ -59,12 +59,12 @@ class expressions {
     return out;
   }
 
-  // With parentheses, each contribution by its rank: "((0 1) 2)".
+  // The expression with parentheses and each contribution by its rank: "((0 1) 2)".
   std::string text(value v) const {
     node const& n = at(v);
     if (n.left == nothing) return std::to_string(n.leaf.rank);
     if (n.right == nothing) return text(n.left);
-    return join({"(", text(n.left), " ", text(n.right), ")"});
+    return detail::join({"(", text(n.left), " ", text(n.right), ")"});
   }
 
  private:

@@ -103,6 +103,14 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
          join({"pass ", end, " elements, or correct the counts"}), where);
 }
 
+// Whether the call is in place: a chunk that a rank has in its input and in its output is the same memory. The own block of
+// the rank begins at `in_begin` of an input with a block for every rank, and at `out_begin` of such an output.
+template <collective C, class In, class Out>
+bool is_in_place(In const* in, std::size_t in_begin, Out const* out, std::size_t out_begin) {
+  if constexpr (!std::is_same_v<In, Out>) return false;
+  else return in + (deals(C) ? in_begin : 0) == out + (collects(C) ? out_begin : 0);
+}
+
 // The buffers of a call as this rank uses them.
 template <class In, class Out>
 struct call_buffers {
@@ -120,63 +128,55 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   if constexpr (rooted(C)) expect_root(comm, root, where);
   int const rank = comm.rank();
   bool const is_root = rank == root;
-  holding const gives = row_of(C).input.at(is_root), gets = row_of(C).output.at(is_root);
-  auto const ranks = static_cast<std::size_t>(by_block(C) ? comm.size() : 1), own = static_cast<std::size_t>(rank);
+  bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
+  auto const ranks = static_cast<std::size_t>(comm.size());
 
   // The smaller buffer tells the count.
-  bool const output_tells = gives == holding::none || gets == holding::own;
-  std::size_t count = output_tells ? out.size() : in.size();
+  std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();
   if constexpr (deals(C) && collects(C)) {
     if (count % ranks != 0) refuse_unequal_blocks(rank, comm.size(), C, count, where);
     count /= ranks;
   }
-  std::size_t const in_size = gives == holding::all ? count * ranks : count;
-  std::size_t const out_size = gets == holding::all ? count * ranks : count;
-  if (gives != holding::none && in.size() != in_size)
+  if (gives && in.size() != (deals(C) ? count * ranks : count))
     refuse_size(rank, comm.size(), C, side::input, in.size(), count, where);
-  if (gets != holding::none && out.size() != out_size)
+  if (gets && out.size() != (collects(C) ? count * ranks : count))
     refuse_size(rank, comm.size(), C, side::output, out.size(), count, where);
 
-  call_buffers<In, Out> used{gives == holding::none ? nullptr : in.data(), gets == holding::none ? nullptr : out.data(),
-                             count, false};
-  if (gives != holding::none && gets != holding::none) {
-    // The own block of this rank, where it has blocks.
-    In const* const own_in = in.data() + (by_block(C) && gives == holding::all ? own * count : 0);
-    Out const* const own_out = out.data() + (by_block(C) && gets == holding::all ? own * count : 0);
-    if constexpr (std::is_same_v<In, Out>) used.in_place = own_in == own_out;
-    if (!used.in_place && overlap(in.data(), in.size_bytes(), out.data(), out.size_bytes()))
-      refuse_overlap(rank, is_root, C, std::is_same_v<In, Out>, where);
-  }
-  return used;
+  std::size_t const own = static_cast<std::size_t>(rank) * count;
+  bool const in_place = gives && gets && is_in_place<C>(in.data(), own, out.data(), own);
+  if (gives && gets && !in_place && overlap(in.data(), in.size_bytes(), out.data(), out.size_bytes()))
+    refuse_overlap(rank, is_root, C, std::is_same_v<In, Out>, where);
+  return {gives ? in.data() : nullptr, gets ? out.data() : nullptr, count, in_place};
 }
 
-// The same for a _v form. Of a buffer that holds all blocks, `given` or `got` tells where they are, with `unit` of a layout
-// to an element; of the other buffers the layout is not looked at.
+// The same for a _v form. `given` and `got` say where the blocks lie in a buffer that has one for every rank, in `unit`
+// parts of an element; for other buffers they do not matter.
 template <collective C, class Comm, class In, class Out>
 call_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const> in, layout const& given,
                                            std::span<Out> out, layout const& got, std::size_t unit, int root,
                                            std::source_location where) {
   if constexpr (rooted(C)) expect_root(comm, root, where);
+  constexpr bool has_in_place = std::is_same_v<In, Out> && !(deals(C) && collects(C));
   int const rank = comm.rank();
   bool const is_root = rank == root;
-  holding const gives = row_of(C).input.at(is_root), gets = row_of(C).output.at(is_root);
-  extent const own_in = gives == holding::all ? given.at(0, rank) : extent{0, in.size() * unit};
-  extent const own_out = gets == holding::all ? got.at(0, rank) : extent{0, out.size() * unit};
-  call_buffers<In, Out> used{gives == holding::none ? nullptr : in.data(), gets == holding::none ? nullptr : out.data(),
-                             (gives == holding::none ? own_out : own_in).count / unit, false};
-  if (gives == holding::none || gets == holding::none) return used;
+  if (row_of(C).input.at(is_root) == holding::none) return {nullptr, out.data(), out.size(), false};
+  if (row_of(C).output.at(is_root) == holding::none) return {in.data(), nullptr, in.size(), false};
 
-  if (own_in.count != own_out.count) refuse_own_block(rank, C, own_in.count / unit, own_out.count / unit, where);
-  // Its form without offsets has no gaps.
+  extent const own_in = deals(C) ? given.at(0, rank) : extent{0, in.size() * unit};
+  extent const own_out = collects(C) ? got.at(0, rank) : extent{0, out.size() * unit};
+  std::size_t const count = own_in.count / unit;
+  if (own_in.count != own_out.count) refuse_own_block(rank, C, count, own_out.count / unit, where);
+  // Without offsets, nothing may be left over.
   if (reduces(C) && in.size() != given.end() / unit)
     refuse_end(rank, C, side::input, in.size(), given.end() / unit, where);
-  std::size_t const in_end = gives == holding::all ? given.end() / unit : in.size();
-  std::size_t const out_end = gets == holding::all ? got.end() / unit : out.size();
-  if constexpr (std::is_same_v<In, Out> && !(deals(C) && collects(C)))
-    used.in_place = in.data() + own_in.begin / unit == out.data() + own_out.begin / unit;
-  if (!used.in_place && overlap(in.data(), in_end * sizeof(In), out.data(), out_end * sizeof(Out)))
-    refuse_overlap(rank, is_root, C, std::is_same_v<In, Out> && !(deals(C) && collects(C)), where);
-  return used;
+
+  std::size_t const in_end = deals(C) ? given.end() / unit : in.size();
+  std::size_t const out_end = collects(C) ? got.end() / unit : out.size();
+  bool const in_place =
+      has_in_place && is_in_place<C>(in.data(), own_in.begin / unit, out.data(), own_out.begin / unit);
+  if (!in_place && overlap(in.data(), in_end * sizeof(In), out.data(), out_end * sizeof(Out)))
+    refuse_overlap(rank, is_root, C, has_in_place, where);
+  return {in.data(), out.data(), count, in_place};
 }
 
 // Where the blocks of a _v form lie in a buffer, in units of a layout.

@@ -31,7 +31,7 @@ namespace tutti {
 template <element T, transport Transport>
 class shared_array {
  public:
-  shared_array(engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
+  shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
     data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
     std::uninitialized_value_construct_n(data_, size_);
@@ -57,7 +57,7 @@ class shared_array {
  private:
   std::size_t bytes() const { return size_ * sizeof(T); }
 
-  engine<Transport>* owner_;
+  detail::engine<Transport>* owner_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
@@ -102,7 +102,7 @@ class communicator {
   using transport_type = Transport;
 
   explicit communicator(std::unique_ptr<Transport> transport)
-      : engine_(std::make_unique<tutti::engine<Transport>>(std::move(transport))) {}
+      : engine_(std::make_unique<tutti::detail::engine<Transport>>(std::move(transport))) {}
 
   int rank() const noexcept { return engine_->rank(); }
   int size() const noexcept { return engine_->ranks(); }
@@ -110,11 +110,11 @@ class communicator {
 
   // This rank among those of the communicator that are on its machine, in rank order, and how many these are.
   int local_rank() const noexcept {
-    if constexpr (spans_machines<Transport>) return engine_->transport().local_rank();
+    if constexpr (detail::spans_machines<Transport>) return engine_->transport().local_rank();
     else return rank();
   }
   int local_size() const noexcept {
-    if constexpr (spans_machines<Transport>) return engine_->transport().local_ranks();
+    if constexpr (detail::spans_machines<Transport>) return engine_->transport().local_ranks();
     else return size();
   }
 
@@ -137,7 +137,7 @@ class communicator {
   // (protocol direct). This rank alone calls it. Throws std::bad_alloc.
   template <element T>
   shared_array<T, Transport> allocate(std::size_t count) {
-    static_assert(alignof(T) <= page);
+    static_assert(alignof(T) <= detail::page);
     return {*engine_, count};
   }
 
@@ -150,7 +150,7 @@ class communicator {
   //   if (auto io = comm.split(writes ? 0 : tutti::no_color)) write(*io);
   std::optional<communicator> split(int color, int key = 0,
                                     std::source_location where = std::source_location::current())
-    requires divisible<Transport>;
+    requires detail::divisible<Transport>;
 
   // A communicator of these ranks, in this order: ranks[i] is rank i of it. These ranks alone call it, each with the same
   // list, and it returns when all of them have. Groups may overlap; ranks that make several must not wait for each other in
@@ -163,11 +163,11 @@ class communicator {
   //
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
   communicator subgroup(std::vector<int> const& ranks, std::source_location where = std::source_location::current())
-    requires divisible<Transport>
+    requires detail::divisible<Transport>
   {
     detail::check_members(ranks, rank(), size(), where);
     try {
-      return of_this(engine_->transport().subgroup(ranks, deadline::after(engine_->environment.timeout)));
+      return of_this(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
     } catch (error const& e) {
       throw e.in_call(where);
     }
@@ -224,25 +224,25 @@ class communicator {
   //     resume(comm, comm.survivors());
   //   }
   communicator shrink(std::source_location where = std::source_location::current())
-    requires divisible<Transport>;
+    requires detail::divisible<Transport>;
 
   // Of a communicator that shrink made: the ranks that its own have had before, by their new ones. Empty for any other.
   std::vector<int> const& survivors() const noexcept { return survivors_; }
 
   // For the collectives.
-  tutti::engine<Transport>& engine() noexcept { return *engine_; }
+  tutti::detail::engine<Transport>& engine() noexcept { return *engine_; }
 
   // A communicator of some of its ranks, which has its tuning table.
   communicator of_this(std::unique_ptr<Transport> some) const {
     communicator out(std::move(some));
     out.engine_->tuned = engine_->tuned;
-    if constexpr (has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);
+    if constexpr (detail::has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);
     return out;
   }
 
  private:
   std::vector<int> survivors_;
-  std::unique_ptr<tutti::engine<Transport>> engine_;
+  std::unique_ptr<tutti::detail::engine<Transport>> engine_;
 };
 
 }  // namespace tutti

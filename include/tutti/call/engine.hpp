@@ -22,7 +22,7 @@
 #include "tutti/fault/faults.hpp"
 #include "tutti/tune/select.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Counts and offsets of _v forms.
 using lists_of_sizes = std::array<std::vector<std::size_t>, 4>;
@@ -40,8 +40,8 @@ class engine : public faults<Transport> {
   // Whether threads other than that which uses the communicator may move what it has started.
   bool any_thread = true;
   tuning tuned;  // by which algorithms are chosen
-  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::levels<Transport>>, no_levels>
-      levels;
+  [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>,
+                                           no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
 
@@ -69,7 +69,7 @@ class engine : public faults<Transport> {
     bool node_is_first = false;
     if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
     if (!node_is_first) make_recorder();
-    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::levels<Transport>>(*this);
+    if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::detail::levels<Transport>>(*this);
     if (node_is_first) make_recorder();
     if constexpr (maps_memory<Transport>) {
       std::size_t open = 0;  // messages to one peer at once
@@ -168,4 +168,4 @@ class engine : public faults<Transport> {
   shared_places places_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

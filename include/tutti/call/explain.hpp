@@ -40,21 +40,22 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   if (detail::on_only_node<automatic>(comm, o, where,
                                       [&](auto& node) { out = explain<T, Op>(node, what, count, o, where); }))
     return out;
-  request const r{.what = what,
-                  .algorithm = o.algorithm,
-                  .how = o.protocol,
-                  .commutative = !reduces(what) || is_commutative<Op>,
-                  .prepares = reduces(what) && reducing<T, Op>::prepares,
-                  .type = type_id<T>(),
-                  .op = reduces(what) ? type_id<Op>() : 0,
-                  .element_bytes = sizeof(T),
-                  .count = count};
-  std::string text = std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(type_name<T>());
-  if (reduces(what)) text += " with " + std::string(name_of<Op>());
+  detail::request const r{.what = what,
+                          .algorithm = o.algorithm,
+                          .how = o.protocol,
+                          .commutative = !reduces(what) || is_commutative<Op>,
+                          .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
+                          .type = detail::type_id<T>(),
+                          .op = reduces(what) ? detail::type_id<Op>() : 0,
+                          .element_bytes = sizeof(T),
+                          .count = count};
+  std::string text =
+      std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
+  if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
-  plan const p = detail::make_plan(comm.engine(), r, where);
-  bool const direct = maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
+  detail::plan const p = detail::make_plan(comm.engine(), r, where);
+  bool const direct = detail::maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native) text += "by its own means";
   else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
@@ -63,9 +64,9 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";
   auto& tuned = comm.engine().tuned;
-  choice const tabled = tuned.select(detail::problem_of(comm.engine(), r));
-  text += " (" + (p.why == tabled.why ? tuned.reason(tabled, this_machine()) : std::string(p.why)) + ")";
-  if constexpr (knows_locations<Transport>) text += "\n" + topology_of(comm).text();
+  detail::choice const tabled = tuned.select(detail::problem_of(comm.engine(), r));
+  text += " (" + (p.why == tabled.why ? tuned.reason(tabled, detail::this_machine()) : std::string(p.why)) + ")";
+  if constexpr (detail::knows_locations<Transport>) text += "\n" + topology_of(comm).text();
   return {p.algorithm, p.how, text};
 }
 

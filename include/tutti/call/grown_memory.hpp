@@ -6,7 +6,7 @@
 
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Bytes that grow and are never given back before the end.
 template <class Transport>
@@ -37,4 +37,4 @@ class grown_memory {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

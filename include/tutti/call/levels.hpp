@@ -11,9 +11,7 @@
 
 #include "tutti/call/native.hpp"
 
-namespace tutti {
-namespace detail {
-
+namespace tutti::detail {
 // The operation without its prologue and epilogue, which come before and after all levels.
 template <class Op>
 struct bare {
@@ -52,8 +50,6 @@ template <has_native_collectives Transport, collective C, bool Commutative, bool
 struct serving<native, Transport, C, Commutative, Ragged> {
   using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
-
-}  // namespace detail
 
 // The communicators of a rank's levels, and the collectives made of them.
 //
@@ -134,4 +130,4 @@ class levels {
   std::vector<int> alike_;  // the ranks of across_, by node
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

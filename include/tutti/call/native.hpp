@@ -18,7 +18,7 @@ template <class Transport>
 struct prelude {
   running_call<Transport>& call;
 
-  tutti::plan const& plan() const { return call.plan(); }
+  tutti::detail::plan const& plan() const { return call.plan(); }
   std::uint32_t tag() const { return call.tag(); }
   template <class Memory, class Make>
   void run(Memory& memory, Make&& make) {
@@ -68,7 +68,7 @@ void meet(engine<Transport>& g, running_call<Transport>& call) {
   bool const again = g.fault_outside || now - g.last_meeting > soon || call.timeout() < late;
   roll_call<Transport> first(g.transport(), call.tag(), again);
   call.drive(first);
-  if (first.anyone_wants_more()) {
+  if (first.more_wanted()) {
     roll_call<Transport> second(g.transport(), call.tag(), false);
     call.drive(second);
   }

@@ -184,8 +184,8 @@ class progress_thread {
           detail::idler rest;
           while (!stop.stop_requested()) {
             detail::progress_list::of_process().wait_for_calls(stop);
-            if (detail::progress_list::attended()) std::this_thread::sleep_for(nap_length);
-            else if (detail::progress_list::help() == progress::moved) rest.moved();
+            if (detail::progress_list::attended()) std::this_thread::sleep_for(detail::nap_length);
+            else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
             else rest.pause();
           }
         }) {}

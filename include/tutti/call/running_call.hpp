@@ -47,7 +47,7 @@ template <class Transport>
 std::size_t most_in_packets(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
   if constexpr (shares_packets<Transport>)
-    return most_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
+    return max_packet_bytes / static_cast<std::size_t>(deals(r.what) ? ranks : 1);
   else if constexpr (has_eager_limit<Transport>) return r.prepares ? 0 : Transport::eager_bytes;
   else return 0;
 }
@@ -129,7 +129,7 @@ class opened_call {
     if (!settled_) engine_.give_up();
   }
 
-  tutti::plan const& plan() const { return plan_; }
+  tutti::detail::plan const& plan() const { return plan_; }
   std::uint32_t tag() const { return engine_.tag(); }
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
@@ -138,7 +138,7 @@ class opened_call {
   engine<Transport>& engine_;
   std::chrono::nanoseconds timeout_;
   std::source_location where_;
-  tutti::plan const& plan_;
+  tutti::detail::plan const& plan_;
   bool settled_ = false;
 };
 
@@ -179,7 +179,7 @@ class running_call : public opened_call<Transport> {
     if (work.found()) engine_.report(work.found(), where_);
     if (!done) engine_.report_timeout(this->timeout(), where_);
   }
-  [[noreturn]] void report(surprise const& s) { engine_.report(s, where_); }
+  [[noreturn]] void report(protocol_violation const& s) { engine_.report(s, where_); }
 
  private:
   using opened_call<Transport>::engine_;

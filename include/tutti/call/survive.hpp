@@ -189,27 +189,27 @@ void revoke_everywhere(engine<Transport>& g, std::string_view why) {
 
 template <transport Transport>
 void communicator<Transport>::revoke(std::string_view reason) {
-  detail::revoke_everywhere(*engine_, join({"rank ", rank(), " has revoked the communicator: ", reason}));
+  detail::revoke_everywhere(*engine_, detail::join({"rank ", rank(), " has revoked the communicator: ", reason}));
 }
 
 template <transport Transport>
 void communicator<Transport>::abort(std::string_view reason, int exit_code) {
-  std::string const text = join({"rank ", rank(), " has aborted the job: ", reason});
+  std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});
   try {
     detail::revoke_everywhere(*engine_, text);
   } catch (...) {  // the end of this process is enough
   }
   std::fprintf(stderr, "tutti: %s\n", text.c_str());
   std::fflush(nullptr);
-  if constexpr (ends_job<Transport>) engine_->transport().end_job(exit_code);
+  if constexpr (detail::ends_job<Transport>) engine_->transport().end_job(exit_code);
   std::_Exit(exit_code);
 }
 
 template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
-  if constexpr (bound_to_thread<Transport>) engine_->transport().expect_thread();
+  if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
-  resolution out = detail::hold_vote(*engine_, motion::agree, static_cast<std::uint32_t>(flags), where);
+  detail::resolution out = detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 
@@ -217,18 +217,18 @@ agreement communicator<Transport>::agree(int flags, std::source_location where) 
 // all are still there. Each further round has lost a rank, so they end.
 template <transport Transport>
 communicator<Transport> communicator<Transport>::shrink(std::source_location where)
-  requires divisible<Transport>
+  requires detail::divisible<Transport>
 {
   if (size() > 1) {
     engine_->expect_open(where);
-    if constexpr (bound_to_thread<Transport>) engine_->transport().expect_thread();
+    if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
     detail::end_calls_to_shrink(*engine_, where);
   }
   auto const vote = [&](bool yes) {
-    return size() > 1 ? detail::hold_vote(*engine_, motion::shrink, yes ? 1 : 0, where) : resolution{};
+    return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, yes ? 1 : 0, where) : detail::resolution{};
   };
   while (true) {
-    resolution const before = vote(true);
+    detail::resolution const before = vote(true);
     std::vector<int> const& gone = before.gone;
     std::vector<int> left;
     for (int r = 0; r < size(); ++r)
@@ -240,18 +240,20 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     } catch (...) {
       refused = std::current_exception();
     }
-    resolution const after = vote(made.has_value());
+    detail::resolution const after = vote(made.has_value());
     if (after.gone != gone) continue;
     if (refused) std::rethrow_exception(refused);
     if (!after.named.empty())
-      throw error({.code = error_code::system,
-                   .rank = rank(),
-                   .peer = after.named.front(),
-                   .what = join({"ranks that are left could not make their group: ", list_of(after.named)}),
-                   .way_out = "see the output of these ranks",
-                   .where = where});
-    engine_->close(join({"rank ", rank(), " has shrunk this communicator to the ranks ", list_of(left)}),
-                   "go on in the communicator that shrink() returned");
+      throw error(
+          {.code = error_code::system,
+           .rank = rank(),
+           .peer = after.named.front(),
+           .what = detail::join({"ranks that are left could not make their group: ", detail::list_of(after.named)}),
+           .way_out = "see the output of these ranks",
+           .where = where});
+    engine_->close(
+        detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
+        "go on in the communicator that shrink() returned");
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

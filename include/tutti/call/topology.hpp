@@ -35,34 +35,34 @@ constexpr distance distance_between(location const& a, location const& b) {
 class topology {
  public:
   struct level {
-    distance between;
+    detail::distance between;
     std::string ranks;  // "2 nodes of 4 ranks"
-    known_link link;
+    detail::known_link link;
   };
 
-  topology(std::vector<location> places, tuning const& tuned) : places_(std::move(places)) {
-    for (distance const d : every_distance) links_[d] = tuned.link(d).time;
+  topology(std::vector<detail::location> places, detail::tuning const& tuned) : places_(std::move(places)) {
+    for (detail::distance const d : detail::every_distance) links_[d] = tuned.link(d).time;
     std::vector<int> caches, nodes;
     std::map<std::pair<int, int>, int> first;
     for (int r = 0; r < ranks(); ++r) {
       auto const [node, cache] = places_[static_cast<std::size_t>(r)];
       nodes.push_back(node);
-      caches.push_back(cache == no_cache ? r : first.try_emplace({node, cache}, r).first->second);
+      caches.push_back(cache == detail::no_cache ? r : first.try_emplace({node, cache}, r).first->second);
     }
-    node_map const by_cache(caches), by_node(nodes);
-    auto const add = [&](distance d, node_map const& of, std::string_view noun) {
+    detail::node_map const by_cache(caches), by_node(nodes);
+    auto const add = [&](detail::distance d, detail::node_map const& of, std::string_view noun) {
       levels_.push_back({d, of.text(noun), tuned.link(d)});
     };
-    if (by_cache.count() < ranks()) add(distance::cache, by_cache, "cache");
-    if (by_cache.count() > by_node.count()) add(distance::node, by_node, "node");
-    if (by_node.count() > 1 && by_node.count() < ranks()) add(distance::messages, by_node, "node");
-    if (by_node.count() > 1) add(distance::across, by_node, "node");
+    if (by_cache.count() < ranks()) add(detail::distance::cache, by_cache, "cache");
+    if (by_cache.count() > by_node.count()) add(detail::distance::node, by_node, "node");
+    if (by_node.count() > 1 && by_node.count() < ranks()) add(detail::distance::messages, by_node, "node");
+    if (by_node.count() > 1) add(detail::distance::across, by_node, "node");
   }
 
   int ranks() const noexcept { return static_cast<int>(places_.size()); }
 
   // cache, node or across. Algorithms of one level send messages of the MPI inside nodes too.
-  distance between(int a, int b) const {
+  detail::distance between(int a, int b) const {
     return detail::distance_between(places_[static_cast<std::size_t>(a)], places_[static_cast<std::size_t>(b)]);
   }
   // Of a short message, in microseconds; and of a long one, in GB/s. Nothing lies between a rank and itself.
@@ -79,14 +79,15 @@ class topology {
       char times[64];
       std::snprintf(times, sizeof times, "%.3g us, %.3g GB/s", l.link.time.microseconds(),
                     l.link.time.gigabytes_per_second());
-      out += join({out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
+      out += detail::join(
+          {out.empty() ? "" : "\n", name(l.between), ", ", l.ranks, ": ", times, " (", l.link.source, ")"});
     }
     return out;
   }
 
  private:
-  std::vector<location> places_;
-  link_times links_;
+  std::vector<detail::location> places_;
+  detail::link_times links_;
   std::vector<level> levels_;
 };
 
@@ -95,7 +96,7 @@ class topology {
 //   auto const where = tutti::topology_of(comm);
 //   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));
 template <transport Transport>
-  requires knows_locations<Transport>
+  requires detail::knows_locations<Transport>
 [[gnu::cold]] topology topology_of(communicator<Transport>& comm) {
   return {comm.engine().transport().locations(), comm.engine().tuned};
 }

@@ -12,8 +12,8 @@ namespace tutti {
 //   std::vector<float> all(mine.size() * comm.size());
 //   tutti::all_gather(comm, mine, all);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const& o = {},
+                                     std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather have different element types");
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
@@ -34,13 +34,13 @@ returned_by<Comm> all_gather(Comm&& comm, In const& in, Out&& out, options const
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                               std::span<std::size_t const> offsets = {}, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                                       std::span<std::size_t const> offsets = {}, options const& o = {},
+                                       std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_gather_v have different element types");
   int const rank = comm.rank();
-  layout const blocks =
+  detail::layout const blocks =
       detail::ragged_layout(comm, 0, "all_gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
   detail::expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
                       where);

@@ -19,8 +19,8 @@ namespace tutti {
 //   tutti::all_reduce<tutti::ring>(comm, gradient);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                     std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_reduce have different element types");
   std::size_t const count = std::ranges::size(in);
@@ -34,8 +34,8 @@ returned_by<Comm> all_reduce(Comm&& comm, In const& in, Out&& out, Op const& op 
 
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-returned_by<Comm> all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                                     std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, data, data, op, o, where);
 }
 

@@ -12,18 +12,18 @@ namespace tutti {
 //
 //   tutti::all_to_all(comm, outgoing, incoming);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> all_to_all(Comm&& comm, In const& in, Out&& out, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_to_all(Comm&& comm, In const& in, Out&& out, options const& o = {},
+                                     std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_to_all have different element types");
   std::size_t const count = std::ranges::size(in), ranks = static_cast<std::size_t>(comm.size());
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   if (count % ranks != 0)
-    detail::refuse(
-        comm.rank(),
-        join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
-        "use a multiple of the number of ranks, or all_to_all_v", where);
+    detail::refuse(comm.rank(),
+                   detail::join({"the input of all_to_all has ", count, " elements, which ", ranks,
+                                 " ranks cannot share equally"}),
+                   "use a multiple of the number of ranks, or all_to_all_v", where);
   detail::expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   detail::expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
   if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::move_alone(from, to, count * sizeof(T)); });
@@ -32,8 +32,8 @@ returned_by<Comm> all_to_all(Comm&& comm, In const& in, Out&& out, options const
       where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
-returned_by<Comm> all_to_all(Comm&& comm, InOut&& data, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_to_all(Comm&& comm, InOut&& data, options const& o = {},
+                                     std::source_location where = std::source_location::current()) {
   return all_to_all<Algorithm>(comm, data, data, o, where);
 }
 
@@ -42,17 +42,17 @@ returned_by<Comm> all_to_all(Comm&& comm, InOut&& data, options const& o = {},
 //
 //   tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> all_to_all_v(Comm&& comm, In const& in, std::span<std::size_t const> send_counts, Out&& out,
-                               std::span<std::size_t const> receive_counts,
-                               std::span<std::size_t const> send_offsets = {},
-                               std::span<std::size_t const> receive_offsets = {}, options const& o = {},
-                               std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> all_to_all_v(Comm&& comm, In const& in, std::span<std::size_t const> send_counts, Out&& out,
+                                       std::span<std::size_t const> receive_counts,
+                                       std::span<std::size_t const> send_offsets = {},
+                                       std::span<std::size_t const> receive_offsets = {}, options const& o = {},
+                                       std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of all_to_all_v have different element types");
-  layout const sent = detail::ragged_layout(comm, 0, "all_to_all_v's send", send_counts, send_offsets,
-                                            std::ranges::size(in), sizeof(T), where);
-  layout const received = detail::ragged_layout(comm, 1, "all_to_all_v's receive", receive_counts, receive_offsets,
-                                                std::ranges::size(out), sizeof(T), where);
+  detail::layout const sent = detail::ragged_layout(comm, 0, "all_to_all_v's send", send_counts, send_offsets,
+                                                    std::ranges::size(in), sizeof(T), where);
+  detail::layout const received = detail::ragged_layout(comm, 1, "all_to_all_v's receive", receive_counts,
+                                                        receive_offsets, std::ranges::size(out), sizeof(T), where);
   std::byte const* const from = detail::bytes_of(in);
   std::byte* const to = detail::writable_bytes_of(out);
   detail::expect_apart(comm.rank(), from, sent.end(), to, received.end(), nullptr, where);

@@ -11,8 +11,8 @@ namespace tutti {
 //   tutti::barrier(comm);
 //   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
 template <class Algorithm = automatic, communicating Comm>
-returned_by<Comm> barrier(Comm&& comm, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> barrier(Comm&& comm, options const& o = {},
+                                  std::source_location where = std::source_location::current()) {
   if (comm.size() == 1) return detail::call_alone(comm, [] {});
   detail::check_algorithm<Algorithm, collective::barrier, void>(comm, o, where);
   // Schedules pass a token: one byte, combined like a reduction.
@@ -24,16 +24,16 @@ returned_by<Comm> barrier(Comm&& comm, options const& o = {},
   return detail::call_on<Algorithm>(
       comm, o, where, detail::no_memory,
       [=](auto& ranks, tokens const& t) {
-        request const r{.what = collective::barrier,
-                        .algorithm = detail::id_of<Algorithm>(o),
-                        .how = o.protocol,
-                        .count = 1,
-                        .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
+        detail::request const r{.what = collective::barrier,
+                                .algorithm = detail::id_of<Algorithm>(o),
+                                .how = o.protocol,
+                                .count = 1,
+                                .unlisted = detail::unlisted_or_none<Algorithm, collective::barrier>()};
         auto call = detail::open(ranks, r, o, "token", {}, where);
-        reducing<unsigned char, bit_or> const body{t.op};
+        detail::reducing<unsigned char, bit_or> const body{t.op};
         if (call.plan().how == protocol::packet)
           return detail::execute_packets<collective::barrier>(ranks.engine(), call, r, body, &t.own, &t.heard);
-        surfaces<unsigned char> memory{.input = {&t.own}, .output = {&t.heard}, .scratch = {}};
+        detail::surfaces<unsigned char> memory{.input = {&t.own}, .output = {&t.heard}, .scratch = {}};
         detail::execute<Algorithm, collective::barrier>(ranks.engine(), call, r, body, memory, 1);
       },
       tokens{});

@@ -74,7 +74,7 @@ class batch : public detail::stand_in<Transport> {
     detail::check_options(*this, "batch::run", o, where);
     last_.expect_seen(where);
     std::vector<work> calls;
-    std::vector<transfer> all = messages_;
+    std::vector<detail::transfer> all = messages_;
     std::exception_ptr thrown;
     try {
       start_calls(calls);
@@ -89,8 +89,8 @@ class batch : public detail::stand_in<Transport> {
     }
     if (thrown) std::rethrow_exception(thrown);
     std::vector<received> out;
-    for (transfer const& t : all)
-      if (t.what == transfer::receive) out.push_back(detail::received_of(t));
+    for (detail::transfer const& t : all)
+      if (t.what == detail::transfer::receive) out.push_back(detail::received_of(t));
     return out;
   }
 
@@ -104,14 +104,14 @@ class batch : public detail::stand_in<Transport> {
     std::vector<receive_work> receives;
     detail::start_all(all, [&] {
       start_calls(all);
-      for (auto const what : {transfer::receive, transfer::send})
-        for (transfer const& t : messages_) {
+      for (auto const what : {detail::transfer::receive, detail::transfer::send})
+        for (detail::transfer const& t : messages_) {
           if (t.what != what) continue;
           auto const make = [&] { return t; };
           auto const begun =
               t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, o, where);
           all.emplace_back(begun.call);
-          if (what == transfer::receive) receives.emplace_back(begun, t.element_bytes);
+          if (what == detail::transfer::receive) receives.emplace_back(begun, t.element_bytes);
         }
     });
     return last_ = {detail::joined(all), std::move(receives)};
@@ -160,7 +160,7 @@ class batch : public detail::stand_in<Transport> {
     detail::coalesced_reductions<Algorithm, Transport, T, Op> all;
   };
 
-  batch& add(transfer const& t) {
+  batch& add(detail::transfer const& t) {
     messages_.push_back(t);
     return *this;
   }
@@ -170,7 +170,7 @@ class batch : public detail::stand_in<Transport> {
 
   coalescing bucket_;
   batch_work last_;
-  std::vector<transfer> messages_;
+  std::vector<detail::transfer> messages_;
   std::vector<std::unique_ptr<listed>> calls_;
 };
 

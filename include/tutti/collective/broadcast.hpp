@@ -11,8 +11,8 @@ namespace tutti {
 //
 //   tutti::broadcast(comm, weights, 0);
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut>
-returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
-                            std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
+                                    std::source_location where = std::source_location::current()) {
   using T = value_of<InOut>;
   std::size_t const count = std::ranges::size(data);
   detail::expect_root(comm, root, where);
@@ -24,12 +24,12 @@ returned_by<Comm> broadcast(Comm&& comm, InOut&& data, int root = 0, options con
     else use.writes(memory, count * sizeof(T));
   });
   return detail::call_on<Algorithm>(comm, o, where, used, [=](auto& ranks) {
-    request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
-    auto call = detail::open(ranks, r, o, type_name<T>(), {}, where);
+    detail::request const r = detail::movement_request<collective::broadcast, Algorithm, T>(o, count, root);
+    auto call = detail::open(ranks, r, o, detail::type_name<T>(), {}, where);
     if (call.plan().how == protocol::packet)
-      return detail::execute_packets<collective::broadcast>(ranks.engine(), call, r, moving{}, memory, memory);
-    surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
-    detail::execute<Algorithm, collective::broadcast>(ranks.engine(), call, r, moving{}, both, r.bytes());
+      return detail::execute_packets<collective::broadcast>(ranks.engine(), call, r, detail::moving{}, memory, memory);
+    detail::surfaces<std::byte> both{.input = {memory}, .output = {memory}, .scratch = {}, .in_place = true};
+    detail::execute<Algorithm, collective::broadcast>(ranks.engine(), call, r, detail::moving{}, both, r.bytes());
   });
 }
 

@@ -12,8 +12,8 @@ namespace tutti {
 //
 //   tutti::gather(comm, mine, all, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-                         std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
+                                 std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather have different element types");
   std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T),
@@ -36,18 +36,18 @@ returned_by<Comm> gather(Comm&& comm, In const& in, Out&& out, int root = 0, opt
 //
 //   tutti::gather_v(comm, mine, all, counts, {}, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                           std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-                           std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> gather_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                                   std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+                                   std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of gather_v have different element types");
   detail::expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(in) * sizeof(T);
-  layout const alone = layout::blocks(bytes, comm.size());
-  surfaces<std::byte> memory{
+  detail::layout const alone = detail::layout::blocks(bytes, comm.size());
+  detail::surfaces<std::byte> memory{
       .input = {detail::bytes_of(in), alone.only(comm.rank())}, .output = {}, .scratch = {nullptr, alone}};
   if (comm.rank() == root) {
-    layout const blocks =
+    detail::layout const blocks =
         detail::ragged_layout(comm, 0, "gather_v's", counts, offsets, std::ranges::size(out), sizeof(T), where);
     detail::expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
                         counts[static_cast<std::size_t>(root)], where);

@@ -33,7 +33,7 @@ struct mesh_axis {
 //   tutti::mesh mesh(comm, {{"data", 2}, {"tensor", 2}, {"pipeline", -1}});
 //   tutti::all_reduce(mesh.along("tensor"), activation);
 //   tutti::all_reduce(mesh.along({"data", "pipeline"}), norm);
-template <divisible Transport>
+template <detail::divisible Transport>
 class mesh {
  public:
   mesh(communicator<Transport>& comm, std::vector<mesh_axis> axes,
@@ -74,16 +74,16 @@ class mesh {
     int* left_open = nullptr;
     for (mesh_axis& a : axes_) {
       if (std::ranges::count(axes_, a.name, &mesh_axis::name) > 1)
-        refuse(join({"a mesh has two axes \"", a.name, "\""}), "give every axis a name of its own", where);
+        refuse(detail::join({"a mesh has two axes \"", a.name, "\""}), "give every axis a name of its own", where);
       if (a.extent == -1 && left_open == nullptr) left_open = &a.extent;
       else if (a.extent < 1)
-        refuse(join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}), "use 1 or more, and -1 once at most",
-               where);
+        refuse(detail::join({"axis \"", a.name, "\" of a mesh has extent ", a.extent}),
+               "use 1 or more, and -1 once at most", where);
       else ranks = std::min(ranks * a.extent, comm_->size() + std::int64_t{1});
     }
     if (left_open != nullptr && comm_->size() % ranks == 0) *left_open = static_cast<int>(comm_->size() / ranks);
     else if (left_open != nullptr || ranks != comm_->size())
-      refuse(join({"a mesh of ", described(), " does not fit a communicator of ", comm_->size()}),
+      refuse(detail::join({"a mesh of ", described(), " does not fit a communicator of ", comm_->size()}),
              "the extents multiply to its size; one of them may be -1", where);
   }
 
@@ -94,18 +94,19 @@ class mesh {
     auto const other = std::ranges::find_if(all, [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
-    throw error({.code = error_code::mismatch,
-                 .rank = comm_->rank(),
-                 .peer = peer == comm_->rank() ? 0 : peer,
-                 .what = join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
-                 .way_out = "pass the same axes on all ranks",
-                 .where = where});
+    throw error(
+        {.code = error_code::mismatch,
+         .rank = comm_->rank(),
+         .peer = peer == comm_->rank() ? 0 : peer,
+         .what = detail::join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
+         .way_out = "pass the same axes on all ranks",
+         .where = where});
   }
 
   // "data 2, tensor 4"
   [[gnu::cold]] std::string described() const {
     std::string out;
-    for (mesh_axis const& a : axes_) out += join({out.empty() ? "" : ", ", a.name, " ", a.extent});
+    for (mesh_axis const& a : axes_) out += detail::join({out.empty() ? "" : ", ", a.name, " ", a.extent});
     return out;
   }
 
@@ -117,7 +118,7 @@ class mesh {
   std::size_t find(std::string_view axis, std::source_location where) const {
     auto const found = std::ranges::find(axes_, axis, &mesh_axis::name);
     if (found == axes_.end())
-      refuse(join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
+      refuse(detail::join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
     return static_cast<std::size_t>(found - axes_.begin());
   }
 

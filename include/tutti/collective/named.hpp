@@ -78,12 +78,12 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
   std::vector<T> all;
   for (auto const& entry : entries) {
     auto const values = detail::values_of(entry->second);
-    list += join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
+    list += detail::join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
     all.insert(all.end(), values.begin(), values.end());
   }
 
   std::uint64_t hash = entries.size();
-  for (char const c : list) hash = mix(hash, static_cast<unsigned char>(c));
+  for (char const c : list) hash = detail::mix(hash, static_cast<unsigned char>(c));
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::span(&hash, 1), hashes, {}, where);
   if (std::ranges::count(hashes, hash) != comm.size()) {
@@ -97,8 +97,8 @@ void all_reduce_map(communicator<Transport>& comm, Map& map, Op const& op = {}, 
     throw error({.code = error_code::mismatch,
                  .rank = comm.rank(),
                  .peer = static_cast<int>(peer),
-                 .what = join({"the names of all_reduce_map differ: ",
-                               detail::first_difference(list, text(peer), static_cast<int>(peer))}),
+                 .what = detail::join({"the names of all_reduce_map differ: ",
+                                       detail::first_difference(list, text(peer), static_cast<int>(peer))}),
                  .way_out = "pass the same names and sizes on all ranks",
                  .where = where});
   }

@@ -190,7 +190,7 @@ std::vector<T> collect_results(communicator<Transport>& comm, std::vector<T> con
     auto& part = parts[i % ranks];
     if (i / ranks >= part.size())
       detail::refuse(comm.rank(),
-                     join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
+                     detail::join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
                      "deal things out in turn, and pass a result for each", where);
     out.push_back(std::move(part[i / ranks]));
   }

@@ -15,8 +15,8 @@ namespace tutti {
 //   tutti::reduce_scatter(comm, gradient, shard);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                         std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter have different element types");
   std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
@@ -36,16 +36,16 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
                           use.writes(to, count * sizeof(T));
                         }),
       [=](auto& all, Op const& kept) {
-        request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
-        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
-        reducing<T, Op> const body{kept};
+        detail::request const r = detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, count);
+        auto call = detail::open(all, r, o, detail::type_name<T>(), detail::name_of<Op>(), where);
+        detail::reducing<T, Op> const body{kept};
         if (call.plan().how == protocol::packet)
           return detail::execute_packets<collective::reduce_scatter>(all.engine(), call, r, body, from, to);
-        layout const blocks = layout::blocks(count, all.size());
-        surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(all.rank())},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
+        detail::layout const blocks = detail::layout::blocks(count, all.size());
+        detail::surfaces<T> memory{.input = {from, blocks},
+                                   .output = {to, blocks.only(all.rank())},
+                                   .scratch = {nullptr, blocks},
+                                   .in_place = in_place};
         detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, body, memory);
       },
       op);
@@ -57,13 +57,13 @@ returned_by<Comm> reduce_scatter(Comm&& comm, In const& in, Out&& out, Op const&
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
-                                   Op const& op = {}, options const& o = {},
-                                   std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::span<std::size_t const> counts,
+                                           Op const& op = {}, options const& o = {},
+                                           std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of reduce_scatter_v have different element types");
   int const rank = comm.rank();
-  layout const blocks =
+  detail::layout const blocks =
       detail::ragged_layout(comm, 0, "reduce_scatter_v's", counts, {}, std::ranges::size(in), 1, where);
   detail::expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
   detail::expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
@@ -75,7 +75,7 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
                        in_place ? to : nullptr, where);
   if (comm.size() == 1) return detail::call_alone(comm, [=] { detail::reduce_alone(from, to, blocks.end(), op); });
   detail::check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  request const r =
+  detail::request const r =
       detail::ragged(detail::reduction_request<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts);
   return detail::call_on<Algorithm>(
       comm, o, where,
@@ -85,12 +85,13 @@ returned_by<Comm> reduce_scatter_v(Comm&& comm, In const& in, Out&& out, std::sp
                           use.writes(to, blocks.at(0, rank).count * sizeof(T));
                         }),
       [=](auto& all, Op const& kept) {
-        auto call = detail::open(all, r, o, type_name<T>(), name_of<Op>(), where);
-        surfaces<T> memory{.input = {from, blocks},
-                           .output = {to, blocks.only(rank)},
-                           .scratch = {nullptr, blocks},
-                           .in_place = in_place};
-        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, reducing<T, Op>{kept}, memory);
+        auto call = detail::open(all, r, o, detail::type_name<T>(), detail::name_of<Op>(), where);
+        detail::surfaces<T> memory{.input = {from, blocks},
+                                   .output = {to, blocks.only(rank)},
+                                   .scratch = {nullptr, blocks},
+                                   .in_place = in_place};
+        detail::execute<Algorithm, collective::reduce_scatter>(all.engine(), call, r, detail::reducing<T, Op>{kept},
+                                                               memory);
       },
       op);
 }

@@ -34,14 +34,14 @@ returned_by<Comm> prefix(Comm& comm, In const& in, Out& out, Op const& op, optio
 //   tutti::scan(comm, counts, ends);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                               std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::scan, Algorithm>(comm, in, out, op, o, where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                               std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::scan, Algorithm>(comm, data, data, op, o, where);
 }
 
@@ -52,14 +52,14 @@ returned_by<Comm> scan(Comm&& comm, InOut&& data, Op const& op = {}, options con
 //   tutti::exclusive_scan(comm, counts, offset);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out, class Op = sum>
   requires operation<Op, value_of<In>>
-returned_by<Comm> exclusive_scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> exclusive_scan(Comm&& comm, In const& in, Out&& out, Op const& op = {}, options const& o = {},
+                                         std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::exclusive_scan, Algorithm>(comm, in, out, op, o, where);
 }
 template <class Algorithm = automatic, communicating Comm, mutable_buffer InOut, class Op = sum>
   requires operation<Op, value_of<InOut>>
-returned_by<Comm> exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
-                                 std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
+                                         std::source_location where = std::source_location::current()) {
   return detail::prefix<collective::exclusive_scan, Algorithm>(comm, data, data, op, o, where);
 }
 

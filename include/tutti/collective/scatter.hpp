@@ -12,8 +12,8 @@ namespace tutti {
 //
 //   tutti::scatter(comm, all, mine, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, options const& o = {},
+                                  std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter have different element types");
   std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T),
@@ -36,18 +36,18 @@ returned_by<Comm> scatter(Comm&& comm, In const& in, Out&& out, int root = 0, op
 //
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
 template <class Algorithm = automatic, communicating Comm, buffer In, mutable_buffer Out>
-returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t const> counts, Out&& out,
-                            std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
-                            std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> scatter_v(Comm&& comm, In const& in, std::span<std::size_t const> counts, Out&& out,
+                                    std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
+                                    std::source_location where = std::source_location::current()) {
   using T = value_of<In>;
   static_assert(std::is_same_v<T, value_of<Out>>, "input and output of scatter_v have different element types");
   detail::expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(out) * sizeof(T);
-  layout const alone = layout::blocks(bytes, comm.size());
+  detail::layout const alone = detail::layout::blocks(bytes, comm.size());
   std::byte* const to = detail::writable_bytes_of(out);
-  surfaces<std::byte> memory{.input = {}, .output = {to, alone.only(comm.rank())}, .scratch = {nullptr, alone}};
+  detail::surfaces<std::byte> memory{.input = {}, .output = {to, alone.only(comm.rank())}, .scratch = {nullptr, alone}};
   if (comm.rank() == root) {
-    layout const blocks =
+    detail::layout const blocks =
         detail::ragged_layout(comm, 0, "scatter_v's", counts, offsets, std::ranges::size(in), sizeof(T), where);
     detail::expect_size(comm, "the root's output of scatter_v", std::ranges::size(out),
                         counts[static_cast<std::size_t>(root)], where);

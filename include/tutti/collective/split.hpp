@@ -23,7 +23,7 @@ struct color_and_key {
 
 template <transport Transport>
 std::optional<communicator<Transport>> communicator<Transport>::split(int color, int key, std::source_location where)
-  requires divisible<Transport>
+  requires detail::divisible<Transport>
 {
   detail::color_and_key const mine{color, key};
   std::vector<detail::color_and_key> all(static_cast<std::size_t>(size()));

@@ -23,7 +23,7 @@
 #include "tutti/collective/scatter.hpp"
 #include "tutti/tune/parts.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The stand-in of a rooted call is the local rank that stands for its node, the same on all nodes.
 template <class Transport>
@@ -274,4 +274,4 @@ struct levels<Transport>::parts {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-namespace tutti {
+namespace tutti::detail {
 
 // Set once there may be such work. It does not wait, and may be called from any wait, also from one within itself.
 inline std::atomic<void (*)() noexcept> background_work{nullptr};
@@ -17,4 +17,4 @@ inline void work_in_background() noexcept {
   if (auto* const work = background_work.load(std::memory_order_acquire)) work();
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace tutti {
+namespace tutti::detail {
 
 template <class T>
 class fifo {
@@ -42,4 +42,4 @@ class fifo {
   std::size_t first_ = 0;  // those before it have gone
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

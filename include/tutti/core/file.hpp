@@ -7,12 +7,12 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The text of a file, or nothing if it cannot be read; errno then tells why.
 [[gnu::cold]] std::optional<std::string> read_file(std::string const& path);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/core/file_impl.hpp"

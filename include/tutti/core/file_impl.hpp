@@ -9,7 +9,7 @@
 
 #include "tutti/core/file.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
   int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -26,4 +26,4 @@ TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

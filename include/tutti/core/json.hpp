@@ -7,12 +7,12 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // In quotes, with what JSON does not allow escaped.
 [[gnu::cold]] std::string json_string(std::string_view text);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/core/json_impl.hpp"

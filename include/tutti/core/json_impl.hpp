@@ -6,7 +6,7 @@
 
 #include "tutti/core/json.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -22,4 +22,4 @@ TUTTI_INLINE std::string json_string(std::string_view text) {
   return out += '"';
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-namespace tutti {
+namespace tutti::detail {
 
 template <class T>
 class made_once {
@@ -34,4 +34,4 @@ class made_once {
   std::mutex making_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

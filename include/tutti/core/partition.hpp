@@ -30,6 +30,8 @@ TUTTI_HOST_DEVICE constexpr extent part(std::size_t count, int parts, int index,
   return {begin < count ? begin : count, (end < count ? end : count) - (begin < count ? begin : count)};
 }
 
+namespace detail {
+
 // How many slices of at most `slice` elements `count` elements make.
 TUTTI_HOST_DEVICE constexpr std::size_t slices(std::size_t count, std::size_t slice) {
   return (count + slice - 1) / slice;
@@ -41,5 +43,7 @@ TUTTI_HOST_DEVICE constexpr extent slice_of(std::size_t count, std::size_t slice
   if (begin >= count) return {count, 0};
   return {begin, count - begin < slice ? count - begin : slice};
 }
+
+}  // namespace detail
 
 }  // namespace tutti

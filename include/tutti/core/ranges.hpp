@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace tutti {
+namespace tutti::detail {
 
 struct range_sink {
   std::uint64_t (*start)(char const* text, std::uint64_t bytes) noexcept;
@@ -49,4 +49,4 @@ shown_range show(Text&& text, std::uint64_t bytes) {
   return sink != nullptr ? shown_range(sink, text(), bytes) : shown_range();
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

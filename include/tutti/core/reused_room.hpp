@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace tutti {
+namespace tutti::detail {
 
 // Base has a virtual destructor.
 template <class Base>
@@ -42,4 +42,4 @@ class reused_room {
   Base* object_ = nullptr;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

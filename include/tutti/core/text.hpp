@@ -9,7 +9,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A part of a sentence: text or a number. It has no destructor: cleaning up sentences that are hardly ever built would take
 // the compiler half a second.
@@ -42,7 +42,7 @@ class text_part {
 // join({"rank ", 3, " of ", size})
 [[gnu::cold]] std::string join(std::initializer_list<text_part> parts);
 
-}  // namespace tutti
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/core/text_impl.hpp"

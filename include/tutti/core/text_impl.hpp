@@ -7,7 +7,7 @@
 
 #include "tutti/core/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 TUTTI_INLINE void text_part::write(long long n) {
   view_ = {number_, static_cast<std::size_t>(std::snprintf(number_, sizeof number_, "%lld", n))};
@@ -25,4 +25,4 @@ TUTTI_INLINE std::string join(std::initializer_list<text_part> parts) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace tutti {
-namespace detail {
-
+namespace tutti::detail {
 template <class T>
 constexpr std::string_view signature() {
   return __PRETTY_FUNCTION__;
@@ -19,8 +17,6 @@ inline constexpr std::string_view probe = signature<void>();
 inline constexpr std::size_t name_begin = probe.find("void");
 inline constexpr std::size_t name_margin = probe.size() - std::string_view{"void"}.size();
 static_assert(name_begin != std::string_view::npos, "this compiler does not spell the type in __PRETTY_FUNCTION__");
-
-}  // namespace detail
 
 // "float", "tutti::sum". Compilers differ in the spelling of a few types ("long unsigned int", "unsigned long").
 template <class T>
@@ -45,4 +41,4 @@ consteval std::uint32_t type_id() {
 
 static_assert(type_name<float>() == "float");
 
-}  // namespace tutti
+}  // namespace tutti::detail

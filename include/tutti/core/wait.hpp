@@ -7,7 +7,7 @@
 
 #include "tutti/core/background.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class deadline {
  public:
@@ -99,4 +99,4 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an execution does with elements on the host: combine them, or only move them.
+// How an execution treats elements on the host: it combines them, or only moves them.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/types.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// An operation that is known at run time alone brings its own loop over elements, which does what tutti::combine does.
+// An operation that is known only at run time has its own loop over elements, which does what tutti::detail::combine does.
 template <class Op, class T>
 concept brings_its_loop = requires(Op const& op, T const* const* sources, T* const* destinations, std::size_t n) {
   op.combine(sources, 1, destinations, 1, n, stage{});
@@ -32,7 +32,7 @@ struct reducing {
   }
 };
 
-// All types move as bytes, so a schedule that only moves is compiled once.
+// Elements of all types move as bytes, so a schedule that only moves them is compiled once.
 struct moving {
   using element = std::byte;
   static constexpr bool reduces = false;
@@ -46,4 +46,4 @@ struct moving {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

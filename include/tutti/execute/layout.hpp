@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From the chunks of a schedule to the elements of a buffer.
+// Maps the chunks of a schedule to the elements of a buffer.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/partition.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// Where the chunks of a message lie, in elements from its begin.
+// Where the chunks of a message lie, in elements from its start.
 class layout {
  public:
   layout() = default;
@@ -21,7 +21,7 @@ class layout {
     out.become_whole(count, lanes, chunks, grain);
     return out;
   }
-  // The same where it stays, for a default layout: copying what was just written would wait for the stores.
+  // The same for a default layout, in place: a copy would have to wait for the stores that have just been made.
   TUTTI_HOST_DEVICE void become_whole(std::size_t count, int lanes, int chunks, std::size_t grain) {
     count_ = count, lanes_ = lanes, chunks_ = chunks, grain_ = grain;
   }
@@ -37,7 +37,7 @@ class layout {
     out.kind_ = kinds::table, out.counts_ = counts, out.offsets_ = offsets, out.chunks_ = ranks;
     return out;
   }
-  // The same for a buffer that holds block `chunk` alone.
+  // The same for a buffer that holds only block `chunk`.
   TUTTI_HOST_DEVICE layout only(int chunk) const {
     layout out = *this;
     out.origin_ = at(0, chunk).begin;
@@ -57,20 +57,20 @@ class layout {
     extent const there = part(mine.count, chunks_, chunk, grain_);
     return {mine.begin + there.begin, there.count};
   }
-  // The elements of a message of these chunks.
+  // The number of elements in a message of these chunks.
   TUTTI_HOST_DEVICE std::size_t count(int lane, chunks const& what) const {
     std::size_t sum = 0;
     for (int k = 0; k < what.count; ++k) sum += at(lane, what.at(k, chunks_)).count;
     return sum;
   }
-  // Calls f(extent) for what lies in the buffer.
+  // Calls f(extent) for each run of elements in the buffer.
   template <class F>
   void for_each_extent(F&& f) const {
     if (kind_ == kinds::whole) return f(extent{0, count_});
     if (only_ >= 0) return f(at(0, only_));
     for (int c = 0; c < chunks_; ++c) f(at(0, c));
   }
-  // How far the message reaches.
+  // The end of the message in the buffer.
   TUTTI_HOST_DEVICE std::size_t end() const {
     if (kind_ == kinds::whole) return count_;
     if (only_ >= 0) return at(0, only_).end();
@@ -94,4 +94,4 @@ class layout {
   std::size_t const* offsets_ = nullptr;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The fast body for small messages: a rank shows its message to all who need it, one line of cache at a time, or sends it
-// to each.
+// The fast execution for small messages: a rank shows its message to all ranks that need it, one cache line at a time, or sends
+// it to each.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// The most bytes that a rank can show in one call, blocks for other ranks included.
-inline constexpr std::size_t most_packet_bytes = packet_lines * packet_bytes;
+// A rank can show at most so many bytes in one call, blocks for other ranks included.
+inline constexpr std::size_t max_packet_bytes = packet_lines * packet_bytes;
 
-// Room for one rank's message, in an inbox that has as much for each rank.
-inline constexpr std::size_t packet_stride = (most_packet_bytes + cache_line - 1) / cache_line * cache_line;
+// The room for one rank's message in an inbox, which has as much for each rank.
+inline constexpr std::size_t packet_stride = (max_packet_bytes + cache_line - 1) / cache_line * cache_line;
 
-// Implements the schedules of one_shot: every rank has one step, in which it sends the same lines to all who hear it.
+// Implements the schedules of one_shot: every rank has one step, in which it sends the same lines to all its receivers.
 //
 // A flag shares each line with 56 bytes of data, so a reader learns "arrived" and has the data with one coherence
 // transfer, and a message is written once, whatever the number of readers. The lines go round in a few sets, a round a
@@ -60,7 +60,7 @@ class packet_execution {
     if (!shown_ && !show()) return progress::stuck;
     for (; next_ < step_.from.count; ++next_, read_ = 0) {
       int const peer = step_.from.at(next_, ranks_);
-      if (peer != transport_.rank() && !read(peer)) return surprise_ ? progress::done : progress::stuck;
+      if (peer != transport_.rank() && !read(peer)) return violation_ ? progress::done : progress::stuck;
     }
     if (!finished_) finish();
     if constexpr (needs_sender_progress<Transport>)
@@ -68,15 +68,16 @@ class packet_execution {
     return progress::done;
   }
 
-  surprise const& found() const noexcept { return surprise_; }
+  protocol_violation const& found() const noexcept { return violation_; }
 
  private:
   static constexpr bool shares = shares_packets<Transport>;
-  // The lines that are on their way while one is read: 2 KiB arrive in 0.95 us so, in 1.14 without.
+  // So many lines are prefetched while one is read: 2 KiB arrive in 0.95 us, without it in 1.14.
   static constexpr int lines_ahead = 8;
-  // What a rank shows holds a block for every rank, and each reads its own alone.
+  // A message holds a block for every rank, which reads only its own.
   static constexpr bool dealt = deals(C);
-  // Not all hear all: a rank may get far ahead of those that it hears nothing from, until it is told that they have read.
+  // Not every rank receives from every other: a rank may get far ahead of those that it receives nothing from, until they tell
+  // it that they have read.
   static constexpr bool far = !all_hear_all(C);
 
   bool show() noexcept
@@ -90,7 +91,7 @@ class packet_execution {
     packet* line = transport_.packets(transport_.rank(), round_, far);
     std::size_t const own = dealt ? chunk_bytes() * static_cast<std::size_t>(transport_.rank()) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
-      // A line that holds nothing but this rank's own block has no reader.
+      // Nobody reads a line that holds only this rank's own block.
       if (dealt && done >= own && done + packet_bytes <= own + chunk_bytes()) continue;
       copy_line(line->data, from + done, bytes - done);
       line->tag.store(word_, std::memory_order_release);
@@ -125,7 +126,7 @@ class packet_execution {
       std::uint64_t const word = line->tag.load(std::memory_order_acquire);
       if (word != word_) {
         if (static_cast<std::uint32_t>(word) == static_cast<std::uint32_t>(word_))
-          surprise_ = {.peer = peer, .other_call = true};
+          violation_ = {.peer = peer, .other_call = true};
         return false;
       }
       __builtin_prefetch(line + lines_ahead);
@@ -138,20 +139,20 @@ class packet_execution {
         read_ += n;
       }
     } while (read_ < size);
-    // Whoever is ahead has shown the next round as well.
+    // A peer that is ahead has shown the next round as well.
     if constexpr (far) __builtin_prefetch(transport_.packets(peer, round_ + 1, true) + begin / packet_bytes);
     transport_.packets_seen(peer, round_);
     return true;
   }
 
-  // What is combined stays where it arrived until then.
+  // Values to be combined stay where they arrived until then.
   bool read(int peer) noexcept
     requires has_eager_limit<Transport>
   {
     arrival const a = transport_.peek(peer, 0, tag_);
     if (a.state == arrival::nothing) return false;
     if (!a || a.bytes != chunk_bytes() || a.more) {
-      surprise_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
+      violation_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
       return false;
     }
     if constexpr (!Body::reduces) {
@@ -192,12 +193,12 @@ class packet_execution {
     body_(sources, step_.from.count, &out_, 1, chunk_, {.finish = step_.complete ? ranks_ : 0});
   }
 
-  // -- Where things lie.
+  // -- Places in memory.
 
   bool shows() const noexcept { return !step_.to.empty(); }
   bool contributes() const noexcept { return step_.own.where != space::none; }
   bool hears() const noexcept { return !step_.from.empty(); }
-  // Whether more is done to what arrives than to store it.
+  // Whether arriving values are combined and not only stored.
   bool combines() const noexcept { return hears() && (Body::reduces || contributes()); }
   std::size_t chunk_bytes() const noexcept { return chunk_ * sizeof(element); }
   element const* own() const noexcept {
@@ -214,7 +215,7 @@ class packet_execution {
     else return transport_.peek(peer, 0, tag_).data;
   }
 
-  // What is shown and contributed is what op.prepare makes of the input.
+  // A rank shows and contributes what op.prepare makes of its input.
   void prepare() noexcept {
     if (!shows() && !contributes()) return;
     auto* const prepared =
@@ -223,7 +224,8 @@ class packet_execution {
     in_ = prepared;
   }
 
-  // A full line by a constant number of bytes, which is instructions in place of a call: 0.57 us for 1 KiB, 0.97 without.
+  // A full line is copied by a constant number of bytes, which compiles to instructions instead of a call: 0.57 us for 1 KiB
+  // instead of 0.97.
   static void copy_line(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     if (bytes >= packet_bytes) std::memcpy(to, from, packet_bytes);
     else if (bytes > 0) std::memcpy(to, from, bytes);
@@ -245,7 +247,7 @@ class packet_execution {
   bool finished_ = false;
   int next_ = 0;
   std::size_t read_ = 0;
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

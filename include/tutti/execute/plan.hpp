@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a call will do: the algorithm, the protocol, and the number by which ranks recognise the same call.
+// The plan of a call: its algorithm, its protocol, and the number by which ranks recognise the same call.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class protocol : std::uint8_t {
   packet,  // small messages: flag and data in one cache line
   staged,  // slices through the transport's own buffers
   direct,  // peers read each other's memory: buffers from comm.allocate over shm, any memory over loopback
-  pull,    // direct, and out of private memory the receiver copies through the kernel (process_vm_readv)
+  pull,    // as direct, but the receiver copies out of private memory through the kernel (process_vm_readv)
 };
 
 constexpr std::string_view name(protocol p) {
@@ -34,14 +34,16 @@ constexpr std::string_view name(protocol p) {
   return "?";
 }
 
-// An algorithm that a caller names by its type and that the registry does not have: it has no algorithm_id.
+namespace detail {
+
+// An algorithm that is not in the registry. Its caller names it by its type, and it has no algorithm_id.
 struct unlisted_algorithm {
   std::string_view name;
   std::uint32_t id = 0;  // type_id
   dynamic_schedule schedule;
 };
 
-// What ranks must agree on, and what the choice depends on. Equal on all ranks for a right call.
+// What all ranks must agree on and the choice of an algorithm depends on. Equal on all ranks in a correct call.
 struct request {
   collective what{};
   algorithm_id algorithm = algorithm_id::automatic;
@@ -90,10 +92,10 @@ constexpr std::uint64_t key_of(request const& r) {
   return mix(hash, r.counts | static_cast<std::uint64_t>(r.element_bytes) << 32);
 }
 
-// Remembers the plans of recent requests: a call that was made before costs one look.
+// Remembers the plans of recent requests, so that repeating a call costs one comparison.
 class plan_cache {
  public:
-  // The plan for a request; `make` is called where it is not known.
+  // The plan for a request, made by `make` where it is not known.
   template <class Make>
   plan const& find(request const& r, Make&& make) {
     entry& e = entries_[place_of(r)];
@@ -111,7 +113,7 @@ class plan_cache {
     plan value{};
     bool used = false;
   };
-  // The product's high bits depend on all bits of the word. Two requests at one place cost time only.
+  // The product's high bits depend on all bits of the word. Requests that share a place only cost time.
   static std::size_t place_of(request const& r) {
     std::uint64_t const word = r.count ^ static_cast<std::uint64_t>(r.type ^ r.op ^ r.counts) << 32 ^
                                static_cast<std::uint64_t>(r.what) << 24 ^ std::uint64_t{r.started} << 40 ^
@@ -121,5 +123,7 @@ class plan_cache {
 
   std::array<entry, 64> entries_{};
 };
+
+}  // namespace detail
 
 }  // namespace tutti

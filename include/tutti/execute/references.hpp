@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory that peers read in place, and may still be reading.
+// Memory that peers read in place and may still be reading.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// A message that refers to memory, and where that is.
+// A message that refers to memory, and the memory.
 struct reference {
   int peer;
   int track;
@@ -26,7 +26,7 @@ class reference_list {
   void clear() noexcept { list_.clear(); }
   bool empty() const noexcept { return list_.empty(); }
 
-  // It has room for one in every slot of every channel, so a list that is full has old ones to forget.
+  // The list has room for a reference in every slot of every channel, so a full list holds some that can be forgotten.
   template <maps_memory Transport>
   void add(Transport& transport, reference const& added) noexcept {
     if (list_.size() == list_.capacity())
@@ -34,12 +34,12 @@ class reference_list {
     list_.push_back(added);
   }
 
-  // Whether peers have read all that this rank has shown them. Forgets what was read.
+  // Whether peers have read everything that this rank has shown them. Forgets what they have read.
   template <maps_memory Transport>
   bool all_read(Transport& transport) noexcept {
     return all_read(transport, [](reference const&) { return true; });
   }
-  // The same of [begin, end).
+  // The same for [begin, end).
   template <maps_memory Transport>
   bool all_read(Transport& transport, void const* begin, void const* end) noexcept {
     return all_read(transport, [=](reference const& r) { return begin < r.end && r.begin < end; });
@@ -65,4 +65,4 @@ class reference_list {
   std::vector<reference> list_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each rank learns that all others have come, and whether any of them wants more.
+// Each rank learns that all others have arrived, and whether any of them wants more.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// A dissemination barrier (Hensgen, Finkel, Manber, 1988) by messages of a byte: in step k a rank tells the one 2^k above
-// it what it has heard so far. There is no schedule to follow, for it comes before a call that takes microseconds.
+// A dissemination barrier (Hensgen, Finkel, Manber, 1988) with messages of one byte: in step k a rank tells the rank 2^k above
+// it what it has heard so far. It follows no schedule, because it precedes calls that take microseconds.
 template <transport Transport>
 class roll_call {
  public:
@@ -28,7 +28,7 @@ class roll_call {
       arrival const a = transport_.peek(from, 0, tag_);
       if (a.state == arrival::nothing) return progress::stuck;
       if (!a || a.bytes != 1) {
-        surprise_ = {.peer = from, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = 1};
+        violation_ = {.peer = from, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = 1};
         return progress::done;
       }
       said_ |= *a.data != std::byte{0};
@@ -40,8 +40,8 @@ class roll_call {
     return progress::done;
   }
 
-  surprise const& found() const noexcept { return surprise_; }
-  bool anyone_wants_more() const noexcept { return said_; }
+  protocol_violation const& found() const noexcept { return violation_; }
+  bool more_wanted() const noexcept { return said_; }
 
  private:
   bool tell(int peer) noexcept {
@@ -57,7 +57,7 @@ class roll_call {
   bool said_;
   int distance_ = 1;
   bool told_ = false;  // in this step
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

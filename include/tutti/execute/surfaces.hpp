@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The memory that a rank brings to a call, and where in it the regions of a step lie.
+// The memory that a rank brings to a call, and the places of a step's regions in it.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/execute/layout.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// A space of one rank: memory and what lies where in it.
+// One space of a rank: memory and its layout.
 template <class T, class Layout = layout>
 struct surface {
   T* data = nullptr;
   Layout where{};
-  std::size_t slice = 0;  // where not 0, every lane has room for this many elements alone, which its slices share
+  std::size_t slice = 0;  // where not 0, each lane has room for only this many elements, which its slices share
 
-  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make; offset
-  // counts from the begin of the range.
+  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make. The offset
+  // counts from the start of the range.
   template <class F>
   TUTTI_HOST_DEVICE void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
     if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
@@ -42,7 +42,7 @@ struct surface {
   }
 };
 
-// What a rank brings to a call.
+// All spaces of a rank.
 template <class T, class Layout = layout>
 struct surfaces {
   surface<T const, Layout> input;
@@ -50,7 +50,7 @@ struct surfaces {
   surface<T, Layout> scratch;
   bool in_place = false;  // input and output are the same memory where this rank has both
 
-  // A region that is only passed on has the sizes that all spaces share.
+  // A region that is only passed on has the layout of the scratch memory.
   TUTTI_HOST_DEVICE Layout const& layout_of(space where) const noexcept {
     if (where == space::input) return input.where;
     if (where == space::output) return output.where;
@@ -64,7 +64,7 @@ struct surfaces {
   TUTTI_HOST_DEVICE std::size_t count(int lane, region const& r, int k) const noexcept {
     return layout_of(r.where).count(lane, share(r, k));
   }
-  // The elements of the largest message.
+  // The length of the longest message.
   TUTTI_HOST_DEVICE std::size_t largest(int lane, region const& r) const noexcept {
     if (!r.split) return count(lane, r, 0);
     std::size_t most = 0;
@@ -90,4 +90,4 @@ struct surfaces {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the slices of a call travel: through slots, or as references to memory that the receiver reads or fetches.
+// Moves the slices of a call: through slots, or as references to memory that the receiver reads or fetches.
 #pragma once
 
 #include <cerrno>
@@ -7,35 +7,35 @@
 #include <cstdint>
 
 #include "tutti/core/config.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/execute/references.hpp"
-#include "tutti/execute/surprise.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// How the messages of a call travel where they are not staged. All ranks agree on it but for `refers`.
+// How the messages of a call travel where they are not staged. All ranks agree on everything except `refers`.
 struct access {
   bool refers = false;           // a receiver reads what it can address in place
   bool pulls = false;            // and fetches what it cannot; then `refers` too
   std::size_t slice = 0;         // bytes of a message that are in flight at once
   std::byte* fetched = nullptr;  // room for a slice of every peer, where values are combined
-  bool streams = false;          // the output is too large to be read from a cache afterwards
+  bool streams = false;          // the output is too large to stay in a cache
 };
 
-// The channels of a call, which carry elements. Nothing here throws: a surprise is left for the caller to report.
+// The channels of a call, which carry elements. Nothing here throws: a violation is left for the caller to report.
 template <carries_slices Transport, class T>
 class traffic {
  public:
-  // What lies at the head of a channel.
+  // The message at the head of a channel.
   struct view {
     T const* data;
     bool foreign;  // in the peer's process: to be fetched
   };
 
-  // What a step receives and combines at once.
+  // Lists of what a step receives and combines at once.
   static constexpr int most = max_peers<Transport>;
   struct fan {
     TUTTI_HOST_DEVICE fan() noexcept {}  // nothing is written before it is needed
@@ -53,11 +53,11 @@ class traffic {
     if constexpr (maps) references_->clear();
   }
 
-  TUTTI_HOST_DEVICE surprise const& found() const noexcept { return surprise_; }
+  TUTTI_HOST_DEVICE protocol_violation const& found() const noexcept { return violation_; }
   // Whether views may be foreign.
   TUTTI_HOST_DEVICE bool pulls() const noexcept { return maps && how_.pulls; }
 
-  // On the stack, or where the transport has room for it.
+  // These are on the stack, or where the transport has room for them.
   TUTTI_HOST_DEVICE decltype(auto) lists() const noexcept {
     if constexpr (stores_fan_lists<Transport>) return *static_cast<fan*>(transport_.fan_lists());
     else return fan{};
@@ -68,7 +68,7 @@ class traffic {
   TUTTI_HOST_DEVICE T* claim(int peer, int track, std::size_t n) noexcept {
     return reinterpret_cast<T*>(transport_.claim(peer, track, n * sizeof(T), alignof(T)));
   }
-  // `raw`: through the operation's prologue.
+  // `raw`: the elements pass through the operation's prologue.
   TUTTI_CALLS_ANY
   template <class Body>
   TUTTI_HOST_DEVICE void write(Body const& body, T const* from, T* to, std::size_t n, bool raw) noexcept {
@@ -85,7 +85,7 @@ class traffic {
     transport_.publish(peer, track, n * sizeof(T), more, tag_);
   }
 
-  // -- Sending without a copy, where `refers` says so, after a claim. The memory must not change until it was read.
+  // -- Sending without a copy, where `refers` says so, after a claim. The memory must not change until it has been read.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool refers(T const* data, std::size_t n) const noexcept {
     if constexpr (maps) {
@@ -110,13 +110,13 @@ class traffic {
     if constexpr (maps) return !references_->empty();
     else return false;
   }
-  // Whether peers have read what was referred to of these elements.
+  // Whether peers have read all references to these elements.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool all_read(T const* data, std::size_t n) noexcept {
     if constexpr (maps) return references_->all_read(transport_, data, data + n);
     else return true;
   }
-  // Whether this rank is needed for nothing any more.
+  // Whether no peer needs this rank any more.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool settled() noexcept {
     if constexpr (needs_sender_progress<Transport>)
@@ -132,7 +132,7 @@ class traffic {
     if (message.state == arrival::nothing) return false;
     std::size_t const bytes = n * sizeof(T);
     if (!message || message.bytes != bytes || message.more != more) {
-      surprise_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
+      violation_ = {peer, message.state == arrival::mismatched, 0, message.bytes, message.more, bytes, more};
       return false;
     }
     out = {reinterpret_cast<T const*>(message.data), message.foreign};
@@ -141,19 +141,19 @@ class traffic {
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE void release(int peer, int track) noexcept { transport_.release(peer, track); }
 
-  // Of a peer that has ended, the caller learns while it waits.
+  // Fails silently where the peer has ended, which the caller finds out while it waits.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool fetch(int peer, T const* from, T* to, std::size_t n) noexcept {
     if constexpr (maps) {
       int const refused = transport_.fetch(peer, reinterpret_cast<std::byte*>(to),
                                            reinterpret_cast<std::byte const*>(from), n * sizeof(T));
-      if (refused != 0 && refused != ESRCH) surprise_ = {.peer = peer, .refused = refused};
+      if (refused != 0 && refused != ESRCH) violation_ = {.peer = peer, .refused = refused};
       return refused == 0;
     } else {
       return false;
     }
   }
-  // Into this rank's room for what source k sends, to be combined there.
+  // The same, into this rank's room for the slice of source k, to be combined from there.
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE bool fetch(int peer, int k, view& from, std::size_t n) noexcept {
     T* const to = reinterpret_cast<T*>(how_.fetched + static_cast<std::size_t>(k) * how_.slice);
@@ -165,14 +165,14 @@ class traffic {
  private:
   static constexpr bool maps = maps_memory<Transport>;
 
-  // Below it, a copy through a slot takes less than the call of the system that fetches.
+  // Below this size, a copy through a slot takes less time than the system call that fetches.
   static constexpr std::size_t least_fetched = 4096;
 
   Transport& transport_;
   reference_list* references_;
   access how_;
   std::uint32_t tag_;
-  surprise surprise_{};
+  protocol_violation violation_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

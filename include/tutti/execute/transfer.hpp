@@ -11,18 +11,20 @@
 
 namespace tutti {
 
-// What a receive may name in place of a rank and a tag, and what both may name to do nothing.
+// A receive may name these instead of a rank and a tag. A send or a receive that names no_rank does nothing.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int no_rank = -2;
 
-// Messages have a track of their own, after those of schedules, and so have their slices: many small messages are fastest
-// through a few slots, large ones through many.
+namespace detail {
+
+// Messages have a track of their own, after those of schedules, and their slices have another, because many small messages are
+// fastest through a few slots and large ones through many.
 inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
 inline constexpr int all_tracks = max_tracks + 2;
 static_assert(slice_track == 5, "slots_of names it");
 
-// It stays where it is until it has ended.
+// It must not move in memory until it has ended.
 struct transfer {
   enum directions : std::uint8_t { send, receive } what = send;
   int peer = no_rank;
@@ -33,10 +35,10 @@ struct transfer {
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
   std::size_t bytes = 0;            // of a receive, the room that there is
-  bool attended = false;            // this rank waits for it
+  bool awaited = false;             // this rank waits for it
   std::uint64_t number = 0;         // of the transfers that this rank has started
 
-  // What a receive has got.
+  // The message that a receive has got.
   int source = no_rank;
   int source_tag = any_tag;
   std::size_t got = 0;
@@ -49,5 +51,7 @@ struct transfer {
   std::size_t moved = 0;      // bytes
   std::uint64_t last = 0;     // message of its channel
 };
+
+}  // namespace detail
 
 }  // namespace tutti

@@ -16,7 +16,7 @@
 #include "tutti/execute/transfer.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Word 0 begins with the fingerprint: equal on all ranks for a right call.
 inline call_words to_words(request const& r, plan const& p) {
@@ -157,4 +157,4 @@ template <notice_board Board>
   return out + (tag == any_tag ? std::string(", any tag") : join({", tag ", tag}));
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -21,14 +21,14 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
-#include "tutti/execute/surprise.hpp"
+#include "tutti/execute/protocol_violation.hpp"
 #include "tutti/fault/call_record.hpp"
 #include "tutti/fault/recorder.hpp"
 #include "tutti/fault/settings.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Whoever finds a fault writes it down, wakes the others and throws; the others report it as theirs. Of a rank, one thread is
 // in a call, while another may move messages, agree or revoke: either may find one.
@@ -77,7 +77,7 @@ class faults {
   }
   // The same, with the ranks that are gone as the reason, where there are some.
   [[gnu::cold]] void revoke_for_survivors() {
-    if constexpr (tutti::queries_peers<Transport>)
+    if constexpr (tutti::detail::queries_peers<Transport>)
       transport_->poll_notices();  // the loss may have been found in another group
     int gone = 0;
     while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
@@ -104,7 +104,7 @@ class faults {
 
   // A fault that is known by now. Peers hear that this rank still waits in its call.
   [[gnu::cold]] std::optional<fault> poll_fault() {
-    if constexpr (tutti::queries_peers<Transport>) transport_->poll_notices();
+    if constexpr (tutti::detail::queries_peers<Transport>) transport_->poll_notices();
     if (!notices_->faulty()) return {};
     return notices_->find_fault();
   }
@@ -196,7 +196,7 @@ class faults {
           where, in_call);
   }
 
-  [[noreturn, gnu::cold]] void report(surprise const& s, std::source_location where) {
+  [[noreturn, gnu::cold]] void report(protocol_violation const& s, std::source_location where) {
     if (s.refused != 0)
       raise({static_cast<int>(error_code::system), rank(), s.peer,
              join({"rank ", rank(), " cannot read the memory of rank ", s.peer, ": ", std::strerror(s.refused), ", in ",
@@ -259,7 +259,7 @@ class faults {
 
   // What peers say may be a fault that they have found.
   [[gnu::cold]] void query_peers(std::source_location where) {
-    if constexpr (tutti::queries_peers<Transport>) {
+    if constexpr (tutti::detail::queries_peers<Transport>) {
       transport_->query_peers();
       if (notices_->faulty()) report_fault(where, in_call);
     }
@@ -280,7 +280,7 @@ class faults {
   call_words mine() const { return notices_->find(rank(), sequence()).value(); }
   [[gnu::cold]] std::string last_call(int peer) const {
     std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
-    bool const knows = !tutti::queries_peers<Transport> || peer == rank();
+    bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
     if (called == 0) return knows ? "before its first call" : "not heard of";
     auto const words = notices_->find(peer, called);
     std::string const what =
@@ -350,4 +350,4 @@ class faults {
   std::atomic<bool> is_closed_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

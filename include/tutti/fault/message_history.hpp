@@ -13,7 +13,7 @@
 #include "tutti/fault/call_record.hpp"
 #include "tutti/transport/board.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Written by one thread at a time. Any may read meanwhile, also one that finds a fault while another moves messages.
 class message_history {
@@ -52,4 +52,4 @@ class message_history {
   std::atomic<std::uint64_t> count_{0};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

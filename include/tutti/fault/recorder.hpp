@@ -15,14 +15,10 @@
 #include "tutti/fault/message_history.hpp"
 #include "tutti/fault/observer.hpp"
 
-namespace tutti {
-namespace detail {
-
+namespace tutti::detail {
 // How often the signal of TUTTI_RECORD_SIGNAL has come to this process.
 inline std::atomic<int> record_requests{0};
 static_assert(std::atomic<int>::is_always_lock_free);
-
-}  // namespace detail
 
 // The last calls are on the notice board anyway, so recording them costs nothing; a call that nobody times costs two
 // questions.
@@ -146,4 +142,4 @@ class recorder {
   std::atomic<bool> failed_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

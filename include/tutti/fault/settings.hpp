@@ -14,7 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/overrides.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What is written to the standard error output; each level has those before it.
 enum class log_level : std::uint8_t { none, error, info, debug };
@@ -74,4 +74,4 @@ struct settings {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -29,10 +29,10 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(tuning_table const& table = shipped) = delete;
+communicator<Transport> init(detail::tuning_table const& table = detail::shipped) = delete;
 
 template <>
-[[gnu::cold]] inline communicator<shm> init<shm>(tuning_table const& table) {
+[[gnu::cold]] inline communicator<shm> init<shm>(detail::tuning_table const& table) {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
@@ -47,10 +47,10 @@ template <>
                  .what = std::to_string(me.size) + " ranks on one machine",
                  .way_out = "start at most " + std::to_string(max_ranks)});
   static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
-  auto const until = deadline::after(settings::from_environment().timeout);
-  rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
-  descriptor const file = meeting.meet([&] { return shm::create(me.size, all_tracks); });
-  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, all_tracks, until));
+  auto const until = detail::deadline::after(detail::settings::from_environment().timeout);
+  detail::rendezvous meeting(me.job + "-" + std::to_string(meetings++), me.rank, me.size, until);
+  detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
+  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
   detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }

@@ -152,7 +152,7 @@ inline failure make_failure(int rank, int status, int report, std::int64_t last_
 template <class F>
 void run_local(int ranks, F&& f) {
   detail::expect_ranks(ranks);
-  descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, all_tracks);
+  detail::descriptor const file = ranks == 1 ? detail::descriptor() : shm::create(ranks, detail::all_tracks);
   detail::heard_children const heard;
   detail::children family;
   family.all.reserve(static_cast<std::size_t>(ranks));
@@ -161,23 +161,25 @@ void run_local(int ranks, F&& f) {
 
   for (int r = 0; r < ranks; ++r) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
-    descriptor reading(ends[0]), writing(ends[1]);
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      detail::throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
+    detail::descriptor reading(ends[0]), writing(ends[1]);
     ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
     pid_t const process = ::fork();
     if (process == 0) {
       for (auto& c : family.all) c = {};  // the elder ones are no business of this one
-      reading = descriptor();
+      reading = detail::descriptor();
       detail::be_rank(file, r, ranks, parent, writing.get(), f);
     }
-    if (process < 0) throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
-    descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    if (process < 0)
+      detail::throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
+    detail::descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     family.all.push_back({process, std::move(ended), std::move(reading), true});
   }
 
-  auto const now = [] { return deadline::clock::now().time_since_epoch().count(); };
+  auto const now = [] { return detail::deadline::clock::now().time_since_epoch().count(); };
   std::vector<detail::failure> failures;
-  std::optional<deadline> patience_left;
+  std::optional<detail::deadline> patience_left;
   std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
     std::vector<pollfd> waiting;
@@ -195,7 +197,7 @@ void run_local(int ranks, F&& f) {
       c.running = false;
       --running;
       if (status == 0 && !taken_away) continue;
-      if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
+      if (!patience_left) patience_left = detail::deadline::after(std::chrono::seconds(10));
       if (taken_away) {
         failures.push_back({last_look, r, "rank " + std::to_string(r) + " ended, and the program took its exit code"});
         continue;
@@ -222,7 +224,7 @@ void run_local(int ranks, F&& f) {
 template <class F>
 void run_threads(int ranks, F&& f) {
   detail::expect_ranks(ranks);
-  auto const shared = std::make_shared<loopback::hub>(ranks, all_tracks);
+  auto const shared = std::make_shared<loopback::hub>(ranks, detail::all_tracks);
   std::exception_ptr first;
   std::mutex guard;
   {

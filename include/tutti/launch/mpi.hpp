@@ -33,19 +33,22 @@ namespace tutti {
 // through MPI: the algorithm two_level. On one node MPI carries nothing.
 template <class Transport = mpi>
   requires std::derived_from<Transport, mpi>
-[[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD, tuning_table const& table = shipped) {
-  start_mpi();
+[[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD,
+                                               detail::tuning_table const& table = detail::shipped) {
+  detail::start_mpi();
   auto const refuse = [](std::string const& what, std::string const& way_out) {
     throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
   };
   if (ranks == MPI_COMM_NULL)
     refuse("from_mpi got MPI_COMM_NULL", "call it on the ranks that are in the communicator alone");
   int between = 0, size = 0;
-  expect_success(MPI_Comm_test_inter(ranks, &between), "MPI_Comm_test_inter");
+  detail::expect_success(MPI_Comm_test_inter(ranks, &between), "MPI_Comm_test_inter");
   if (between != 0) refuse("from_mpi got an intercommunicator", "merge it by MPI_Intercomm_merge");
-  expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
-  if (size > max_ranks) refuse(join({"an MPI communicator of ", size, " ranks"}), join({"use at most ", max_ranks}));
-  communicator<Transport> comm(std::make_unique<Transport>(ranks, all_tracks, settings::from_environment().timeout));
+  detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
+  if (size > max_ranks)
+    refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
+  communicator<Transport> comm(
+      std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));
   detail::agree_on_tuning(comm.engine(), table);
   return comm;
 }
@@ -55,16 +58,16 @@ template <class Transport = mpi>
 //
 //   auto comm = tutti::init<tutti::hierarchical>();
 template <>
-[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(tuning_table const& table) {
-  start_mpi();
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table) {
+  detail::start_mpi();
   int size = 0;
-  expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   place const me = find_place();
   if (me.size > size)
     throw error(
         {.code = error_code::bad_argument,
          .rank = me.rank,
-         .what = join({me.launcher, " started ", me.size, " ranks, of which this MPI knows ", size}),
+         .what = detail::join({me.launcher, " started ", me.size, " ranks, of which this MPI knows ", size}),
          .way_out = "start them by the launcher of the MPI that the program is linked with (srun: --mpi=pmix)"});
   return from_mpi<hierarchical>(MPI_COMM_WORLD, table);
 }

@@ -19,7 +19,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Two channels to each peer: of messages, and of their slices where these have one.
 template <transport Transport>
@@ -152,4 +152,4 @@ class message_channels {
   int in_a_row_ = 0;   // messages since one was missing
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

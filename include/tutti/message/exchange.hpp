@@ -47,7 +47,7 @@ class exchange final : public call_queue<Transport> {
   void run(std::span<transfer> all, std::chrono::nanoseconds timeout, std::source_location where) {
     follower::at_end const runs_due;
     expect_sound(where);
-    for (transfer& t : all) t.attended = true;
+    for (transfer& t : all) t.awaited = true;
     bool started = false;
     auto const look = [&] {
       std::lock_guard const lock(busy_);

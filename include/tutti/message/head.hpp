@@ -7,7 +7,7 @@
 
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // message   all of it: a head, and its bytes
 // offer     of a message that waits at its sender, who can be read there unless `address` is 0
@@ -38,4 +38,4 @@ static_assert(sizeof(message_head) <= inline_bytes);
 static_assert(offsetof(message_head, id) == message_head::before_message &&
               offsetof(message_head, partner) == message_head::before_slice);
 
-}  // namespace tutti
+}  // namespace tutti::detail

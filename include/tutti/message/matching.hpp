@@ -13,7 +13,7 @@
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/head.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A message that came, or was offered, before a receive for it.
 struct kept_message {
@@ -73,4 +73,4 @@ class matching {
   int any_ = 0;            // and from any
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

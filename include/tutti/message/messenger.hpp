@@ -26,7 +26,7 @@
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Why messages cannot go on; left for the caller to report.
 struct unfit_message {
@@ -205,7 +205,7 @@ class messenger {
     if constexpr (reads_peers) {
       if (transport_.is_shared(t.from, t.bytes))
         front.kind = kinds::shown, front.address = transport_.shared_address(t.from);
-      else if (transport_.pulls() && !t.attended) front.address = reinterpret_cast<std::uintptr_t>(t.from);
+      else if (transport_.pulls() && !t.awaited) front.address = reinterpret_cast<std::uintptr_t>(t.from);
     }
     if (!publish(t.peer, front, sizeof front)) return false;
     t.address = front.kind == kinds::offer ? front.address : 0;
@@ -481,4 +481,4 @@ class messenger {
   std::size_t ended_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -136,8 +136,8 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 //   tutti::send(comm, halo, comm.rank() + 1);
 //   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
 template <communicating Comm, buffer In>
-returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options const& o = {},
-                       std::source_location where = std::source_location::current()) {
+detail::returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options const& o = {},
+                               std::source_location where = std::source_location::current()) {
   detail::check_message(comm, "send", to, tag, false, where);
   detail::check_options(comm, "send", o, where);
   auto const make = [&] { return detail::send_of(in, to, tag); };
@@ -147,7 +147,7 @@ returned_by<Comm> send(Comm&& comm, In const& in, int to, int tag = 0, options c
   } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
     return comm.take(detail::prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
   } else {
-    transfer t = make();
+    detail::transfer t = make();
     if (to != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
   }
 }
@@ -171,7 +171,7 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
   } else if constexpr (detail::stands_in<std::remove_reference_t<Comm>>) {
     return comm.take(detail::prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
   } else {
-    transfer t = make();
+    detail::transfer t = make();
     if (from != no_rank) detail::run_transfers(comm, {&t, 1}, o, where);
     return detail::received_of(t);
   }
@@ -198,7 +198,7 @@ received send_recv(communicator<Transport>& comm, In const& in, int to, Out&& ou
   detail::check_message(comm, "send_recv", to, tag, false, where);
   detail::check_message(comm, "send_recv", from, tag, true, where);
   detail::check_options(comm, "send_recv", o, where);
-  transfer both[] = {detail::receive_of(out, from, tag), detail::send_of(in, to, tag)};
+  detail::transfer both[] = {detail::receive_of(out, from, tag), detail::send_of(in, to, tag)};
   detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
   detail::run_transfers(comm, both, o, where);
   return detail::received_of(both[0]);

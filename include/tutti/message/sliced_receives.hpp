@@ -9,7 +9,7 @@
 
 #include "tutti/execute/transfer.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Those with an address could be read in their sender's memory instead, if the slices do not come. Address and source stay as
 // they are while one is here.
@@ -62,4 +62,4 @@ class sliced_receives {
   int readable_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -20,7 +20,7 @@
 #include "tutti/execute/surfaces.hpp"
 #include "tutti/transport/mpi/mpi.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Elements of `bytes` bytes each that MPI knows nothing of; also a block of more bytes than an int can count.
 class mpi_bytes {
@@ -298,4 +298,4 @@ struct mpi_collectives {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -10,7 +10,7 @@
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/stream.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Who works together on a message. Members take blocks in turn and never wait for each other.
 template <class Group>
@@ -34,8 +34,6 @@ struct stage {
   int finish = 0;       // the number of ranks, if the result is complete and op.finish applies; 0: it is not
   bool stream = false;  // the destination is not read soon: it is written past the caches, if it is the only one
 };
-
-namespace detail {
 
 // A message of a few bytes is combined without blocks, which would take longer than its elements.
 inline constexpr std::size_t few_bytes = 64;
@@ -120,8 +118,6 @@ template <class Group, class T, class Op, class Last>
   if (stream) stream_fence();
 }
 
-}  // namespace detail
-
 // Copies n elements to each of the destinations. A destination may be the source itself, and is then left alone.
 template <cooperating_group Group, element T>
 void copy(Group group, T const* source, T* const* destinations, int destination_count, std::size_t n,
@@ -151,7 +147,7 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
 //
 //   float const* const from[] = {mine, theirs};
 //   float* const to[] = {mine, outgoing};
-//   tutti::combine(tutti::one_thread{}, from, 2, to, 2, n, tutti::sum{});
+//   tutti::detail::combine(tutti::detail::one_thread{}, from, 2, to, 2, n, tutti::sum{});
 template <cooperating_group Group, element T, operation<T> Op>
 inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
                     int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
@@ -174,4 +170,4 @@ inline void combine(Group group, T const* const* sources, int source_count, T* c
                          detail::keep_accumulator{}, at);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -13,12 +13,16 @@
 
 namespace tutti {
 
+namespace detail {
+
 struct unchanged {
   template <class A>
   TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
     return x;
   }
 };
+
+}  // namespace detail
 
 // An operation with a prologue and an epilogue, both called on accumulators. Types are cast on the way: sources, their
 // accumulator and destinations may all differ. In a collective, what the operation itself prepares and finishes stays, nearest
@@ -27,7 +31,7 @@ struct unchanged {
 //   fused{sum{}, unchanged{}, scale{0.25f}}                       the average of four
 //   fused{sum{}, scale{0.5f}}                                     a pre-multiplied sum
 //   fused{sum{}, unchanged{}, [=](float x) { return x + bias; }}
-template <class Op, class Before = unchanged, class After = unchanged>
+template <class Op, class Before = detail::unchanged, class After = detail::unchanged>
 struct fused {
   Op op;
   Before before{};
@@ -40,10 +44,14 @@ fused(Op, Before) -> fused<Op, Before>;
 template <class Op, class Before, class After>
 fused(Op, Before, After) -> fused<Op, Before, After>;
 
+namespace detail {
+
 template <class>
 inline constexpr bool is_fused = false;
 template <class Op, class Before, class After>
 inline constexpr bool is_fused<fused<Op, Before, After>> = true;
+
+}  // namespace detail
 
 // An epilogue that reads and writes element i of some arrays besides: step(result, S (&values)[Arrays]) returns what is
 // stored to the destinations. The arrays are read and written in the same pass. In a collective of ranks that pass a buffer
@@ -60,6 +68,8 @@ constexpr arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> with_array
   return {step, {first, rest...}};
 }
 
+namespace detail {
+
 template <class>
 inline constexpr int arrays_of = 0;
 template <class Step, class S, int Arrays>
@@ -74,6 +84,8 @@ constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Befor
     for (auto& array : how.after.arrays) array += begin;
   return how;
 }
+
+}  // namespace detail
 
 template <class F>
 struct scale {

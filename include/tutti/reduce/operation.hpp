@@ -54,6 +54,8 @@ using accumulator_for = typename detail::accumulator<Op, T>::type;
 template <class Op, class T>
 concept operation = element<T> && std::copy_constructible<Op> && detail::combines<Op, accumulator_for<Op, T>>;
 
+namespace detail {
+
 template <class Op, class A>
 concept has_prepare = requires(Op const& op, A const& a) {
   { op.prepare(a) } -> std::convertible_to<A>;
@@ -68,8 +70,6 @@ template <class Op, class A>
 concept has_identity = requires {
   { Op::template identity<A>() } -> std::same_as<A>;
 };
-
-namespace detail {
 
 // The function objects of the standard library (and of CUDA's) on numbers are recognised by name: <functional> would
 // cost every user a quarter of a second of compile time.
@@ -105,18 +105,24 @@ constexpr bool commutes() {
 template <class Op>
 inline constexpr bool is_commutative = detail::commutes<Op>();
 
+namespace detail {
+
 // A function object marked as commutative; all else that it says of itself stays.
 template <class F>
 struct marked_commutative : F {
   static constexpr bool commutative = true;
 };
 
+}  // namespace detail
+
 // commutative([](float a, float b) { return a + b; })
 template <class F>
   requires std::is_class_v<F>
-constexpr marked_commutative<F> commutative(F function) {
+constexpr detail::marked_commutative<F> commutative(F function) {
   return {std::move(function)};
 }
+
+namespace detail {
 
 // The operation's own name, or that of its type.
 template <class Op>
@@ -124,5 +130,7 @@ constexpr std::string_view name_of() {
   if constexpr (requires { std::string_view{Op::name}; }) return Op::name;
   else return type_name<Op>();
 }
+
+}  // namespace detail
 
 }  // namespace tutti

@@ -131,11 +131,11 @@ template <class Comm>
 concept communicating =
     detail::is_communicator<std::remove_reference_t<Comm>> || detail::stands_in<std::remove_reference_t<Comm>>;
 
+namespace detail {
+
 // What they return: nothing, work, persistent, nothing.
 template <communicating Comm>
 using returned_by = typename detail::returns<std::remove_reference_t<Comm>>::type;
-
-namespace detail {
 
 template <class Transport>
 engine<Transport>& engine_of(communicator<Transport>& comm) {

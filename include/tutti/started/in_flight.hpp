@@ -32,7 +32,7 @@ class queued_call : public pending_call {
   // -- For the collective.
   int rank() const noexcept { return engine_.rank(); }
   int size() const noexcept { return engine_.ranks(); }
-  tutti::engine<Transport>& engine() noexcept { return engine_; }
+  tutti::detail::engine<Transport>& engine() noexcept { return engine_; }
 
   // Keeps what make() makes, with poll() and found(): what there is to do until the call ends.
   template <class Make>
@@ -40,7 +40,7 @@ class queued_call : public pending_call {
     struct kept final : task {
       explicit kept(Make& m) : work(m()) {}
       progress poll() noexcept override { return work.poll(); }
-      surprise const& found() const noexcept override { return work.found(); }
+      protocol_violation const& found() const noexcept override { return work.found(); }
       std::invoke_result_t<Make&> work;
     };
     task_.template emplace<kept>(make);
@@ -81,7 +81,7 @@ class queued_call : public pending_call {
   struct task {
     virtual ~task() = default;
     virtual progress poll() noexcept = 0;
-    virtual surprise const& found() const noexcept = 0;
+    virtual protocol_violation const& found() const noexcept = 0;
   };
 
   virtual void begin() = 0;
@@ -97,7 +97,7 @@ class queued_call : public pending_call {
   }
 
   in_flight<Transport>& in_flight_;
-  tutti::engine<Transport>& engine_;
+  tutti::detail::engine<Transport>& engine_;
   std::shared_ptr<queued_call> next_;
   reused_room<task> task_;
   std::chrono::nanoseconds timeout_{};
@@ -145,7 +145,7 @@ class beginning_call : public opened_call<Transport> {
     struct both {
       both(Memory const& m, Make& f) : memory(m), work(f(memory)) {}
       progress poll() noexcept { return work.poll(); }
-      surprise const& found() const noexcept { return work.found(); }
+      protocol_violation const& found() const noexcept { return work.found(); }
       Memory memory;
       std::invoke_result_t<Make&, Memory&> work;
     };

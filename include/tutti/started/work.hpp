@@ -55,7 +55,7 @@ class work {
   // timeout.
   void wait() { wait_until({}); }
   // The same for `most`, which is looked at while nothing moves. Whether the call has ended; it goes on if not.
-  bool wait(std::chrono::nanoseconds most) { return wait_until(deadline::after(most)); }
+  bool wait(std::chrono::nanoseconds most) { return wait_until(detail::deadline::after(most)); }
 
   // Moves the calls of this work's communicator, and throws nothing.
   void advance() {
@@ -112,7 +112,7 @@ class work {
  private:
   friend work detail::joined(std::span<work const> all);
 
-  bool wait_until(deadline until) {
+  bool wait_until(detail::deadline until) {
     if (!done()) call_->queue()->wait(call_.get(), until);
     return done() && finish();
   }
@@ -198,7 +198,7 @@ std::optional<std::size_t> wait_for_any(Works&& all) {
       ++place;
     }
     for (work& w : all) w.advance();
-    if (detail::progress_list::help() == progress::moved) rest.moved();
+    if (detail::progress_list::help() == detail::progress::moved) rest.moved();
   }
 }
 

@@ -8,7 +8,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr char const* members_must_join =
     "all members must create this group with the same ranks in the same order; see what delays them, or raise "
@@ -37,4 +37,4 @@ inline constexpr char const* members_must_join =
                 .way_out = "see the output of that rank"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -6,7 +6,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 struct arrival {
   enum states { nothing, message, mismatched } state = nothing;  // mismatched: it belongs to another call
@@ -18,4 +18,4 @@ struct arrival {
   TUTTI_HOST_DEVICE explicit operator bool() const { return state == message; }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -11,7 +11,7 @@
 
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The subject of a vote. Ranks may disagree on it, which is an outcome of its own.
 enum class motion : std::uint32_t { agree, shrink };
@@ -118,4 +118,4 @@ class ballot {
   int ranks_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/transport/notice.hpp"
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // -- Records that one rank writes and others may read meanwhile.
 
@@ -120,4 +120,4 @@ class board {
   std::uint64_t awaits_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -27,6 +27,8 @@ namespace tutti {
 
 // ---- Required of every transport.
 
+namespace detail {
+
 // A named type, because nvcc rejects lambdas in requirements.
 using bool_function = bool (*)();
 
@@ -65,27 +67,32 @@ concept carries_slices =
       { t.release(peer, track) } noexcept;
     };
 
+}  // namespace detail
+
 // The data path, and the state of peers: their calls, and whether they have ended. Only allocate may throw; nothing blocks.
 template <class T>
-concept transport = carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
-  { T::name } -> std::convertible_to<std::string_view>;
-  { c.ranks() } -> std::same_as<int>;
-  { c.waits() } -> std::same_as<patience>;
-  { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
-  // Memory of communicator::allocate.
-  { t.allocate(bytes) } -> std::same_as<std::byte*>;
-  { t.deallocate(memory, bytes) } noexcept;
-  // Waiting, and peers that have ended or left.
-  { t.nap(bool_function{}) } noexcept;
-  { t.wake_all() } noexcept;
-  { t.lost(peer) } noexcept -> std::same_as<bool>;  // its process has ended
-  { t.left(peer) } noexcept -> std::same_as<bool>;  // it has closed its communicator
-  { c.describe(peer) } -> std::same_as<std::string>;
-  { t.leave() } noexcept;
-  { t.notices() } -> notice_board;
-};
+concept transport =
+    detail::carries_slices<T> && requires(T t, T const c, int peer, std::size_t bytes, std::byte* memory) {
+      { T::name } -> std::convertible_to<std::string_view>;
+      { c.ranks() } -> std::same_as<int>;
+      { c.waits() } -> std::same_as<detail::patience>;
+      { c.crowded() } -> std::same_as<bool>;  // more ranks than cores
+      // Memory of communicator::allocate.
+      { t.allocate(bytes) } -> std::same_as<std::byte*>;
+      { t.deallocate(memory, bytes) } noexcept;
+      // Waiting, and peers that have ended or left.
+      { t.nap(detail::bool_function{}) } noexcept;
+      { t.wake_all() } noexcept;
+      { t.lost(peer) } noexcept -> std::same_as<bool>;  // its process has ended
+      { t.left(peer) } noexcept -> std::same_as<bool>;  // it has closed its communicator
+      { c.describe(peer) } -> std::same_as<std::string>;
+      { t.leave() } noexcept;
+      { t.notices() } -> detail::notice_board;
+    };
 
 // ---- Optional: how messages travel.
+
+namespace detail {
 
 // Ranks can read memory of their peers. Enables the protocols direct and pull: the receiver reads shared memory in place,
 // and copies private memory of the sender through the kernel.
@@ -166,7 +173,11 @@ concept queries_peers = transport<T> && requires(T t) {
   { t.poll_notices() } noexcept;  // also tells peers which call this rank waits in
 };
 
+}  // namespace detail
+
 // ---- Optional: collectives.
+
+namespace detail {
 
 // The library beneath has collectives of its own. Enables the algorithm `native`.
 template <class T>
@@ -189,7 +200,11 @@ concept has_levels = transport<T> && requires(T t, T const c) {
   { c.nodes() } -> std::same_as<node_map const&>;
 };
 
+}  // namespace detail
+
 // ---- Optional: where ranks are.
+
+namespace detail {
 
 // The node and the last-level cache of each rank, the same values at all ranks. Enables communicator::topology.
 template <class T>
@@ -211,7 +226,11 @@ concept bound_to_thread = transport<T> && requires(T const c) {
   { c.allows_concurrent_threads() } noexcept -> std::same_as<bool>;  // while others call the library beneath
 };
 
+}  // namespace detail
+
 // ---- Optional: groups, and the loss of ranks.
+
+namespace detail {
 
 // Makes an independent transport of some ranks, in the order listed. Only these ranks call it, each with the same list, which
 // holds the caller and no rank twice. Returns when all of them have called. Throws error.
@@ -247,5 +266,7 @@ template <class T>
 concept ends_job = transport<T> && requires(T t, int code) {
   { t.end_job(code) } noexcept;
 };
+
+}  // namespace detail
 
 }  // namespace tutti

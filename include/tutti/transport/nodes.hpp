@@ -12,7 +12,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/system/caches.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Nodes are numbered in the order of their lowest ranks, and the ranks of a node in the order of ranks.
 class node_map {
@@ -73,4 +73,4 @@ class node_map {
   return true;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

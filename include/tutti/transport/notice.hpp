@@ -13,7 +13,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A call as a notice board stores it. Word 0 is its fingerprint, the last its place in the program or 0; fault/call_record.hpp
 // defines the others.
@@ -41,4 +41,4 @@ template <class Find, class Nap>
   return {static_cast<int>(error_code::rank_lost), -1, -1, "a rank ended while it reported a fault"};
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

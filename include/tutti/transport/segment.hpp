@@ -9,7 +9,7 @@
 
 #include "tutti/core/shape.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t page = 4096;
@@ -189,4 +189,4 @@ class segment {
   std::size_t heap_bytes_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

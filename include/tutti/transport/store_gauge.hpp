@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
-namespace tutti {
+namespace tutti::detail {
 
 // A line that a core of another cache complex has read comes back to its writer slowly: 2.5 GB/s, where cores that share
 // a third-level cache reach 7 to 48. Past the caches a slot is written at 29 to 39 GB/s and read at 14, whoever shares
@@ -52,4 +52,4 @@ class store_gauge {
   bool slow_ = false;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

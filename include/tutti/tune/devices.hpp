@@ -36,6 +36,8 @@ struct device_limits {
   }
 };
 
+namespace detail {
+
 // By the names that they have in a tuning table.
 struct named_device_limit {
   std::string_view name;
@@ -48,5 +50,7 @@ inline constexpr std::array every_device_limit{
     named_device_limit{"one_shot", &device_limits::one_shot},
     named_device_limit{"one_shot_by_host", &device_limits::one_shot_by_host}};
 constexpr std::string_view name(named_device_limit const& limit) { return limit.name; }
+
+}  // namespace detail
 
 }  // namespace tutti

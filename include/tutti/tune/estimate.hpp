@@ -9,7 +9,7 @@
 #include "tutti/analyze/critical_path.hpp"
 #include "tutti/tune/table.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // One slice through the whole schedule, and what each further one adds where slices stream.
 struct estimated_work {
@@ -66,4 +66,4 @@ constexpr problem in_small(problem p) {
   return p;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // "AMD EPYC, 2 cores": what a table says of where it was measured.
 [[gnu::cold]] inline std::string this_machine() {
@@ -55,4 +55,4 @@ struct found_file {
                .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

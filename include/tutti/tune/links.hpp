@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace tutti {
+namespace tutti::detail {
 
 // Through memory, of ranks that share a last-level cache and of others of a node; and by messages of the MPI, between ranks
 // of a node and across nodes.
@@ -57,4 +57,4 @@ inline constexpr link_times assumed_links = [] {
   return out;
 }();
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -10,7 +10,7 @@
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/core/error.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What the user asks for in TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it
 // serves) or `collective=algorithm`; later entries win.
@@ -66,4 +66,4 @@ class overrides {
   std::array<algorithm_id, every_collective.size()> ids_{};
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

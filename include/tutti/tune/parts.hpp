@@ -8,7 +8,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/tune/problem.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // From this size on, ranks of a node reduce a part of an all_reduce each, where nodes are even.
 inline constexpr std::size_t least_split_bytes = 32 * 1024;
@@ -53,4 +53,4 @@ constexpr level_parts parts_of(problem const& p) {
   }
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

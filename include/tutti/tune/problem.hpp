@@ -7,7 +7,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/tune/links.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Whether ranks are on nodes that are known, and those of each node follow each other.
 enum class node_order : unsigned char { unknown, scattered, consecutive };
@@ -29,4 +29,4 @@ struct problem {
   distance inside = distance::node;  // the longest between ranks of a node
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -23,7 +23,7 @@
 #include "tutti/tune/table.hpp"
 #include "tutti/tune/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 struct choice {
   algorithm_id algorithm{};
@@ -193,4 +193,4 @@ class tuning {
   std::vector<std::shared_ptr<known_works const>> known_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

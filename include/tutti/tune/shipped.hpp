@@ -4,8 +4,8 @@
 
 #include "tutti/tune/table_amd_epyc_2_cores.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr tuning_table shipped = tables::amd_epyc_2_cores;
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -14,7 +14,7 @@
 #include "tutti/tune/links.hpp"
 #include "tutti/tune/problem.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Why an algorithm can't be used for a problem; empty where it can.
 constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
@@ -123,4 +123,4 @@ struct tuning_table {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -8,6 +8,8 @@
 
 namespace tutti::tables {
 
+using detail::occupancy, detail::reach, detail::rule, detail::tuning_table;
+
 // clang-format off
 inline constexpr rule amd_epyc_2_cores_rules[] = {
   {collective::all_reduce, 2, 2, occupancy::apart, reach::any, 65536, algorithm_id::one_shot, protocol::automatic, 1889, 32768},

@@ -14,7 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/tune/table.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr std::string_view tuning_version = "tutti-tuning 1";
 
@@ -54,8 +54,6 @@ struct owned_table {
   for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
   return out;
 }
-
-namespace detail {
 
 // Reads a table line by line; errors name the source and the line.
 class table_parser {
@@ -185,11 +183,9 @@ class table_parser {
   int number_ = 0;
 };
 
-}  // namespace detail
-
 // Throws bad_argument with the source (a file's name) and the line.
 [[gnu::cold]] inline owned_table parse_table(std::string_view text, std::string_view source) {
   return detail::table_parser(text, source).parse();
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -8,6 +8,7 @@
 #include "tutti/transport/shared_memory/heap.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 TEST_CASE("allocations are whole pages, do not overlap, and can be reused") {
   alignas(page) static std::byte memory[16 * page];

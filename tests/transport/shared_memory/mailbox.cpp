@@ -12,6 +12,7 @@
 #include "tutti/transport/threads/loopback.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include "tutti/transport/shared_memory/segment_file.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -19,6 +19,7 @@
 #include "tutti/transport/shared_memory/shm.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 using namespace std::chrono_literals;
 
 namespace {

@@ -12,6 +12,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

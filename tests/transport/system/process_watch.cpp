@@ -14,6 +14,7 @@
 #include "tutti/transport/system/process_watch.hpp"
 
 using namespace tutti;
+using namespace tutti::detail;
 
 namespace {
 

@@ -27,25 +27,25 @@ namespace tutti {
 //
 //   tutti::device_channels channels(gpu, 4);      // of one GPU
 //   tutti::device_channels channels(gpus, 8);     // of a std::vector<tutti::cuda_device>: the first half of ranks on the first of two
-template <cooperative_device D, class Reach = one_device>
+template <detail::cooperative_device D, class Reach = detail::one_device>
 class device_channels {
  public:
   // Throws error: bad_argument; system, where a device has not as much memory, or cannot reach another.
   device_channels(D const& on, int ranks, channel_options const& o = {})
-    requires std::is_same_v<Reach, one_device>
-      : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
+    requires std::is_same_v<Reach, detail::one_device>
+      : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
   // What runs on a device that is there more than once is to run at once, which CUDA does not promise: for tests.
   device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
-    requires std::is_same_v<Reach, several_devices>
-      : device_channels(std::make_shared<device_team<D> const>(on), ranks, o) {}
+    requires std::is_same_v<Reach, detail::several_devices>
+      : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
 
-  std::shared_ptr<device_team<D> const> const& team() const { return team_; }
+  std::shared_ptr<detail::device_team<D> const> const& team() const { return team_; }
   int size() const { return map_.ranks; }
   std::size_t share() const { return share_; }
   detail::channel_map const& map() const { return map_; }
 
   // Channels keep their messages in order by that of a stream, so they have one: that of the first call.
-  void expect_stream(stream_of<D> stream, std::source_location where) {
+  void expect_stream(detail::stream_of<D> stream, std::source_location where) {
     if (!stream_) stream_ = stream;
     if (*stream_ == stream) return;
     throw error({.code = error_code::bad_argument,
@@ -62,7 +62,7 @@ class device_channels {
   }
 
  private:
-  device_channels(std::shared_ptr<device_team<D> const> team, int ranks, channel_options const& o)
+  device_channels(std::shared_ptr<detail::device_team<D> const> team, int ranks, channel_options const& o)
       : team_{std::move(team)},
         share_{o.share},
         map_{detail::channel_map::checked(ranks, o)},
@@ -76,25 +76,25 @@ class device_channels {
         map_.posts[r] = next;
         on.copy({}, next, zeros.data(), zeros.size());
       }
-      on.wait({}, deadline::after(std::chrono::minutes{1}));
+      on.wait({}, detail::deadline::after(std::chrono::minutes{1}));
     }
   }
 
-  std::shared_ptr<device_team<D> const> team_;
+  std::shared_ptr<detail::device_team<D> const> team_;
   std::size_t share_;
   detail::channel_map map_;
-  std::vector<device_array<D, std::byte>> posts_;                 // of all ranks of a device
-  std::vector<std::vector<device_array<D, std::byte>>> scratch_;  // by device
-  std::optional<stream_of<D>> stream_;
+  std::vector<detail::device_array<D, std::byte>> posts_;                 // of all ranks of a device
+  std::vector<std::vector<detail::device_array<D, std::byte>>> scratch_;  // by device
+  std::optional<detail::stream_of<D>> stream_;
 };
-template <cooperative_device D>
-device_channels(D const&, int) -> device_channels<D, one_device>;
-template <cooperative_device D>
-device_channels(D const&, int, channel_options const&) -> device_channels<D, one_device>;
+template <detail::cooperative_device D>
+device_channels(D const&, int) -> device_channels<D, detail::one_device>;
+template <detail::cooperative_device D>
+device_channels(D const&, int, channel_options const&) -> device_channels<D, detail::one_device>;
 template <std::ranges::contiguous_range R>
-device_channels(R const&, int) -> device_channels<std::ranges::range_value_t<R>, several_devices>;
+device_channels(R const&, int) -> device_channels<std::ranges::range_value_t<R>, detail::several_devices>;
 template <std::ranges::contiguous_range R>
 device_channels(R const&, int, channel_options const&)
-    -> device_channels<std::ranges::range_value_t<R>, several_devices>;
+    -> device_channels<std::ranges::range_value_t<R>, detail::several_devices>;
 
 }  // namespace tutti

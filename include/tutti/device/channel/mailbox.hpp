@@ -17,7 +17,11 @@
 
 namespace tutti {
 
+namespace detail {
+
 inline constexpr int most_device_ranks = 64;
+
+}  // namespace detail
 
 // blocks   that work for a rank at most, each with channels of its own
 // share    bytes of a chunk that are worth another block
@@ -111,8 +115,6 @@ struct channel_map {
   }
 };
 
-}  // namespace detail
-
 // The channels of one block of one rank. A model of `carries_slices`; one thread of the block calls it.
 template <flag_scope Scope>
 class device_mailbox {
@@ -162,5 +164,7 @@ class device_mailbox {
   int rank_, block_;
   void* fan_lists_;
 };
+
+}  // namespace detail
 
 }  // namespace tutti

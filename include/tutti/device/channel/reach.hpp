@@ -8,7 +8,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/device/model/flags.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Virtual ranks of one device, in one launch.
 struct one_device {
@@ -83,4 +83,4 @@ class patient_look {
   std::uint64_t limit_, began_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

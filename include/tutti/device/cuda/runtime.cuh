@@ -38,6 +38,8 @@ inline int cuda_device_count() {
   return 0;
 }
 
+namespace detail {
+
 // The same, found by a process that ends: for programs whose ranks are forked, since after a fork CUDA does not work where
 // it was used before.
 inline int cuda_device_count_by_child() {
@@ -46,6 +48,8 @@ inline int cuda_device_count_by_child() {
   int status = 0;
   return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
+
+}  // namespace detail
 
 // One GPU. A model of `device`; streams are the program's own, or null for the default one.
 class cuda_device {
@@ -58,7 +62,7 @@ class cuda_device {
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     if (index < 0 || index >= count)
       throw error({.code = error_code::bad_argument,
-                   .what = join({"there is no GPU ", index, " among the ", count, " that this process sees"}),
+                   .what = detail::join({"there is no GPU ", index, " among the ", count, " that this process sees"}),
                    .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
     detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
                         "cudaDeviceGetAttribute");
@@ -76,8 +80,8 @@ class cuda_device {
     std::size_t free = 0, total = 0;
     if (code != cudaErrorMemoryAllocation || cudaMemGetInfo(&free, &total) != cudaSuccess)
       detail::throw_cuda(code, "cudaMalloc");
-    detail::throw_cuda(
-        code, join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ", total, " are free,"}));
+    detail::throw_cuda(code, detail::join({"cudaMalloc of ", bytes, " bytes on GPU ", index_, ", where ", free, " of ",
+                                           total, " are free,"}));
   }
   void release(void* memory) const noexcept {
     quietly([&] { return cudaFree(memory); });
@@ -110,7 +114,7 @@ class cuda_device {
   void launch_together(stream_type stream, int blocks, Work const& work) const {
     if (int const most = blocks_at_once<Work>(); blocks > most)
       throw error({.code = error_code::bad_argument,
-                   .what = join({blocks, " blocks are to run at once on GPU ", index_, ", which runs ", most}),
+                   .what = detail::join({blocks, " blocks are to run at once on GPU ", index_, ", which runs ", most}),
                    .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
     detail::current_device const here(index_);
     void* arguments[] = {const_cast<Work*>(&work)};
@@ -122,22 +126,22 @@ class cuda_device {
   }
 
   // Throws error: system, also for a fault of a kernel on any stream; timeout.
-  void wait(stream_type stream, deadline until) const {
+  void wait(stream_type stream, detail::deadline until) const {
     detail::current_device const here(index_);
     cudaError_t code = cudaErrorNotReady;
     auto const poll = [&] {
       code = cudaStreamQuery(stream);
-      if (code != cudaErrorNotReady) return progress::done;
+      if (code != cudaErrorNotReady) return detail::progress::done;
       static_cast<void>(cudaGetLastError());  // or the program's next call would seem to have failed
-      return progress::stuck;
+      return detail::progress::stuck;
     };
-    bool const done = wait_until_done(poll, patience_sharing_cores, until, [](auto const&) {
+    bool const done = detail::wait_until_done(poll, detail::patience_sharing_cores, until, [](auto const&) {
       std::this_thread::sleep_for(std::chrono::microseconds{50});
       return true;
     });
     if (!done)
       throw error({.code = error_code::timeout,
-                   .what = join({"the work on a stream of GPU ", index_, " has not ended in time"}),
+                   .what = detail::join({"the work on a stream of GPU ", index_, " has not ended in time"}),
                    .way_out = "wait longer, or see by nvidia-smi what else the GPU does"});
     detail::expect_cuda(code, "the work on a stream");
   }
@@ -158,7 +162,7 @@ class cuda_device {
     cudaError_t const code = cudaHostAlloc(&out, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
     if (code == cudaSuccess) return out;
     static_cast<void>(cudaGetLastError());
-    detail::throw_cuda(code, join({"cudaHostAlloc of ", bytes, " bytes"}));
+    detail::throw_cuda(code, detail::join({"cudaHostAlloc of ", bytes, " bytes"}));
   }
   void release_pinned(void* memory) const noexcept {
     quietly([&] { return cudaFreeHost(memory); });
@@ -209,9 +213,10 @@ class cuda_device {
 
   // -- Memory that processes share, and streams that wait for words.
 
-  device_memory_handle share(void* memory) const {
+  detail::device_memory_handle share(void* memory) const {
     detail::current_device const here(index_);
-    device_memory_handle out{.owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
+    detail::device_memory_handle out{
+        .owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
     void* const begin = detail::begin_of_allocation(memory);
     out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
     cudaIpcMemHandle_t handle{};
@@ -219,13 +224,13 @@ class cuda_device {
     static_cast<void>(cudaGetLastError());
     if (code != cudaSuccess)
       throw error({.code = error_code::system,
-                   .what = join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
+                   .what = detail::join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
                    .way_out = "share memory of cudaMalloc, not of pools; or use tutti::cuda_staged"});
     static_assert(sizeof handle == sizeof out.token);
     std::memcpy(out.token.data(), &handle, sizeof handle);
     return out;
   }
-  void* open(device_memory_handle const& handle) const {
+  void* open(detail::device_memory_handle const& handle) const {
     detail::current_device const here(index_);
     expect_reach(handle);
     if (handle.process == ::getpid()) return handle.address;
@@ -236,12 +241,12 @@ class cuda_device {
     static_cast<void>(cudaGetLastError());
     if (code != cudaSuccess)
       throw error({.code = error_code::system,
-                   .what = join({"memory of a GPU in process ", handle.process,
-                                 " cannot be opened: ", cudaGetErrorString(code)}),
+                   .what = detail::join({"memory of a GPU in process ", handle.process,
+                                         " cannot be opened: ", cudaGetErrorString(code)}),
                    .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
     return static_cast<std::byte*>(begin) + handle.offset;
   }
-  void close(device_memory_handle const& handle, void* memory) const noexcept {
+  void close(detail::device_memory_handle const& handle, void* memory) const noexcept {
     if (handle.process != ::getpid())
       quietly([&] { return cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset); });
   }
@@ -251,7 +256,7 @@ class cuda_device {
   }
   void hide(void* memory) const noexcept { detail::exposed_memory::remove(memory); }
 
-  void signal(stream_type stream, std::span<stream_signal const> signals) const {
+  void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
     detail::current_device const here(index_);
     CUstreamBatchMemOpParams operations[most_signals];
     while (!signals.empty()) {
@@ -269,7 +274,7 @@ class cuda_device {
   std::string text() const {
     cudaDeviceProp about{};
     detail::expect_cuda(cudaGetDeviceProperties(&about, index_), "cudaGetDeviceProperties");
-    return join({"GPU ", index_, " (", about.name, ")"});
+    return detail::join({"GPU ", index_, " (", about.name, ")"});
   }
 
  private:
@@ -285,10 +290,10 @@ class cuda_device {
 
   static constexpr std::size_t most_signals = 128;  // CUDA takes 255 at once
 
-  static CUstreamBatchMemOpParams operation_of(stream_signal const& s) {
+  static CUstreamBatchMemOpParams operation_of(detail::stream_signal const& s) {
     CUstreamBatchMemOpParams out{};
     auto const address = reinterpret_cast<CUdeviceptr>(s.word);
-    if (s.what == stream_signal::kind::wait) {
+    if (s.what == detail::stream_signal::kind::wait) {
       out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
       out.waitValue.address = address;
       out.waitValue.value = s.value;
@@ -303,14 +308,14 @@ class cuda_device {
   }
 
   // This device reads memory of that of a handle.
-  void expect_reach(device_memory_handle const& handle) const {
+  void expect_reach(detail::device_memory_handle const& handle) const {
     int count = 0, there = -1;
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     for (int i = 0; i < count && there < 0; ++i)
       if (detail::identity_of_gpu(i) == handle.owner) there = i;
     if (there < 0)
       throw error({.code = error_code::system,
-                   .what = join({"the GPU of process ", handle.process, " is hidden from this one"}),
+                   .what = detail::join({"the GPU of process ", handle.process, " is hidden from this one"}),
                    .way_out = "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
                               "tutti::cuda_staged"});
     expect_link(there);
@@ -322,8 +327,8 @@ class cuda_device {
     detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
     if (reaches == 0)
       throw error({.code = error_code::system,
-                   .what = join({"GPU ", index_, " cannot read memory of GPU ", there,
-                                 ": the driver has no peer access between them"}),
+                   .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there,
+                                         ": the driver has no peer access between them"}),
                    .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
   // Once, whoever asks for it.
@@ -333,9 +338,10 @@ class cuda_device {
     cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
     static_cast<void>(cudaGetLastError());
     if (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled) return;
-    throw error({.code = error_code::system,
-                 .what = join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
-                 .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
+    throw error(
+        {.code = error_code::system,
+         .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
+         .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
 
   // As many threads as run at once, and none that would find nothing to do.
@@ -352,8 +358,8 @@ class cuda_device {
   int index_;
   int processors_ = 0;
 };
-static_assert(cooperative_device<cuda_device> && linked_device<cuda_device> && sharing_device<cuda_device> &&
-              staging_device<cuda_device>);
+static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
+              detail::sharing_device<cuda_device> && detail::staging_device<cuda_device>);
 
 // All that this process sees.
 inline std::vector<cuda_device> cuda_devices() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is checked of a collective on memory of devices, among ranks that pass a buffer each, before anything is launched.
+// From the arguments of a collective on device memory, among ranks that pass a buffer each, to a checked device_call.
 #pragma once
 
 #include <concepts>
@@ -9,10 +9,10 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/arguments.hpp"
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/core/ranges.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
@@ -21,10 +21,10 @@
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
-// What carries a collective out, once its arguments were checked: `combine` with an operation, `move` in words that stand for
-// elements of any type. It has all that ranks keep from call to call.
+// Ranks that carry out a checked call: `combine` with an operation, `move` in words that stand for elements of any type.
+// They own everything that is kept from call to call.
 template <class R>
 concept device_ranks =
     device<typename R::device_type> &&
@@ -43,16 +43,6 @@ concept device_operation = is_fused<Op> || operation<Op, T>;
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
 
-namespace detail {
-
-// Buffers of a call, and how many bytes they have.
-template <class In, class Out>
-void expect_device_buffers_apart(int rank, In const* in, std::size_t in_size, Out const* out, std::size_t out_size,
-                                 void const* same_place, std::source_location where) {
-  expect_apart(rank, in, in_size * sizeof(In), out, out_size * sizeof(Out),
-               std::is_same_v<In, Out> ? same_place : nullptr, where);
-}
-
 template <class Op>
 inline constexpr bool commutes_on_device = is_commutative<Op>;
 template <class Op, class Before, class After>
@@ -69,56 +59,22 @@ request device_request(device_options<D> const& o, std::uint64_t count, int root
   return out;
 }
 
-// Whether blocks have sizes of their own, which all ranks know where they are given.
-inline request ragged_device_request(request r, std::span<std::size_t const> counts = {}) {
-  std::uint64_t hash = 0;
-  for (std::size_t const n : counts) hash = mix(hash, n);
-  r.ragged = true;
-  r.counts = static_cast<std::uint32_t>(hash);
-  return r;
-}
-
 template <device D>
 void expect_time(int rank, device_options<D> const& o, std::source_location where) {
   if (o.timeout.count() < 0)
-    refuse(rank, "device_options::timeout is negative", "leave it 0 for TUTTI_TIMEOUT, or give a time", where);
+    refuse(rank, "device_options::timeout is negative", "pass 0 for TUTTI_TIMEOUT, or a positive time", where);
+}
+
+[[noreturn, gnu::cold]] inline void refuse_arrays_in_parts(int rank, std::source_location where) {
+  refuse(rank,
+         "two_shot cannot update the arrays of an epilogue, because each rank combines only a part of the message",
+         "use one_shot", where);
 }
 
 inline layout message_of(std::size_t count) { return layout::whole(count, 1, 1, 1); }
-
-[[noreturn, gnu::cold]] inline void refuse_arrays_in_parts(int rank, std::source_location where) {
-  refuse(rank, "two_shot cannot keep the arrays of an epilogue up to date, for a rank combines a part", "use one_shot",
-         where);
+inline layout message_or_blocks(bool blocks, std::size_t count, int ranks) {
+  return blocks ? layout::blocks(count, ranks) : message_of(count);
 }
-
-// Blocks of a _v form, in units of `unit`, and the lists that their layout refers to.
-class device_blocks {
- public:
-  template <device_ranks R>
-  device_blocks(R const& ranks, char const* what, std::span<std::size_t const> counts,
-                std::span<std::size_t const> offsets, std::size_t size, std::size_t unit, std::source_location where) {
-    auto const p = static_cast<std::size_t>(ranks.size());
-    expect_size(ranks, join({"the list of ", what, " counts"}), counts.size(), p, where);
-    if (!offsets.empty()) expect_size(ranks, join({"the list of ", what, " offsets"}), offsets.size(), p, where);
-    counts_.resize(p);
-    offsets_.resize(p);
-    std::size_t next = 0;
-    for (std::size_t q = 0; q < p; ++q) {
-      std::size_t const offset = offsets.empty() ? next : offsets[q];
-      if (offset > size || counts[q] > size - offset)
-        refuse(ranks.rank(),
-               join({what, " block ", q, " ends at element ", offset + counts[q], " of a buffer of ", size}),
-               "enlarge the buffer, or correct counts and offsets", where);
-      counts_[q] = counts[q] * unit;
-      offsets_[q] = offset * unit;
-      next = offset + counts[q];
-    }
-  }
-  layout where() const { return layout::table(counts_.data(), offsets_.data(), static_cast<int>(counts_.size())); }
-
- private:
-  std::vector<std::size_t> counts_, offsets_;
-};
 
 template <class T>
 word_of<T> const* words_at(T const* data) {
@@ -129,61 +85,79 @@ word_of<T>* words_at(T* data) {
   return reinterpret_cast<word_of<T>*>(data);
 }
 
-// The host's part of a call, for a profiler: its kernels are shown by the profiler itself.
+// Shows the host's part of a call to a profiler, which sees the kernels by itself.
 inline shown_range show_call(request const& r, std::string_view type) {
   return show([&] { return join({name(r.what), " of ", r.count, " ", type, " on a device"}); }, r.bytes());
 }
 
-// What only moves. Layouts are in words.
+// The layouts are in words.
 template <class Algorithm, collective C, class T, device_ranks R>
-void move_on_device(R& ranks, request const& what, T const* in, layout const& given, T* out, layout const& got,
-                    device_options_of<R> const& how, std::source_location where) {
+void hand_over_move(R& ranks, request const& what, call_buffers<T, T> const& used, layout const& given,
+                    layout const& got, device_options_of<R> const& how, std::source_location where) {
+  using call = device_call<typename R::device_type, word_of<T>, word_of<T>>;
   expect_time(ranks.rank(), how, where);
   shown_range const shown = show_call(what, type_name<T>());
-  ranks.template move<Algorithm, C>(device_call<typename R::device_type, word_of<T>, word_of<T>>{.what = what,
-                                                                                                 .type = type_name<T>(),
-                                                                                                 .in = words_at(in),
-                                                                                                 .given = given,
-                                                                                                 .out = words_at(out),
-                                                                                                 .got = got,
-                                                                                                 .how = how,
-                                                                                                 .where = where});
+  ranks.template move<Algorithm, C>(call{.what = what,
+                                         .type = type_name<T>(),
+                                         .in = words_at(used.in),
+                                         .given = given,
+                                         .out = words_at(used.out),
+                                         .got = got,
+                                         .how = how,
+                                         .where = where});
 }
-
 template <class Algorithm, collective C, class In, class Out, device_ranks R, class Op>
-void combine_on_device(R& ranks, request const& what, In const* in, layout const& given, Out* out, layout const& got,
-                       Op const& op, device_options_of<R> const& how, std::source_location where) {
+void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> const& used, layout const& given,
+                         layout const& got, Op const& op, device_options_of<R> const& how, std::source_location where) {
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
   shown_range const shown = show_call(what, type_name<In>());
   ranks.template combine<Algorithm, C>(call{.what = what,
                                             .type = type_name<In>(),
-                                            .in = to_device_form<Op>(in),
+                                            .in = to_device_form<Op>(used.in),
                                             .given = given,
-                                            .out = to_device_form<Op>(out),
+                                            .out = to_device_form<Op>(used.out),
                                             .got = got,
                                             .how = how,
                                             .where = where},
                                        op);
 }
 
+template <class Buffer>
+auto elements_of(Buffer& buffer) {
+  return std::span(device_data(buffer), buffer.size());
+}
+template <class Buffer>
+std::span<device_value<Buffer const> const> inputs_of(Buffer const& buffer) {
+  return {device_data(buffer), buffer.size()};
+}
+
+// A collective that moves values, whose blocks are all of one size.
+template <class Algorithm, collective C, device_ranks R, class In, class Out>
+void move_on_device(R& ranks, In const& in, Out& out, int root, device_options_of<R> const& how,
+                    std::source_location where) {
+  using T = device_value<In const>;
+  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of a call have different element types");
+  auto const used = check_buffers<C>(ranks, inputs_of(in), elements_of(out), root, where);
+  std::size_t const words = used.count * words_in<T>;
+  hand_over_move<Algorithm, C>(ranks, device_request<C, T>(how, used.count, root), used,
+                               message_or_blocks(deals(C), words, ranks.size()),
+                               message_or_blocks(collects(C), words, ranks.size()), how, where);
+}
+
+// A reduction whose blocks, if it has any, are all of one size.
 template <class Algorithm, collective C, device_ranks R, class In, class Out, class Op>
-void prefix_on_device(R& ranks, In const& in, Out& out, Op const& op, device_options_of<R> const& how,
+void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, device_options_of<R> const& how,
                       std::source_location where) {
   using T = device_value<In const>;
   static_assert(
-      !finishes_result<Op, T>,
+      !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
-  std::size_t const n = in.size();
-  T const* const from = device_data(in);
-  auto* const to = device_data(out);
-  expect_size(ranks, "the output of a scan", out.size(), n, where);
-  expect_device_buffers_apart(ranks.rank(), from, n, to, n, from, where);
-  combine_on_device<Algorithm, C>(ranks, device_request<C, T, Op>(how, n), from, message_of(n), to, message_of(n), op,
-                                  how, where);
+  auto const used = check_buffers<C>(ranks, inputs_of(in), elements_of(out), root, where);
+  hand_over_reduction<Algorithm, C>(ranks, device_request<C, T, Op>(how, used.count, root), used,
+                                    message_or_blocks(deals(C), used.count, ranks.size()),
+                                    message_or_blocks(collects(C), used.count, ranks.size()), op, how, where);
 }
 
-}  // namespace detail
-
-}  // namespace tutti
+}  // namespace tutti::detail

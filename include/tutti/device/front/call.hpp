@@ -41,9 +41,9 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 //             registered together, and the output too, or on none of them. Then peers read it there
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
-template <device D>
+template <detail::device D>
 struct device_options {
-  stream_of<D> stream{};
+  detail::stream_of<D> stream{};
   algorithm_id algorithm = algorithm_id::automatic;
   tutti::protocol protocol = tutti::protocol::automatic;
   std::chrono::nanoseconds timeout{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a call on devices is cut whose ranks send each other messages, and the memory that it needs.
+// How a call on devices is cut into blocks and slices where its ranks send each other messages, and the memory it needs.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <source_location>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/core/config.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/device/channel/mailbox.hpp"
@@ -17,15 +18,7 @@
 
 namespace tutti::detail {
 
-// Whether a rank, whose block begins there, has its output where its input is.
-template <collective C, class T>
-bool is_in_place(T const* in, T const* out, std::size_t block) {
-  if (C == collective::reduce_scatter) return out == in + block;
-  if (C == collective::all_gather) return in == out + block;
-  return in == out;
-}
-
-// By a schedule, of n elements of the message or of a block. All ranks make the same.
+// A call by a schedule, of n elements of the array or of a block. All ranks make the same plan.
 template <collective C, class Schedule, class T, class Op, class Reach>
 class steps_plan {
  public:
@@ -40,19 +33,19 @@ class steps_plan {
                            : layout::whole(n, schedule.lanes(of_), schedule.chunks(of_), grain)} {
     int const chunks = schedule.lanes(of_) * schedule.chunks(of_);
     if (chunks > work::most_chunks)
-      refuse_call(join({"a schedule of ", chunks, " chunks on a device, which takes ", work::most_chunks}),
+      refuse_call(join({"the schedule has ", chunks, " chunks, but a device takes at most ", work::most_chunks}),
                   "use another algorithm, or fewer ranks", where);
     if (sizeof(T) > channels.slice)
       refuse_call(join({"an element of ", sizeof(T), " bytes does not fit a slice of ", channels.slice}),
                   "make device_channels with longer slices", where);
   }
 
-  // For a rank, of which each has `share` bytes of a chunk.
+  // Blocks of a rank where each takes `share` bytes of a chunk.
   int blocks(std::size_t share) const {
     std::size_t const shares = (whole_.at(0, 0).count * sizeof(T) + share - 1) / share;
     return static_cast<int>(std::clamp<std::size_t>(shares, 1, static_cast<std::size_t>(channels_.blocks)));
   }
-  // Whether a rank gets a message of another.
+  // Whether a rank receives a message from another.
   bool hears(int rank, int other) const {
     for (int lane = 0; lane < schedule.lanes(of_); ++lane)
       for (int phase = 0; phase < schedule.phases(of_); ++phase) {
@@ -65,11 +58,15 @@ class steps_plan {
       }
     return false;
   }
+  bool is_in_place(int rank, T const* in, T const* out) const {
+    std::size_t const own = static_cast<std::size_t>(rank) * n_;
+    return in != nullptr && out != nullptr && detail::is_in_place<C>(in, own, out, own);
+  }
   std::size_t input_bytes() const { return input() * sizeof(T); }
-  // Room for a copy of an input that is also the output; 0 where the schedule needs none.
+  // The size of a copy of the input in a call in place; 0 where the schedule needs none.
   std::size_t copy_bytes() const { return schedule.in_place ? 0 : round_up(input()); }
 
-  // Without its arrays and their scratch.
+  // The work of the kernel, except for its arrays and its scratch.
   work work_of(int blocks, Op const& op, Reach const& reach, std::uint32_t tag = 0) const {
     std::size_t const slices = static_cast<std::size_t>(blocks * schedule.lanes(of_)) * (channels_.slice / sizeof(T));
     return {.in = {},
@@ -88,8 +85,8 @@ class steps_plan {
 
  private:
   static constexpr Schedule schedule{};
-  static constexpr std::size_t grain =
-      sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;  // of the host, for the same chunks
+  // The grain of the host, so that chunks are the same there.
+  static constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
 
   std::size_t input() const { return !by_block(C) || deals(C) ? all() : n_; }
   std::size_t all() const { return by_block(C) ? n_ * static_cast<std::size_t>(of_.ranks) : n_; }
@@ -105,8 +102,8 @@ class steps_plan {
 
 inline void expect_packets(channel_map const& channels, std::size_t bytes, std::source_location where) {
   if (bytes > channels.packet_bytes())
-    refuse_call(join({"packets of ", bytes, " bytes among ", channels.ranks, " ranks, where ", channels.packet_bytes(),
-                      " are the most"}),
+    refuse_call(join({"packets of ", bytes, " bytes were asked for, but among ", channels.ranks,
+                      " ranks they have at most ", channels.packet_bytes()}),
                 "leave the protocol automatic", where);
 }
 

@@ -1,134 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices whose blocks differ in size, among ranks that pass a buffer each.
+// Collectives on device memory with blocks of uneven sizes, among ranks that pass a buffer each.
 #pragma once
 
 #include <cstddef>
-#include <numeric>
 #include <source_location>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "tutti/algorithm/collective.hpp"
-#include "tutti/algorithm/registry.hpp"
 #include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/reduce/ops.hpp"
 
 namespace tutti {
+namespace detail {
 
-// As without _v, see device_collectives.hpp, with the counts and offsets of the host's. No algorithm can be named.
+// The counts of a _v form, and its offsets, which may be left out.
+struct block_sizes {
+  std::span<std::size_t const> counts, offsets = {};
+};
 
-template <device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires device_operation<Op, device_value<In const>>
+// The checked buffers of a _v form and the layouts of their blocks, in `unit` parts of an element.
+template <collective C, class In, class Out>
+class uneven_buffers {
+ public:
+  template <device_ranks R>
+  uneven_buffers(R const& ranks, std::span<In const> in, block_sizes const& sent, std::span<Out> out,
+                 block_sizes const& received, std::size_t unit, int root, std::source_location where) {
+    bool const is_root = ranks.rank() == root;
+    if (deals(C) && row_of(C).input.at(is_root) != holding::none) {
+      lay_out_blocks(ranks.rank(), ranks.size(), C, side::input, sent.counts, sent.offsets, in.size(), unit, sent_,
+                     where);
+      given = sent_.where();
+    }
+    if (collects(C) && row_of(C).output.at(is_root) != holding::none) {
+      lay_out_blocks(ranks.rank(), ranks.size(), C, side::output, received.counts, received.offsets, out.size(), unit,
+                     received_, where);
+      got = received_.where();
+    }
+    used = check_uneven_buffers<C>(ranks, in, given, out, got, unit, root, where);
+    if (sent_.counts.empty()) given = message_of(used.count * unit);
+    if (received_.counts.empty()) got = message_of(used.count * unit);
+  }
+  uneven_buffers(uneven_buffers const&) = delete;
+  uneven_buffers& operator=(uneven_buffers const&) = delete;
+
+  call_buffers<In, Out> used{};
+  layout given, got;
+
+ private:
+  block_lists sent_, received_;
+};
+
+// Ranks must agree on the counts where all of them know them.
+inline request uneven_request(request r, std::span<std::size_t const> counts = {}) {
+  std::uint64_t hash = 0;
+  for (std::size_t const n : counts) hash = mix(hash, n);
+  r.ragged = true;
+  r.counts = static_cast<std::uint32_t>(hash);
+  return r;
+}
+
+template <collective C, device_ranks R, class In, class Out>
+void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out& out, block_sizes const& received,
+                           int root, device_options_of<R> const& how, std::source_location where) {
+  using T = device_value<In const>;
+  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of a call have different element types");
+  uneven_buffers<C, T, T> const all(ranks, inputs_of(in), sent, elements_of(out), received, words_in<T>, root, where);
+  bool const known_to_all = !rooted(C) && !deals(C);
+  hand_over_move<automatic, C>(ranks,
+                               uneven_request(device_request<C, T>(how, 0, root),
+                                              known_to_all ? received.counts : std::span<std::size_t const>()),
+                               all.used, all.given, all.got, how, where);
+}
+
+}  // namespace detail
+
+// As without _v, see device/front/collectives.hpp, with the counts and offsets of the host's. A call cannot name an
+// algorithm.
+
+template <detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, device_value<In const>>
 void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
-                      device_options_of<R> const& how = {},
+                      detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
   using T = device_value<In const>;
-  detail::device_blocks const blocks(ranks, "reduce_scatter_v's", counts, {}, in.size(), 1, where);
-  layout const given = blocks.where();
-  extent const own = given.at(0, ranks.rank());
-  T const* const from = device_data(in);
-  auto* const to = device_data(out);
-  bool const in_place = static_cast<void const*>(to) == from + own.begin;
-  detail::expect_size(ranks, "the input of reduce_scatter_v", in.size(),
-                      std::accumulate(counts.begin(), counts.end(), std::size_t{0}), where);
-  detail::expect_size(ranks, "the output of reduce_scatter_v", out.size(), own.count, where);
-  detail::expect_device_buffers_apart(ranks.rank(), from, in.size(), to, own.count, in_place ? to : nullptr, where);
-  detail::combine_on_device<automatic, collective::reduce_scatter>(
-      ranks, detail::ragged_device_request(detail::device_request<collective::reduce_scatter, T, Op>(how, 0), counts),
-      from, given, to, detail::message_of(own.count), op, how, where);
+  constexpr collective what = collective::reduce_scatter;
+  detail::uneven_buffers<what, T, device_value<Out>> const all(ranks, detail::inputs_of(in), {counts},
+                                                               detail::elements_of(out), {}, 1, 0, where);
+  detail::hand_over_reduction<automatic, what>(
+      ranks, detail::uneven_request(detail::device_request<what, T, Op>(how, 0), counts), all.used, all.given, all.got,
+      op, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-                  std::span<std::size_t const> offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
-  using T = device_value<In const>;
-  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_gather_v have different element types");
-  constexpr std::size_t unit = detail::words_in<T>;
-  detail::device_blocks const blocks(ranks, "all_gather_v's", counts, offsets, out.size(), unit, where);
-  layout const got = blocks.where();
-  extent const own = got.at(0, ranks.rank());
-  T const* const from = device_data(in);
-  T* const to = device_data(out);
-  bool const in_place = from == to + own.begin / unit;
-  detail::expect_size(ranks, "the input of all_gather_v", in.size(), own.count / unit, where);
-  detail::expect_device_buffers_apart(ranks.rank(), from, in.size(), to, got.end() / unit, in_place ? to : nullptr,
-                                      where);
-  detail::move_on_device<automatic, collective::all_gather, T>(
-      ranks, detail::ragged_device_request(detail::device_request<collective::all_gather, T>(how, 0), counts), from,
-      detail::message_of(own.count), to, got, how, where);
+  detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-              std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+              std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
-  using T = device_value<In const>;
-  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of gather_v have different element types");
-  constexpr std::size_t unit = detail::words_in<T>;
-  detail::expect_root(ranks, root, where);
-  T const* const from = device_data(in);
-  layout const given = detail::message_of(in.size() * unit);
-  request const what = detail::ragged_device_request(detail::device_request<collective::gather, T>(how, 0, root));
-  if (ranks.rank() != root)
-    return detail::move_on_device<automatic, collective::gather, T>(ranks, what, from, given, nullptr, given, how,
-                                                                    where);
-  detail::device_blocks const blocks(ranks, "gather_v's", counts, offsets, out.size(), unit, where);
-  layout const got = blocks.where();
-  extent const own = got.at(0, root);
-  T* const to = device_data(out);
-  bool const in_place = from == to + own.begin / unit;
-  detail::expect_size(ranks, "the root's input of gather_v", in.size(), own.count / unit, where);
-  detail::expect_device_buffers_apart(root, from, in.size(), to, got.end() / unit, in_place ? to : nullptr, where);
-  detail::move_on_device<automatic, collective::gather, T>(ranks, what, from, given, to, got, how, where);
+  detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&& out,
-               std::span<std::size_t const> offsets = {}, int root = 0, device_options_of<R> const& how = {},
+               std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
-  using T = device_value<In const>;
-  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of scatter_v have different element types");
-  constexpr std::size_t unit = detail::words_in<T>;
-  detail::expect_root(ranks, root, where);
-  T* const to = device_data(out);
-  layout const got = detail::message_of(out.size() * unit);
-  request const what = detail::ragged_device_request(detail::device_request<collective::scatter, T>(how, 0, root));
-  if (ranks.rank() != root)
-    return detail::move_on_device<automatic, collective::scatter, T>(ranks, what, nullptr, got, to, got, how, where);
-  detail::device_blocks const blocks(ranks, "scatter_v's", counts, offsets, in.size(), unit, where);
-  layout const given = blocks.where();
-  extent const own = given.at(0, root);
-  T const* const from = device_data(in);
-  bool const in_place = to == from + own.begin / unit;
-  detail::expect_size(ranks, "the root's output of scatter_v", out.size(), own.count / unit, where);
-  detail::expect_device_buffers_apart(root, from, given.end() / unit, to, out.size(), in_place ? to : nullptr, where);
-  detail::move_on_device<automatic, collective::scatter, T>(ranks, what, from, given, to, got, how, where);
+  detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
 }
 
-template <device_ranks R, device_buffer In, device_buffer Out>
+template <detail::device_ranks R, device_buffer In, device_buffer Out>
 void all_to_all_v(R& ranks, In const& in, std::span<std::size_t const> send_counts, Out&& out,
                   std::span<std::size_t const> receive_counts, std::span<std::size_t const> send_offsets = {},
-                  std::span<std::size_t const> receive_offsets = {}, device_options_of<R> const& how = {},
+                  std::span<std::size_t const> receive_offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
-  using T = device_value<In const>;
-  static_assert(std::is_same_v<T, device_value<Out>>, "input and output of all_to_all_v have different element types");
-  constexpr std::size_t unit = detail::words_in<T>;
-  detail::device_blocks const sent(ranks, "all_to_all_v's send", send_counts, send_offsets, in.size(), unit, where);
-  detail::device_blocks const received(ranks, "all_to_all_v's receive", receive_counts, receive_offsets, out.size(),
-                                       unit, where);
-  T const* const from = device_data(in);
-  T* const to = device_data(out);
-  auto const own = static_cast<std::size_t>(ranks.rank());
-  detail::expect_size(ranks, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own],
-                      where);
-  detail::expect_device_buffers_apart(ranks.rank(), from, sent.where().end() / unit, to, received.where().end() / unit,
-                                      nullptr, where);
-  detail::move_on_device<automatic, collective::all_to_all, T>(
-      ranks, detail::ragged_device_request(detail::device_request<collective::all_to_all, T>(how, 0)), from,
-      sent.where(), to, received.where(), how, where);
+  detail::move_uneven_on_device<collective::all_to_all>(ranks, in, {send_counts, send_offsets}, out,
+                                                        {receive_counts, receive_offsets}, 0, how, where);
 }
 
 }  // namespace tutti

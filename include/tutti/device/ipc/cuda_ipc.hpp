@@ -56,8 +56,8 @@ namespace tutti {
 //   tutti::all_reduce(ranks, in, out, tutti::sum{}, {.stream = stream});
 //   tutti::work sum = ranks.work(stream);
 //   sum.wait();
-template <sharing_device D, transport Transport>
-  requires cooperative_device<D>
+template <detail::sharing_device D, transport Transport>
+  requires detail::cooperative_device<D>
 class cuda_ipc {
  public:
   using device_type = D;
@@ -67,9 +67,9 @@ class cuda_ipc {
   cuda_ipc(communicator<Transport>& comm, D const& on, std::size_t arena_bytes = usual_arena,
            std::source_location where = std::source_location::current())
       : comm_{comm}, on_{on} {
-    if (size() > most_destinations)
-      detail::refuse(rank(), join({size(), " ranks were to share memory of devices"}),
-                     join({"let ", most_destinations, " ranks share it at most"}), where);
+    if (size() > detail::most_destinations)
+      detail::refuse(rank(), detail::join({size(), " ranks were to share memory of devices"}),
+                     detail::join({"let ", detail::most_destinations, " ranks share it at most"}), where);
     if (size() == 1) return;
     calls_.emplace(comm, on, arena_bytes, where);
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
@@ -83,7 +83,7 @@ class cuda_ipc {
   D const& on() const noexcept { return on_; }
 
   // Ends when the stream has got through all that it was given by now, or at a fault, which it then throws.
-  tutti::work work(stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
+  tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
     detail::device_watch const* const watch = calls_ ? &group().watch() : nullptr;
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, watch, stream, where));
   }
@@ -109,18 +109,20 @@ class cuda_ipc {
 
   // How calls are carried out, and who is on which device.
   std::string explain() const {
-    std::string out = join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
+    std::string out = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
     if (!calls_) return out + "one rank, a copy at most";
-    out += join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
-                 " bytes, and streams wait by words in memory of the host; "});
+    out += detail::join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
+                         " bytes, and streams wait by words in memory of the host; "});
     std::size_t const most = limits().one_shot_among(size());
-    if (most != device_limits::no_limit) out += join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
+    if (most != device_limits::no_limit)
+      out += detail::join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
     out += "by one_shot";
     if (kernels_)
-      out += join({"; every rank has a device of its own, so kernels wait for each other, up to ", most_by_packets(),
-                   " bytes that all hear go by packets, and any algorithm can be named"});
+      out += detail::join({"; every rank has a device of its own, so kernels wait for each other, up to ",
+                           most_by_packets(), " bytes that all hear go by packets, and any algorithm can be named"});
     for (int q = 0; q < size(); ++q)
-      if (q != rank()) out += join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
+      if (q != rank())
+        out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
     return out;
   }
 
@@ -129,7 +131,7 @@ class cuda_ipc {
   void combine(detail::device_call<D, In, Out> const& c, Op const& op) {
     if constexpr (!std::is_same_v<Algorithm, automatic>) {
       static_assert(std::is_same_v<In, Out>, "an algorithm sends elements of one type; input and output differ");
-      static_assert(!is_fused<Op>,
+      static_assert(!detail::is_fused<Op>,
                     "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     }
     if (!calls_) {
@@ -139,7 +141,8 @@ class cuda_ipc {
       return cuda_combine(on_, c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
                           c.got.at(0, 0).count, detail::in_stages<In>(op, size()));
     }
-    carry_out<Algorithm, C>(c, op, name_of<Op>(), [&](request const& r) { words().template combine<C>(c, r, op); });
+    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(),
+                            [&](detail::request const& r) { words().template combine<C>(c, r, op); });
   }
 
   template <class Algorithm, collective C, class Word>
@@ -151,7 +154,7 @@ class cuda_ipc {
       if (own.count > 0) on_.launch(c.how.stream, own.items(), own);
       return;
     }
-    carry_out<Algorithm, C>(c, bit_or{}, {}, [&](request const& r) { words().template move<C>(c, r); });
+    carry_out<Algorithm, C>(c, bit_or{}, {}, [&](detail::request const& r) { words().template move<C>(c, r); });
   }
 
  private:
@@ -170,9 +173,9 @@ class cuda_ipc {
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
   void carry_out(detail::device_call<D, In, Out> const& c, Op const& op, std::string_view op_name,
                  ByWords const& by_words) {
-    request r = c.what;
+    detail::request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
-      r.algorithm = choose(r, arrays_of<Op> == 0, c.where);
+      r.algorithm = choose(r, detail::arrays_of<Op> == 0, c.where);
       if constexpr (sends_packets<C, In, Out, Op>)
         if (c.how.protocol == protocol::packet ||
             (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
@@ -197,33 +200,34 @@ class cuda_ipc {
     }
   }
 
-  static bool has_words(request const& r) {
+  static bool has_words(detail::request const& r) {
     return r.algorithm == algorithm_id::one_shot ||
            (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
   }
   // `in_parts`: whether two_shot can be had, by which a rank combines a part.
-  algorithm_id choose(request const& r, bool in_parts, std::source_location where) const {
+  algorithm_id choose(detail::request const& r, bool in_parts, std::source_location where) const {
     if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
     if (has_words(r)) return r.algorithm;
     if (r.algorithm != algorithm_id::automatic) refuse_algorithm(r, where);
-    request wanted = r;
+    detail::request wanted = r;
     wanted.algorithm = comm_.engine().environment.algorithms[r.what];
     if (has_words(wanted) && in_parts) return wanted.algorithm;
     bool const two = in_parts && r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
     return two ? algorithm_id::two_shot : algorithm_id::one_shot;
   }
-  [[noreturn, gnu::cold]] void refuse_algorithm(request const& r, std::source_location where) const {
+  [[noreturn, gnu::cold]] void refuse_algorithm(detail::request const& r, std::source_location where) const {
     std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
-    detail::refuse(rank(),
-                   join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
-                   kernels_ ? join({others, ", or name it by its type, as in all_reduce<ring>"})
-                            : join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
-                   where);
+    detail::refuse(
+        rank(), detail::join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
+        kernels_ ? detail::join({others, ", or name it by its type, as in all_reduce<ring>"})
+                 : detail::join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
+        where);
   }
   template <class Call>
   void expect_no_protocol(Call const& c) const {
     if (c.how.protocol != protocol::automatic)
-      detail::refuse(rank(), join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
+      detail::refuse(rank(),
+                     detail::join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
                      "leave the protocol automatic, or name an algorithm", c.where);
   }
 
@@ -231,18 +235,18 @@ class cuda_ipc {
 
   template <collective C, class In, class Out, class Op>
   static constexpr bool sends_packets =
-      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !is_fused<Op>;
-  bool goes_by_packets(request const& r) const {
+      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !detail::is_fused<Op>;
+  bool goes_by_packets(detail::request const& r) const {
     return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= most_by_packets();
   }
   // Of the message, or of a block.
   template <class T>
-  static std::size_t elements_of(request const& r) {
+  static std::size_t elements_of(detail::request const& r) {
     return static_cast<std::size_t>(r.count * (r.element_bytes / sizeof(T)));
   }
 
   template <collective C, class T, class Op>
-  void by_packets(detail::device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
+  void by_packets(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
     if (!kernels_ || r.ragged || r.algorithm != algorithm_id::one_shot) expect_no_protocol(c);
     std::size_t const n = elements_of<T>(r);
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
@@ -255,7 +259,7 @@ class cuda_ipc {
   }
 
   template <collective C, class Schedule, class T, class Op>
-  void by_steps(detail::device_call<D, T, T> const& c, request r, Op const& op, std::string_view op_name) {
+  void by_steps(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
     if (!kernels_) refuse_algorithm(r, c.where);
     std::size_t const n = elements_of<T>(r);
     auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
@@ -272,7 +276,7 @@ class cuda_ipc {
   D const& on_;
   std::optional<calls_type> calls_;                           // none for one rank
   std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // where every rank has a device of its own
-  std::vector<device_array<D, std::byte>> alone_;
+  std::vector<detail::device_array<D, std::byte>> alone_;
   detail::device_works<D> works_;
 };
 

@@ -193,7 +193,7 @@ class device_group {
 
     explicit operator bool() const { return memory != nullptr; }
     std::byte* at(int q) const { return memory->at[static_cast<std::size_t>(q)] + offset; }
-    std::uint64_t word() const { return memory == nullptr ? 0 : place_word(index, offset); }
+    std::uint64_t word() const { return memory == nullptr ? 0 : detail::symmetric_place_word(index, offset); }
   };
   registered_place find_registered(void const* data, std::size_t bytes) const {
     auto const* const begin = static_cast<std::byte const*>(data);

@@ -60,7 +60,7 @@ class ipc_kernels {
     auto work = plan.work_of(plan.blocks(options.share), op, reach(call), call);
     std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes);
     work.in[rank_] = in;
-    if (plan.copy_bytes() > 0 && in != nullptr && is_in_place<C>(in, out, static_cast<std::size_t>(rank_) * n)) {
+    if (plan.copy_bytes() > 0 && plan.is_in_place(rank_, in, out)) {
       on_.copy(stream, memory, in, plan.input_bytes());
       work.in[rank_] = reinterpret_cast<T const*>(memory);
     }

@@ -22,11 +22,11 @@
 
 namespace tutti {
 
+namespace detail {
+
 // Of one pass. Sources and destinations are parameters of the kernel, of which every CUDA takes 4 KiB.
 inline constexpr int most_sources = 256;
 inline constexpr int most_destinations = 64;
-
-namespace detail {
 
 // The widest access of a device is 16 bytes. Where element types differ, the widest type has such packs and the others
 // narrower ones, so that neighbouring threads touch neighbouring memory in every array.
@@ -279,8 +279,6 @@ inline void expect_number(char const* what, std::size_t count, std::size_t least
                .way_out = join({"pass from ", least, " to ", most, ", or make several passes"})});
 }
 
-}  // namespace detail
-
 // Where a contribution is read: a pointer, which is read by packs, or what gives element i as source[i], such as the fancy
 // iterators of Thrust, which before CUDA 13 have copy constructors of their own.
 template <class S>
@@ -289,6 +287,8 @@ concept device_source = std::is_trivially_destructible_v<S> && std::default_init
                           { source[i] } -> std::convertible_to<std::iter_value_t<S>>;
                         };
 static_assert(device_source<float const*>);
+
+}  // namespace detail
 
 // Combines n elements of all sources and stores the result to all destinations, ordered on `stream`.
 //
@@ -303,15 +303,15 @@ static_assert(device_source<float const*>);
 //   throws     error: bad_argument, system. Errors of the device itself are seen by `wait` or a later call
 //
 // Fastest where all arrays begin at the same place modulo 16 bytes; otherwise it goes element by element.
-template <device D, device_source Source, element Out, std::copy_constructible How>
-void cuda_combine(D const& on, stream_of<D> stream, std::span<Source const> sources, std::span<Out* const> destinations,
-                  std::size_t n, How const& how) {
-  if constexpr (!is_fused<How>) {
+template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
+void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
+                  std::span<Out* const> destinations, std::size_t n, How const& how) {
+  if constexpr (!detail::is_fused<How>) {
     cuda_combine(on, stream, sources, destinations, n, fused<How>{how});
   } else {
-    constexpr std::size_t least_destinations = arrays_of<decltype(how.after)> > 0 ? 0 : 1;
+    constexpr std::size_t least_destinations = detail::arrays_of<decltype(how.after)> > 0 ? 0 : 1;
     detail::expect_number("sources", sources.size(), 1, detail::most_sources_like<Source>);
-    detail::expect_number("destinations", destinations.size(), least_destinations, most_destinations);
+    detail::expect_number("destinations", destinations.size(), least_destinations, detail::most_destinations);
     if (n == 0) return;
     switch (destinations.size() > 8 ? 0 : sources.size()) {
       case 1: return detail::launch_pass<1>(on, stream, sources, destinations, n, how);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one launch does for the virtual ranks of a device: the blocks that a collective moves or combines, and who of the
-// grid takes which. Where ranks are on several devices, a job is that of the device of one rank whose memory it needs.
+// The jobs of one launch for the virtual ranks of a device: the blocks that a collective moves or combines, and the threads
+// of the grid that take each. With several devices, a job runs on the device of one of the ranks whose memory it needs.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tutti::detail {
 
-// What a rank contributes is rounded to T after op.prepare, as on the host.
+// The prologue of an operation: a contribution is rounded to T after op.prepare, as on the host.
 template <class T, class Op>
 struct prepared {
   Op op;
@@ -69,8 +69,8 @@ auto one_after_other(First const& first, arrays_step<Step, S, Arrays> then) {
   return out;
 }
 
-// What the operation itself prepares and finishes, in the pass that combines: nearest to the operation, so a prologue is
-// applied before, and an epilogue after it.
+// Puts the prologue and the epilogue of the operation itself next to it in the pass that combines: the prologue of the call is
+// applied before, and its epilogue after.
 template <class T, class Op, class Before, class After>
 auto in_stages(fused<Op, Before, After> const& how, int ranks) {
   using A = accumulator_for<Op, T>;
@@ -95,7 +95,7 @@ inline constexpr bool finishes_result = has_finish<Op, accumulator_for<Op, T>>;
 template <class Op, class Before, class After, class T>
 inline constexpr bool finishes_result<fused<Op, Before, After>, T> = finishes_result<Op, T>;
 
-// What is only moved has no arithmetic type: it travels as the widest words that its alignment allows.
+// Values that are only moved travel as the widest words that their alignment allows.
 template <class T>
 using word_of =
     std::conditional_t<alignof(T) % 8 == 0, std::uint64_t,
@@ -110,37 +110,41 @@ struct place {
   int rank, block;
 };
 
-// Each gives the results of schedule<one_shot, C>, bit by bit. Job j combines the blocks from(j, k) in the order of k and
-// stores the result to the blocks to(j, k). Where only a root has a buffer, it is that of rank 0.
+// The jobs of a collective, from its row in the table. Job j combines the blocks from(j, k) in the order of k, and stores the
+// result to the blocks to(j, k), with the bits of schedule<one_shot, C>. A buffer that only the root has is that of rank 0.
 template <collective C>
 struct local_jobs {
+  static constexpr bool dealt = deals(C), collected = collects(C), combined = reduces(C);
+  static constexpr contributions result = row_of(C).result;
+  static constexpr bool of_pairs = result == contributions::transposed;  // a job for each pair of ranks
+  static constexpr bool from_root = row_of(C).input == only_root(holding::all);
+  static constexpr bool to_root = row_of(C).output == only_root(holding::all);
+  static constexpr bool to_all = collected && !to_root && !of_pairs;  // a block goes to every rank
+  // Whether no job reads what another writes in a call in place.
+  static constexpr bool in_place = !of_pairs && !is_prefix(C);
+
   int ranks;
 
-  TUTTI_HOST_DEVICE constexpr int jobs() const { return C == collective::all_to_all ? ranks * ranks : ranks; }
-  // Those of some ranks, which follow each other.
+  TUTTI_HOST_DEVICE constexpr int jobs() const { return of_pairs ? ranks * ranks : ranks; }
+  // The jobs of consecutive ranks.
   constexpr extent jobs_of(extent some) const {
     std::size_t const each = static_cast<std::size_t>(jobs() / ranks);
     return {some.begin * each, some.count * each};
   }
   TUTTI_HOST_DEVICE constexpr int sources(int job) const {
-    if (C == collective::reduce_scatter) return ranks;
-    if (C == collective::scan) return job + 1;
-    if (C == collective::exclusive_scan) return job;
-    return 1;
+    return !combined                              ? 1
+           : result == contributions::up_to_self  ? job + 1
+           : result == contributions::before_self ? job
+                                                  : ranks;
   }
   TUTTI_HOST_DEVICE constexpr place from(int job, int k) const {
-    if (C == collective::reduce_scatter) return {k, job};
-    if (C == collective::scan || C == collective::exclusive_scan) return {k, 0};
-    if (C == collective::scatter) return {0, job};
-    if (C == collective::all_to_all) return {job / ranks, job % ranks};
-    return {job, 0};
+    if (of_pairs) return {job / ranks, job % ranks};
+    return {combined ? k : from_root ? 0 : job, dealt ? job : 0};
   }
-  TUTTI_HOST_DEVICE constexpr int destinations() const { return C == collective::all_gather ? ranks : 1; }
+  TUTTI_HOST_DEVICE constexpr int destinations() const { return to_all ? ranks : 1; }
   TUTTI_HOST_DEVICE constexpr place to(int job, int k) const {
-    if (C == collective::all_gather) return {k, job};
-    if (C == collective::gather) return {0, job};
-    if (C == collective::all_to_all) return {job % ranks, job / ranks};
-    return {job, 0};
+    if (of_pairs) return {job % ranks, job / ranks};
+    return {to_all ? k : to_root ? 0 : job, collected ? job : 0};
   }
 };
 
@@ -168,7 +172,7 @@ struct even_blocks {
   TUTTI_HOST_DEVICE std::size_t begin(int block) const { return static_cast<std::size_t>(block) * n; }
   TUTTI_HOST_DEVICE std::size_t count(int) const { return n; }
 };
-// Each of its own length, one after the other.
+// Blocks of uneven sizes, one after another.
 struct ragged_blocks {
   std::size_t begins[most_destinations + 1];
 
@@ -176,7 +180,7 @@ struct ragged_blocks {
   TUTTI_HOST_DEVICE std::size_t count(int block) const { return begins[block + 1] - begins[block]; }
 };
 
-// Job j is about block j, or about blocks that are all alike.
+// In the _v forms, all blocks of job j are as long as block j.
 template <collective C, class T, class Fused, class Blocks = even_blocks>
 struct local_work {
   T const* in[most_destinations];
@@ -207,7 +211,7 @@ struct local_work {
   }
 };
 
-// Blocks that one launch moves, each of its own size.
+// Blocks of uneven sizes that one launch moves.
 template <class Word>
 struct block_moves {
   struct block {
@@ -221,7 +225,7 @@ struct block_moves {
   void add(Word const* from, Word* to, std::size_t n) {
     if (n > 0 && from != to) all[count++] = {from, to, n};
   }
-  // For as many threads as have something to do.
+  // The number of threads that have something to do.
   std::size_t items() const {
     std::size_t out = 0;
     for (int i = 0; i < count; ++i) out += (all[i].n / device_pack<Word> / warp_threads + 1) * warp_threads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How calls of virtual ranks are launched: as independent jobs, or as ranks that send each other messages.
+// Launches of calls among virtual ranks: as independent jobs, or as ranks that send each other messages.
 #pragma once
 
 #include <algorithm>
@@ -18,41 +18,34 @@
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/packet.hpp"
 #include "tutti/device/kernel/steps.hpp"
+#include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/ranks.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/tune/devices.hpp"
 
 namespace tutti::detail {
 
-// The arrays of all ranks, or that of a root alone; n elements of the message, or of a block.
-template <class T>
-struct local_arrays {
-  std::vector<T const*> in;
-  std::vector<T*> out;
-  std::size_t n;
-};
-
-// One pass over some elements of all arrays; several devices share them.
-template <device D, class Reach, class T, class Out, class How>
-void launch_pass_of(cuda_local<D, Reach> const& ranks, std::vector<T const*> const& from, std::vector<Out*> const& to,
-                    std::size_t n, How const& how, stream_of<D> stream) {
-  constexpr std::size_t grain = sizeof(T) < device_line ? device_line / sizeof(T) : 1;
+// One pass over all arrays, whose elements several devices share.
+template <device D, class Reach, class In, class Out, class How>
+void launch_pass_of(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& arrays, How const& how,
+                    stream_of<D> stream) {
+  constexpr std::size_t grain = sizeof(In) < device_line ? device_line / sizeof(In) : 1;
   device_team<D> const& team = ranks.team();
   team.on_each(stream, [&](int k, stream_of<D> its) {
-    extent const mine = part(n, team.size(), k, grain);
-    std::vector<T const*> sources = from;
-    std::vector<Out*> destinations = to;
-    for (T const*& x : sources) x += mine.begin;
+    extent const mine = part(arrays.n, team.size(), k, grain);
+    std::vector<In const*> sources = arrays.in;
+    std::vector<Out*> destinations = arrays.out;
+    for (In const*& x : sources) x += mine.begin;
     for (Out*& x : destinations) x += mine.begin;
-    cuda_combine(team.at(k), its, std::span<T const* const>(sources), std::span<Out* const>(destinations), mine.count,
+    cuda_combine(team.at(k), its, std::span<In const* const>(sources), std::span<Out* const>(destinations), mine.count,
                  shifted_by(mine.begin, how));
   });
 }
 
-// T is the type in which elements are combined or moved; the longest block has arrays.n of them.
 template <collective C, class T, class Blocks, device D, class Reach, class How>
 void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, Blocks const& blocks, How const& how,
                  stream_of<D> stream) {
+  if (arrays.n == 0) return;
   static_assert(
       arrays_of<How> == 0,
       "an epilogue's arrays are one for all ranks of a cuda_local, and each of these would update them by its own "
@@ -70,40 +63,33 @@ void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& array
     ranks.team().at(k).launch(its, mine.count * warps * warp_threads, work);
   });
 }
-template <collective C, class T, device D, class Reach, class How>
-void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arrays, How const& how,
-                 stream_of<D> stream) {
-  if (arrays.n == 0) return;
-  launch_jobs<C>(ranks, arrays, even_blocks{arrays.n}, how, stream);
-}
-
 template <device D, class Reach>
 device_channels<D, Reach>& channels_of(cuda_local<D, Reach> const& ranks, stream_of<D> stream,
                                        std::source_location where) {
   if (ranks.channels() == nullptr)
-    refuse_call("an algorithm sends messages between ranks, for which this cuda_local has no channels",
-                "make it of tutti::device_channels(gpu, ranks)", where);
+    refuse_call("an algorithm sends messages between ranks, and this cuda_local has no channels for them",
+                "make it from tutti::device_channels(gpu, ranks)", where);
   ranks.channels()->expect_stream(stream, where);
   return *ranks.channels();
 }
 
-// How many blocks work for a rank, as far as each device runs all of its own at once. Asking loads the kernel, which must not
-// happen while another waits for it.
+// The number of blocks for a rank, such that each device runs all of its blocks at once. Asking loads the kernel, which must
+// not happen while another kernel waits for it.
 template <class Work, device D, class Reach>
 int blocks_of_rank(cuda_local<D, Reach> const& ranks, int wanted, std::source_location where) {
   for (int k = 0; k < ranks.team().size(); ++k) {
     int const most = ranks.team().at(k).template blocks_at_once<Work>() / ranks.team().times(k);
     int const here = static_cast<int>(ranks.ranks_on(k).count);
     if (most < here)
-      refuse_call(join({here, " ranks are to send each other messages on a device that runs ", most,
-                        " blocks of this kernel at once"}),
+      refuse_call(join({"a device that runs ", most, " blocks of this kernel at once cannot have ", here,
+                        " ranks that send each other messages"}),
                   "ask for fewer ranks, or leave the algorithm automatic", where);
     if (here > 0) wanted = std::min(wanted, most / here);
   }
   return wanted;
 }
 
-// The part of a launch that is one device's: f(ranks there, its number, its stream).
+// Calls f(ranks there, number, stream) for every device that has ranks.
 template <device D, class Reach, class F>
 void on_each_with_ranks(cuda_local<D, Reach> const& ranks, stream_of<D> stream, F const& f) {
   ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
@@ -121,7 +107,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
   auto work = plan.work_of(blocks, op, Reach{});
   std::ranges::copy(arrays.in, work.in);
   std::ranges::copy(arrays.out, work.out);
-  // All memory is there before the first launch: to allocate some may take until a device has nothing to do.
+  // All memory is allocated before the first launch, because an allocation may wait until a device is idle.
   std::vector<std::byte*> memory;
   for (int k = 0; k < ranks.team().size(); ++k) {
     std::size_t const bytes = ranks.ranks_on(k).count * (plan.copy_bytes() + work.scratch_bytes);
@@ -130,9 +116,9 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
   on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
     D const& on = ranks.team().at(k);
     std::byte* next = memory[static_cast<std::size_t>(k)];
-    // Copies of inputs that the schedule would overwrite too early; behind them its scratch.
+    // Copies of inputs that the schedule would overwrite too early, followed by its scratch.
     for (std::size_t r = here.begin; r < here.end() && plan.copy_bytes() > 0; ++r, next += plan.copy_bytes())
-      if (work.in[r] != nullptr && is_in_place<C>(work.in[r], work.out[r], r * arrays.n)) {
+      if (plan.is_in_place(static_cast<int>(r), work.in[r], work.out[r])) {
         on.copy(its, next, arrays.in[r], plan.input_bytes());
         work.in[r] = reinterpret_cast<T const*>(next);
       }
@@ -165,22 +151,22 @@ void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& ar
   });
 }
 
-// The host's part of a call, for a profiler, by bytes of a rank's message or longest block.
+// Shows the host's part of a call to a profiler, with the bytes of the array or of the longest block.
 template <collective C, device D, class Reach>
 shown_range show_launch(cuda_local<D, Reach> const& ranks, std::size_t bytes) {
   return show([&] { return join({name(C), " of ", bytes, " bytes among ", ranks.size(), " virtual ranks"}); }, bytes);
 }
 
-// Carries out a call as it asks: `jobs()` where it leaves the choice to tutti.
+// Carries out a call as it asks: by `jobs()` where it leaves the choice to tutti.
 template <class Algorithm, collective C, class In, class Out, device D, class Reach, class Op, class Jobs>
-void carry_out(cuda_local<D, Reach> const& ranks, std::vector<In const*> const& in, std::vector<Out*> const& out,
-               std::size_t n, Op const& op, device_options<D> const& how, std::source_location where,
-               Jobs const& jobs) {
-  shown_range const shown = show_launch<C>(ranks, n * sizeof(In));
+void carry_out(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& arrays, Op const& op,
+               device_options<D> const& how, std::source_location where, Jobs const& jobs) {
+  shown_range const shown = show_launch<C>(ranks, arrays.n * sizeof(In));
   if constexpr (std::is_same_v<Algorithm, automatic>) {
     if (how.algorithm != algorithm_id::automatic)
-      refuse_call(join({"a device has ", name(how.algorithm), " only where the program names it by its type"}),
-                  "write tutti::all_reduce<tutti::ring>(...), or tutti::list of types and choose one by its id", where);
+      refuse_call(
+          join({"the call chooses ", name(how.algorithm), " in its options, but has not been compiled with it"}),
+          "write tutti::all_reduce<tutti::ring>(...), or a tutti::list of types and choose one by its id", where);
     if (how.protocol != protocol::automatic)
       refuse_call(join({"protocol ", name(how.protocol), " goes with an algorithm, and the call names none"}),
                   "write tutti::all_reduce<tutti::one_shot>(...), or leave the protocol automatic", where);
@@ -191,50 +177,63 @@ void carry_out(cuda_local<D, Reach> const& ranks, std::vector<In const*> const& 
                   "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     using combined = std::conditional_t<reduces(C), Op, void>;
     named_algorithms<Algorithm>::template visit<C, combined>(how.algorithm, where, [&](auto schedule) {
-      if (ranks.size() == 1 || n == 0) return jobs();
-      local_arrays<In> const arrays{in, out, n};
+      if (ranks.size() == 1 || arrays.n == 0) return jobs();
       if constexpr (all_hear_all(C) && std::is_same_v<decltype(schedule), tutti::schedule<one_shot, C>>) {
-        bool const small = n * sizeof(In) <= std::min(channels_of(ranks, how.stream, where).map().packet_bytes(),
-                                                      device_limits{}.packets);
+        bool const small = arrays.n * sizeof(In) <= std::min(channels_of(ranks, how.stream, where).map().packet_bytes(),
+                                                             device_limits{}.packets);
         if (how.protocol == protocol::packet || (how.protocol == protocol::automatic && small))
           return launch_packets<C>(ranks, arrays, op, how.stream, where);
       }
       if (how.protocol != protocol::automatic && how.protocol != protocol::staged)
-        refuse_call(join({"protocol ", name(how.protocol), " cannot be had for this call on a device"}),
+        refuse_call(join({"this call on a device cannot use protocol ", name(how.protocol)}),
                     "leave the protocol automatic, or use one_shot for packets", where);
       launch_steps<C, decltype(schedule)>(ranks, arrays, op, how.stream, where);
     });
   }
 }
 
-// What only moves elements T, as words.
-template <class Algorithm, collective C, class T, device D, class Reach, class In, class Out>
-void move_blocks(cuda_local<D, Reach> const& ranks, In& in, int ins, std::size_t in_size, Out& out, int outs,
-                 std::size_t out_size, std::size_t n, device_options<D> const& how, std::source_location where) {
-  static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
-  using word = word_of<T>;
-  constexpr std::size_t words = words_in<T>;
-  local_arrays<word> const arrays{addresses<word const*>("input", in, ins, in_size, where),
-                                  addresses<word*>("output", out, outs, out_size, where), n * words};
-  expect_apart<C>(arrays.in, arrays.out, in_size * words, out_size * words, n * words, where);
-  carry_out<Algorithm, C>(ranks, arrays.in, arrays.out, arrays.n, bit_or{}, how, where,
-                          [&] { launch_jobs<C>(ranks, arrays, word_moves, how.stream); });
+// A call whose blocks, if it has any, are all of one size. T and Result are the types in which elements are combined or
+// moved, of which the program's elements have `unit` each; `stages` is `op` with its prologue and epilogue.
+template <class Algorithm, collective C, class T, class Result, device D, class Reach, class In, class Out, class Op,
+          class Stages>
+void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::size_t unit, Op const& op,
+                Stages const& stages, device_options<D> const& how, std::source_location where) {
+  even_blocks const blocks = even_blocks_of<C>(in, out, ranks.size(), where);
+  auto const arrays = check_local_buffers<C, T, Result>(in, out, ranks.size(), blocks, unit, where);
+  bool by_jobs = false;
+  carry_out<Algorithm, C>(ranks, arrays, op, how, where, [&] {
+    by_jobs = true;
+    // Where all results are the same, one pass makes them.
+    if constexpr (!by_block(C) && !is_prefix(C)) launch_pass_of(ranks, arrays, stages, how.stream);
+    else launch_jobs<C>(ranks, arrays, even_blocks{arrays.n}, stages, how.stream);
+  });
+  // Schedules leave the output of the root alone.
+  if constexpr (row_of(C).output == except_root(holding::all))
+    if (!by_jobs && arrays.out[0] != arrays.in[0])
+      launch_pass_of(ranks, local_arrays<T, Result>{arrays.in, {arrays.out[0]}, arrays.n}, stages, how.stream);
 }
 
-template <class Algorithm, collective C, class T, device D, class Reach, class In, class Out, class Op>
-void reduce_blocks(cuda_local<D, Reach> const& ranks, In& in, std::size_t in_size, Out& out, std::size_t n,
-                   Op const& op, device_options<D> const& how, std::source_location where) {
+template <class Algorithm, collective C, device D, class Reach, class In, class Out>
+void move_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& how,
+                std::source_location where) {
+  using T = device_element<In>;
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
+  call_local<Algorithm, C, word_of<T>, word_of<T>>(ranks, in, out, words_in<T>, bit_or{}, word_moves, how, where);
+}
+
+template <class Algorithm, collective C, device D, class Reach, class In, class Out, class Op>
+void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op, device_options<D> const& how,
+                  std::source_location where) {
+  using T = device_element<In>;
+  static_assert((!by_block(C) && !is_prefix(C)) || std::is_same_v<T, device_element<Out>>,
+                "inputs and outputs have different element types");
   static_assert(
-      C == collective::reduce_scatter || !finishes_result<Op, T>,
+      !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   using form = device_form<Op, T>;
-  local_arrays<form> const arrays{addresses<form const*>("input", in, ranks.size(), in_size, where),
-                                  addresses<form*>("output", out, ranks.size(), n, where), n};
-  expect_apart<C>(arrays.in, arrays.out, in_size, n, n, where);
-  carry_out<Algorithm, C>(ranks, arrays.in, arrays.out, n, op, how, where,
-                          [&] { launch_jobs<C>(ranks, arrays, in_stages<form>(op, ranks.size()), how.stream); });
+  call_local<Algorithm, C, form, device_form<Op, device_element<Out>>>(ranks, in, out, 1, op,
+                                                                       in_stages<form>(op, ranks.size()), how, where);
 }
 
 }  // namespace tutti::detail

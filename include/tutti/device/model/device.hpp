@@ -13,7 +13,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/core/wait.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The work of a launch is a trivially copyable function object. It is called by every member of a group that shares the
 // work (a cooperating_group), with that member as the argument; members never wait for each other.
@@ -191,4 +191,4 @@ class device_array {
   std::size_t size_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

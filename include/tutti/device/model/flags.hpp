@@ -10,7 +10,7 @@
 
 #include "tutti/core/config.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Who else reads and writes a flag: blocks of the same device, or other devices too.
 enum class flag_scope { device, system };
@@ -111,4 +111,4 @@ TUTTI_HOST_DEVICE inline std::uint64_t nanoseconds_now() {
 #endif
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

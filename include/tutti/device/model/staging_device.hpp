@@ -8,7 +8,7 @@
 
 #include "tutti/device/model/device.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A copy between the device and pinned memory does not block.
 template <class D>
@@ -40,4 +40,4 @@ class message_memory {
   std::byte* data_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

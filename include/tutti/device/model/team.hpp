@@ -13,9 +13,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
 
-namespace tutti {
-namespace detail {
-
+namespace tutti::detail {
 template <device D>
 struct team_streams {};
 
@@ -35,8 +33,6 @@ struct team_streams<D> {
   device_event<D> begin;
   std::vector<std::unique_ptr<side const>> sides;
 };
-
-}  // namespace detail
 
 // The devices outlive it. One thread at a time gives them work.
 template <device D>
@@ -113,4 +109,4 @@ class device_team {
   std::optional<detail::team_streams<D>> streams_;  // of a list
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

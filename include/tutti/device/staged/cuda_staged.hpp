@@ -44,7 +44,7 @@ namespace tutti {
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
 //   tutti::cuda_staged ranks(comm, gpu);
 //   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
-template <staging_device D, transport Transport>
+template <detail::staging_device D, transport Transport>
 class cuda_staged {
  public:
   using device_type = D;
@@ -82,15 +82,15 @@ class cuda_staged {
     trip.begin();
     if (C == collective::barrier) trip.await_stream();
     trip.announce(call.what, by, call.type, {});
-    if constexpr (may_accept_device_memory<Transport> && C != collective::barrier)
+    if constexpr (detail::may_accept_device_memory<Transport> && C != collective::barrier)
       if (hands_over_) return hand_over<C>(trip, call, given, got);
     if constexpr (C != collective::barrier) {
       std::size_t longest = std::max(detail::longest_of(given), detail::longest_of(got));
       if (call.what.ragged && C != collective::all_gather)
         all_reduce(*comm_, std::span(&longest, 1), max{}, trip.for_host(), call.where);
-      auto const stride = [&](std::size_t slice) { return slice_of(longest, most, slice).count; };
+      auto const stride = [&](std::size_t slice) { return detail::slice_of(longest, most, slice).count; };
       trip.travel(
-          slices(longest, most), 1,
+          detail::slices(longest, most), 1,
           [&](slot& s, std::size_t slice) {
             blocks const part = detail::slices_of(given, most, slice);
             copy_blocks(area_->down.get(), at<T>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
@@ -112,7 +112,7 @@ class cuda_staged {
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
     auto const how = detail::in_stages<In>(op, size());
-    constexpr bool in_parts = has_two_rounds(C) && arrays_of<Op> == 0;
+    constexpr bool in_parts = has_two_rounds(C) && detail::arrays_of<Op> == 0;
     bool const two_shot =
         algorithm_of<Algorithm, C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
     if (two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), call.where);
@@ -121,14 +121,16 @@ class cuda_staged {
       std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
       return combine_sources(call.how.stream, from, call.out, call.got.at(0, 0).count, how);
     }
-    if (size() > most_sources)
+    if (size() > detail::most_sources)
       detail::refuse(rank(),
-                     join({"a device combines the values of ", most_sources, " ranks at most, and these are ", size()}),
+                     detail::join({"a device combines the values of ", detail::most_sources,
+                                   " ranks at most, and these are ", size()}),
                      "combine inside groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
-    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type, name_of<Op>());
+    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
+                  detail::name_of<Op>());
     if (!two_shot) combine_all<C>(trip, call, most, how);
     else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
     trip.finish();
@@ -142,7 +144,7 @@ class cuda_staged {
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   std::size_t mine() const { return static_cast<std::size_t>(rank()); }
   template <class T>
-  static T* at(message_memory<D> const& memory) {
+  static T* at(detail::message_memory<D> const& memory) {
     return reinterpret_cast<T*>(memory.data());
   }
 
@@ -162,7 +164,7 @@ class cuda_staged {
           asked, call.where, [&](auto schedule) { asked = detail::id_of(schedule); });
     if (asked == algorithm_id::automatic) return two_shot ? algorithm_id::two_shot : algorithm_id::one_shot;
     if (asked != algorithm_id::one_shot && !(asked == algorithm_id::two_shot && has_two_rounds(C)))
-      detail::refuse(rank(), join({"cuda_staged has no ", name(C), " by ", name(asked)}),
+      detail::refuse(rank(), detail::join({"cuda_staged has no ", name(C), " by ", name(asked)}),
                      has_two_rounds(C) ? "use one_shot or two_shot, or leave the choice to tutti"
                                        : "use one_shot, or leave the choice to tutti",
                      call.where);
@@ -171,7 +173,7 @@ class cuda_staged {
 
   // -- Slices. Blocks begin at multiples of this many elements, as far as there is room, so that packs fit all of them.
   static constexpr std::size_t grain(std::size_t in_bytes, std::size_t out_bytes) {
-    return std::max<std::size_t>(1, cache_line / std::min(in_bytes, out_bytes));
+    return std::max<std::size_t>(1, detail::cache_line / std::min(in_bytes, out_bytes));
   }
   static std::size_t padded(std::size_t n, std::size_t most, std::size_t in_bytes, std::size_t out_bytes) {
     std::size_t const whole = grain(in_bytes, out_bytes);
@@ -181,27 +183,28 @@ class cuda_staged {
   std::size_t block_elements(std::size_t in_bytes, std::size_t out_bytes, std::source_location where) const {
     std::size_t const bytes = std::max(in_bytes, out_bytes), n = slice_ / ranks() / bytes;
     if (n == 0)
-      detail::refuse(rank(),
-                     join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
-                     "make cuda_staged with larger slices", where);
+      detail::refuse(
+          rank(), detail::join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
+          "make cuda_staged with larger slices", where);
     std::size_t const whole = grain(in_bytes, out_bytes);
     return n < whole ? n : n / whole * whole;
   }
 
   // What this rank has of one side of a call: a block for every rank, or one.
-  blocks blocks_of(layout const& where, bool has_any, bool all) const {
+  blocks blocks_of(detail::layout const& where, bool has_any, bool all) const {
     if (!has_any) return {};
     return all ? detail::blocks_of(where, size()) : blocks{where.at(0, rank())};
   }
 
   // -- Copies.
   template <class T>
-  void copy(stream_of<D> stream, T* to, T const* from, std::size_t n) const {
+  void copy(detail::stream_of<D> stream, T* to, T const* from, std::size_t n) const {
     if (to != from && n > 0) area_->on.copy(stream, to, from, n * sizeof(T));
   }
   // Blocks that follow each other on both sides are one copy.
   template <class T>
-  void copy_blocks(stream_of<D> stream, T* to, blocks const& places, T const* from, blocks const& sources) const {
+  void copy_blocks(detail::stream_of<D> stream, T* to, blocks const& places, T const* from,
+                   blocks const& sources) const {
     for (std::size_t q = 0; q < std::min(places.size(), sources.size());) {
       std::size_t const first = q;
       std::size_t n = 0;
@@ -215,7 +218,7 @@ class cuda_staged {
   // -- Messages.
   template <class F>
   work on_host(F const& call) {
-    if constexpr (may_accept_device_memory<Transport>)
+    if constexpr (detail::may_accept_device_memory<Transport>)
       if (hands_over_) {
         call.template operator()<native>(*comm_);
         return {};
@@ -267,7 +270,7 @@ class cuda_staged {
     return out;
   }
   template <class In, class Out, class How>
-  void combine_sources(stream_of<D> stream, std::vector<In const*> const& from, Out* to, std::size_t n,
+  void combine_sources(detail::stream_of<D> stream, std::vector<In const*> const& from, Out* to, std::size_t n,
                        How const& how) const {
     Out* const destinations[] = {to};
     cuda_combine(area_->on, stream, std::span(from), std::span<Out* const>(destinations), n, how);
@@ -283,10 +286,10 @@ class cuda_staged {
     extent const own = given[deals(C) ? mine() : 0];
     std::size_t const longest = detail::longest_of(given);
     auto const stride = [&](std::size_t slice) {
-      return padded(slice_of(longest, most, slice).count, most, sizeof(In), sizeof(Out));
+      return padded(detail::slice_of(longest, most, slice).count, most, sizeof(In), sizeof(Out));
     };
     trip.travel(
-        slices(longest, most), 1,
+        detail::slices(longest, most), 1,
         [&](slot& s, std::size_t slice) {
           blocks const part = detail::slices_of(given, most, slice);
           copy_blocks(area_->down.get(), at<In>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
@@ -295,13 +298,13 @@ class cuda_staged {
           return send<moves>(trip, s, stride(slice) * sizeof(In), call.what.root);
         },
         [&](slot& s, std::size_t slice, int) {
-          auto const [begin, n] = slice_of(own.count, most, slice);
+          auto const [begin, n] = detail::slice_of(own.count, most, slice);
           if (call.out == nullptr || n == 0) return;
           auto from = sources(s, stride(slice), call.in + own.begin + begin);
           if (C == collective::scan) from.resize(mine() + 1);
           if (C == collective::exclusive_scan) from.resize(mine());
           if (from.empty()) return;
-          combine_sources(area_->up.get(), from, call.out + begin, n, shifted_by(begin, how));
+          combine_sources(area_->up.get(), from, call.out + begin, n, detail::shifted_by(begin, how));
         });
   }
 
@@ -314,23 +317,23 @@ class cuda_staged {
       return padded((n + ranks() - 1) / ranks(), most, sizeof(In), sizeof(Out));
     };
     trip.travel(
-        slices(count, most_of_all), 2,
+        detail::slices(count, most_of_all), 2,
         [&](slot& s, std::size_t slice) {
-          auto const [begin, n] = slice_of(count, most_of_all, slice);
+          auto const [begin, n] = detail::slice_of(count, most_of_all, slice);
           copy(area_->down.get(), at<In>(s.down), call.in + begin, n);
         },
         [&](slot& s, std::size_t slice, int round) {
-          std::size_t const n = block(slice_of(count, most_of_all, slice).count);
+          std::size_t const n = block(detail::slice_of(count, most_of_all, slice).count);
           return round == 0 ? send<collective::all_to_all>(trip, s, n * sizeof(In), 0)
                             : send<shares>(trip, s, n * sizeof(Out), call.what.root);
         },
         [&](slot& s, std::size_t slice, int round) {
-          auto const [begin, n] = slice_of(count, most_of_all, slice);
+          auto const [begin, n] = detail::slice_of(count, most_of_all, slice);
           if (round == 1) {
             if (call.out != nullptr) copy(area_->up.get(), call.out + begin, at<Out>(s.up), n);
             return;
           }
-          extent const own = slice_of(n, block(n), mine());
+          extent const own = detail::slice_of(n, block(n), mine());
           auto const from = sources(s, block(n), call.in + begin + own.begin);
           Out* const result = reinterpret_cast<Out*>(s.result.data());
           combine_sources(area_->up.get(), from, result, own.count, how);

@@ -21,7 +21,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // From one rank to another. Streams leave `ready` 0 and `unread` 0 between calls, whatever calls these were: a call that was
 // captured in a graph can be replayed. A call has one or two shots, in which it shows memory to its peers.
@@ -158,4 +158,4 @@ class device_board_memory {
   std::byte* base_ = nullptr;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

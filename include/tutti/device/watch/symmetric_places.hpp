@@ -13,7 +13,7 @@
 namespace tutti::detail {
 
 // A byte of a registered buffer; 0 stands for none.
-constexpr std::uint64_t place_word(std::size_t buffer, std::size_t byte) {
+constexpr std::uint64_t symmetric_place_word(std::size_t buffer, std::size_t byte) {
   return (static_cast<std::uint64_t>(buffer) + 1) << 40 | byte;
 }
 inline std::string text_of_place(std::uint64_t word) {

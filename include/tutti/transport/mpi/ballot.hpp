@@ -14,7 +14,7 @@
 #include "tutti/transport/ballot.hpp"
 #include "tutti/transport/mpi/board.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Every rank tells all others its vote. Who knows the votes of all that are left has an opinion of the outcome, and then
 // the ranks take turns, in their order: each tells all its opinion, and all take it for theirs. A turn is waited for
@@ -238,4 +238,4 @@ class mpi_ballot {
   std::shared_ptr<urn> urn_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -23,7 +23,7 @@
 #include "tutti/transport/mpi/news.hpp"
 #include "tutti/transport/notice.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What a rank says of itself, whole in every message. Copies are handles of one board. A rank that computes outside of the
 // library neither speaks nor hears, so of a peer is known what it said last, and what its messages said. Threads may use it
@@ -265,4 +265,4 @@ class mpi_board {
   std::shared_ptr<mpi_news> news_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -18,7 +18,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // A channel is opened when it is first used: the receiver keeps a window of receives posted, and the sender has as many
 // slots. A peer in a later call has received all that it got in those before. Of a peer that was not heard of for half a
@@ -270,4 +270,4 @@ class mpi_channels {
   std::vector<MPI_Request> farewells_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

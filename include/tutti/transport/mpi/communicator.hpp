@@ -13,7 +13,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/mpi/library.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Whether a request has ended by then. Throws where somebody has given up `whole`, because of a rank that has ended. Calls
 // leave() where it may not have ended: the MPI may still write to it, and to all that it refers to.
@@ -121,4 +121,4 @@ class mpi_communicator {
   MPI_Comm own_ = MPI_COMM_NULL;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

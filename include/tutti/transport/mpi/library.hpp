@@ -12,7 +12,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 static_assert(MPI_VERSION >= 3, "tutti needs MPI 3 or later");
 
@@ -83,4 +83,4 @@ inline bool mpi_reports_device_memory_support() {
                .way_out = "set it to 1 where the MPI takes memory of a GPU, to 0 where it does not, or leave it"});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -12,7 +12,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/mpi/library.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // The first of them leads. It hears from each that it is here, asks whether it still is, and lets all in when all have said
 // so. A member that gave up leaves its words behind: they have the number of another attempt and are not believed.
@@ -149,4 +149,4 @@ class mpi_meeting {
   std::vector<partner> partners_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -29,30 +29,34 @@
 
 namespace tutti {
 
+namespace detail {
+
 struct mpi_collectives;
 
-class mpi : public mpi_ranks {
+}  // namespace detail
+
+class mpi : public detail::mpi_ranks {
  public:
   static constexpr std::string_view name = "mpi";
-  static constexpr std::size_t slice_bytes = mpi_channels::slice_bytes;
-  static constexpr std::size_t eager_bytes = mpi_eager_bytes;
+  static constexpr std::size_t slice_bytes = detail::mpi_channels::slice_bytes;
+  static constexpr std::size_t eager_bytes = detail::mpi_eager_bytes;
 
   // All ranks of `ranks` call it, and all destroy it; `limit`: how long they may wait for each other there.
   // Throws error: timeout, bad_argument, system.
   [[gnu::cold]] mpi(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit)
-      : mpi(mpi_communicator(ranks, deadline::after(limit)), tracks, limit) {}
+      : mpi(detail::mpi_communicator(ranks, detail::deadline::after(limit)), tracks, limit) {}
   // The same with a communicator of their own.
-  [[gnu::cold]] mpi(mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
-      : mpi_ranks(std::move(own), tracks, limit),
-        ballot_(comm_.get(), mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
+  [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
+      : detail::mpi_ranks(std::move(own), tracks, limit),
+        ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
         channels_(communicator(), board_, rank_, ranks_, tracks) {}
   mpi(mpi const&) = delete;
   mpi& operator=(mpi const&) = delete;
   ~mpi() {
-    if (mpi_is_finalized()) return;
+    if (detail::mpi_is_finalized()) return;
     bool const orderly = comm_.get() != MPI_COMM_NULL && meet_to_close();
     if (board_.anyone_lost()) tell_that_it_left();
-    auto const last_moment = deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
+    auto const last_moment = detail::deadline::after(std::chrono::milliseconds(orderly ? 1000 : 10));
     channels_.cancel_receives(last_moment);
     bool const unread = ballot_.was_used();  // a letter may be on its way to it, which no farewell follows
     bool const closed = board_.close() && ballot_.close() && orderly;
@@ -70,11 +74,11 @@ class mpi : public mpi_ranks {
   }
 
   // The MPI's own collectives, which native/mpi_collectives.hpp has. An error of theirs is a fault.
-  using native_collectives = mpi_collectives;
+  using native_collectives = detail::mpi_collectives;
   void note_all_arrived() noexcept { board_.hear_all(); }
-  bool accepts_device_memory() const { return mpi_accepts_device_memory(); }
+  bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
   void expect(int code, char const* call) noexcept {
-    if (!channels_.check(code, call, rank_) && mpi_is_loss(code)) name_the_lost(call);
+    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) name_the_lost(call);
   }
 
   // Where the MPI was initialised for one thread, that thread must call.
@@ -101,58 +105,60 @@ class mpi : public mpi_ranks {
   }
   std::uint64_t published(int to, int track) noexcept { return channels_.published(to, track); }
   bool has_left(int to, int track, std::uint64_t count) noexcept { return channels_.has_left(to, track, count); }
-  arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
+  detail::arrival peek(int from, int track, std::uint32_t tag) noexcept { return channels_.peek(from, track, tag); }
   void release(int from, int track) noexcept { channels_.release(from, track); }
 
   std::byte* allocate(std::size_t bytes) {
-    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   void leave() noexcept {
-    if (!mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
+    if (!detail::mpi_is_finalized()) board_.leave();  // a communicator may outlive the MPI by mistake
   }
   void leave_at_once() noexcept {
-    if (!mpi_is_finalized()) board_.leave_at_once();
+    if (!detail::mpi_is_finalized()) board_.leave_at_once();
   }
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them has left, system.
-  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, deadline until) {
+  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::deadline until) {
     return naming_the_lost([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
   }
 
   // -- Ranks that end, where the MPI stands by those that are left.
-  bool survives() const noexcept { return mpi_survives(); }
-  mpi_ballot votes() const noexcept { return ballot_; }
+  bool survives() const noexcept { return detail::mpi_survives(); }
+  detail::mpi_ballot votes() const noexcept { return ballot_; }
   // A transport for the ranks that are left, `members`, who have agreed on that and all come. `others_live`: some of those
   // that are left out may, having closed their communicator.
   // Throws error: rank_lost where one of them has ended meanwhile, system.
-  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, deadline) {
+  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, detail::deadline) {
     return std::make_unique<mpi>(meet_survivors(members, others_live), tracks_, limit_);
   }
 
   void end_job(int code) noexcept { MPI_Abort(comm_.get(), code); }
 
-  mpi_board notices() const noexcept { return board_; }
+  detail::mpi_board notices() const noexcept { return board_; }
   // Gives peers that are in this call too a moment to say so.
   void query_peers() noexcept { board_.ask(); }
   // For who waits elsewhere in the middle of a call.
   void poll_notices() noexcept {
-    if (!mpi_is_finalized()) board_.poll_notices();
+    if (!detail::mpi_is_finalized()) board_.poll_notices();
   }
 
  private:
   [[gnu::cold]] static int thread_level() {
     int level = MPI_THREAD_SINGLE;
-    expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
+    detail::expect_success(MPI_Query_thread(&level), "MPI_Query_thread");
     return level;
   }
   [[gnu::cold]] void name_the_lost(char const* call) noexcept {
     int const peer = find_the_lost(true);
     board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < 0 ? rank_ : peer,
-                  join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
+                  detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
   }
 
   // Whether all ranks have come here, and nobody has a message on its way. After a fault, ranks may be elsewhere and
@@ -164,7 +170,7 @@ class mpi : public mpi_ranks {
     auto const meet = [&] { return channels_.check(MPI_Ibarrier(comm_.get(), &meeting), "MPI_Ibarrier", rank_); };
     auto const look = [&] {
       board_.listen();
-      if (board_.anyone_lost()) return progress::stuck;
+      if (board_.anyone_lost()) return detail::progress::stuck;
       if (board_.faulty()) strays_ = true;
       if (strays_ || awaited > all_here) channels_.discard();
       if (awaited == sends && all_sent() && board_.delivered() && meet()) awaited = all_here;
@@ -175,11 +181,11 @@ class mpi : public mpi_ranks {
       }
       if (awaited == farewells && channels_.farewells_are_taken() && meet()) awaited = all_taken;
       bool const last = awaited == all_taken && channels_.done(meeting, rank_) && channels_.idle();
-      return last ? progress::done : progress::stuck;
+      return last ? detail::progress::done : detail::progress::stuck;
     };
-    countdown after_fault(std::chrono::seconds(1));
+    detail::countdown after_fault(std::chrono::seconds(1));
     board_.look_for_lost();
-    return wait_until_done(look, waits_, deadline::after(limit_), [&](auto const& ready) {
+    return detail::wait_until_done(look, waits_, detail::deadline::after(limit_), [&](auto const& ready) {
       if (!board_.anyone_lost()) nap(ready);
       return !board_.anyone_lost() && !(board_.faulty() && after_fault.passed());
     });
@@ -188,22 +194,22 @@ class mpi : public mpi_ranks {
   // Nobody meets to close what a rank was lost of, and those who agree on who is left wait for those who are there.
   [[gnu::cold]] void tell_that_it_left() noexcept {
     board_.leave_at_once();
-    wait_until_done([&] { return board_.has_told() ? progress::done : progress::stuck; }, waits_,
-                    deadline::after(std::chrono::seconds(1)),
-                    [](auto const&) {
-                      std::this_thread::sleep_for(nap_length);
-                      return true;
-                    });
+    detail::wait_until_done([&] { return board_.has_told() ? detail::progress::done : detail::progress::stuck; },
+                            waits_, detail::deadline::after(std::chrono::seconds(1)),
+                            [](auto const&) {
+                              std::this_thread::sleep_for(detail::nap_length);
+                              return true;
+                            });
   }
 
   std::thread::id thread_ = std::this_thread::get_id();
   int level_ = thread_level();
-  mpi_ballot ballot_;
-  mpi_channels channels_;
+  detail::mpi_ballot ballot_;
+  detail::mpi_channels channels_;
 };
 
-static_assert(divisible<mpi> && may_survive<mpi> && spans_machines<mpi> && needs_sender_progress<mpi> &&
-              has_eager_limit<mpi> && bound_to_thread<mpi> && queries_peers<mpi> && sends_outside_calls<mpi> &&
-              ends_job<mpi>);
+static_assert(detail::divisible<mpi> && detail::may_survive<mpi> && detail::spans_machines<mpi> &&
+              detail::needs_sender_progress<mpi> && detail::has_eager_limit<mpi> && detail::bound_to_thread<mpi> &&
+              detail::queries_peers<mpi> && detail::sends_outside_calls<mpi> && detail::ends_job<mpi>);
 
 }  // namespace tutti

@@ -18,7 +18,7 @@
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/notice.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What every call writes is one thread's at a time and atomic; all else is under the lock, which nobody keeps while he sleeps
 // or waits.
@@ -199,4 +199,4 @@ struct mpi_news {
   std::size_t introduced = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

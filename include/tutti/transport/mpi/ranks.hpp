@@ -24,7 +24,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/meeting.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class mpi_ranks {
  public:
@@ -230,4 +230,4 @@ class mpi_ranks {
   mpi_board board_;                   // on the tag after those of the tracks
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-namespace tutti {
+namespace tutti::detail {
 
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
 
@@ -108,4 +108,4 @@ inline int mpi_receive_any(MPI_Comm comm, int tag, void* to, int bytes, int& arr
   return MPI_Recv(to, bytes, MPI_BYTE, status.MPI_SOURCE, tag, comm, &status);
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

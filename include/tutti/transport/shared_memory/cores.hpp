@@ -12,7 +12,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/caches.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Writes down where this rank may run. A launcher may have bound every rank to a core of its own, so one rank's view
 // is not enough.
@@ -44,4 +44,4 @@ inline patience patience_for(segment const& s, int ranks) {
   return out;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

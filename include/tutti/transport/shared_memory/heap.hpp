@@ -11,7 +11,7 @@
 
 #include "tutti/transport/segment.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // Threads may call it at once: one may make a call while another takes memory.
 class heap {
@@ -62,4 +62,4 @@ class heap {
   std::map<std::size_t, std::size_t> free_;  // offset to size
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

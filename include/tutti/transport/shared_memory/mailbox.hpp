@@ -24,7 +24,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/store_gauge.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class mailbox {
  public:
@@ -224,7 +224,7 @@ class mailbox {
 
  private:
   struct sender {
-    tutti::channel* channel = nullptr;
+    tutti::detail::channel* channel = nullptr;
     std::uint64_t slots = 0;
     std::uint64_t published = 0;
     std::uint64_t consumed = 0;  // as last seen
@@ -233,7 +233,7 @@ class mailbox {
     slot& next() const { return channel->at(published & (slots - 1)); }
   };
   struct receiver {
-    tutti::channel* channel = nullptr;
+    tutti::detail::channel* channel = nullptr;
     std::uint64_t slots = 0;
     std::uint64_t taken = 0;
   };
@@ -276,4 +276,4 @@ class mailbox {
   std::vector<receiver> incoming_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -27,7 +27,7 @@
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 // What ranks know of each other before they meet.
 struct acquaintance {
@@ -313,4 +313,4 @@ class rendezvous {
   socklen_t address_bytes_ = 0;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -19,9 +19,7 @@
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
-
-namespace detail {
+namespace tutti::detail {
 
 // Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
 // is taken only when it is touched.
@@ -40,8 +38,6 @@ namespace detail {
   std::size_t const share = space / static_cast<std::size_t>(ranks) / page * page;
   return std::min(machine, share);
 }
-
-}  // namespace detail
 
 // A file for these ranks, whose heaps take `heap_space` bytes of addresses at most, to be handed to all of them: inherited,
 // or sent over a socket. 0600, in no directory, and of this size for ever: whoever holds it cannot pull memory away from
@@ -123,4 +119,4 @@ class segment_mapping {
   segment memory_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -31,23 +31,23 @@
 
 namespace tutti {
 
-class shm : public mailbox {
+class shm : public detail::mailbox {
  public:
   static constexpr std::string_view name = "shm";
   static constexpr bool memory_outlives_owner = true;  // mapped as long as anybody reads it
 
   // The memory of a group of ranks, to be handed to all of them: inherited, or sent over a socket.
-  [[gnu::cold]] static descriptor create(int ranks, int tracks) {
-    return create_segment_file(ranks, tracks, half_of_all_addresses);
+  [[gnu::cold]] static detail::descriptor create(int ranks, int tracks) {
+    return detail::create_segment_file(ranks, tracks, half_of_all_addresses);
   }
 
   // One rank, alone: no segment at all.
-  shm() : mailbox(0, 1, 0), heap_(nullptr, 0) {}
+  shm() : detail::mailbox(0, 1, 0), heap_(nullptr, 0) {}
 
   // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
-  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until)
-      : shm(file, rank, ranks, tracks, until, {}, std::vector<process_watch>(static_cast<std::size_t>(ranks))) {
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until)
+      : shm(file, rank, ranks, tracks, until, {}, std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))) {
     populate();
   }
   shm(shm const&) = delete;
@@ -55,7 +55,7 @@ class shm : public mailbox {
 
   // Memory that every rank can read in place.
   std::byte* allocate(std::size_t bytes) {
-    if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
     std::byte* const memory = heap_.allocate(bytes);
     if (memory == nullptr) throw std::bad_alloc();
     // Pages that are touched one by one cost 1.6 us each; in one go, 0.12.
@@ -64,7 +64,7 @@ class shm : public mailbox {
     return memory;
   }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept {
-    if (ranks() == 1) ::operator delete(memory, std::align_val_t{page});
+    if (ranks() == 1) ::operator delete(memory, std::align_val_t{detail::page});
     else if (is_the_rank()) heap_.deallocate(memory, bytes);
   }
 
@@ -72,12 +72,12 @@ class shm : public mailbox {
   bool lost(int peer) const noexcept { return watches_[static_cast<std::size_t>(peer)].ended(); }
 
   void leave() noexcept {
-    if (is_the_rank()) mailbox::leave();
+    if (is_the_rank()) detail::mailbox::leave();
   }
 
   // Of all ranks; reads what the system says of caches.
-  std::vector<location> locations() const {
-    return ranks() == 1 ? std::vector<location>(1) : locations_in(memory(), ranks());
+  std::vector<detail::location> locations() const {
+    return ranks() == 1 ? std::vector<detail::location>(1) : detail::locations_in(memory(), ranks());
   }
 
   // Copies from the private memory of a peer: one copy where slots take two, for half a microsecond a call. Returns 0, or
@@ -95,7 +95,7 @@ class shm : public mailbox {
   // through the first meeting before its door is closed. Threads that make groups of the same members at once tell them
   // apart by a number.
   // Throws error: timeout with the ranks that did not come, rank_lost where one of them has ended or left, system.
-  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, deadline until,
+  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::deadline until,
                                               std::uint64_t number = 0) {
     if (members.size() == 1) return std::make_unique<shm>();
     int const ranks = static_cast<int>(members.size());
@@ -104,12 +104,13 @@ class shm : public mailbox {
     for (int const m : members) job += "-" + std::to_string(m);
     auto const gone = [&](int r) {
       int const peer = members[static_cast<std::size_t>(r)];
-      return status(peer) == presence::left || lost(peer);
+      return status(peer) == detail::presence::left || lost(peer);
     };
-    acquaintance const others{members, gone, members_must_join};
-    rendezvous meeting(job, own, ranks, until, others);
-    descriptor const file = meeting.meet([&] { return create_segment_file(ranks, tracks_, group_heap_space); });
-    std::vector<process_watch> watches;
+    detail::acquaintance const others{members, gone, detail::members_must_join};
+    detail::rendezvous meeting(job, own, ranks, until, others);
+    detail::descriptor const file =
+        meeting.meet([&] { return detail::create_segment_file(ranks, tracks_, group_heap_space); });
+    std::vector<detail::process_watch> watches;
     watches.reserve(members.size());
     for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
     return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
@@ -117,38 +118,39 @@ class shm : public mailbox {
 
  private:
   // Joins the group without touching more of its memory than that takes.
-  shm(descriptor const& file, int rank, int ranks, int tracks, deadline until, acquaintance const& others,
-      std::vector<process_watch> watches)
-      : mailbox(rank, ranks, tracks),
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
+      detail::acquaintance const& others, std::vector<detail::process_watch> watches)
+      : detail::mailbox(rank, ranks, tracks),
         tracks_(tracks),
         mapping_(introduce(file, rank, ranks, tracks)),
         heap_(nullptr, 0),
         watches_(std::move(watches)) {
-    segment const& memory = mapping_.memory();
-    heap_ = heap(memory.heap(rank), memory.heap_bytes());
+    detail::segment const& memory = mapping_.memory();
+    heap_ = detail::heap(memory.heap(rank), memory.heap_bytes());
     auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
-    rank_page& self = memory.rank(rank);
-    note_cores(self);
+    detail::rank_page& self = memory.rank(rank);
+    detail::note_cores(self);
     self.probe = reinterpret_cast<std::uintptr_t>(&process_);
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-           patience_sharing_cores);
-    self.status.store(presence::joined, std::memory_order_release);
+           detail::patience_sharing_cores);
+    self.status.store(detail::presence::joined, std::memory_order_release);
     wake_all();
     try {
-      meet([&](int r) { return status(r) != presence::absent; }, until, others);
+      meet([&](int r) { return status(r) != detail::presence::absent; }, until, others);
       for (int r = 0; r < ranks; ++r) begin_watch(r);
-      self.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
+      self.can_fetch.store(try_to_fetch() ? detail::fetching::works : detail::fetching::refused,
+                           std::memory_order_release);
       wake_all();
-      meet([&](int r) { return fetches(r) != fetching::untried; }, until, others);
+      meet([&](int r) { return fetches(r) != detail::fetching::untried; }, until, others);
     } catch (...) {
       leave();
       throw;
     }
     bool all_fetch = true;
-    for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == fetching::works;
+    for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == detail::fetching::works;
     allow_pulls(all_fetch);
     attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
-           patience_for(memory, ranks));
+           detail::patience_for(memory, ranks));
   }
 
   // A process that the program has forked has this object too: what it destroys must not touch the rank's memory.
@@ -156,15 +158,16 @@ class shm : public mailbox {
 
   // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
   // the others learn that at once.
-  [[gnu::cold]] static segment_mapping introduce(descriptor const& file, int rank, int ranks, int tracks) {
-    auto const front = segment_mapping::front(file, ranks, tracks);
-    rank_page& self = front.memory().rank(rank);
+  [[gnu::cold]] static detail::segment_mapping introduce(detail::descriptor const& file, int rank, int ranks,
+                                                         int tracks) {
+    auto const front = detail::segment_mapping::front(file, ranks, tracks);
+    detail::rank_page& self = front.memory().rank(rank);
     self.process_namespace = process_namespace();
     std::atomic_ref(self.process).store(static_cast<std::uint32_t>(::getpid()), std::memory_order_release);
     try {
-      return segment_mapping(file, ranks, tracks);
+      return detail::segment_mapping(file, ranks, tracks);
     } catch (...) {
-      self.status.store(presence::left, std::memory_order_release);
+      self.status.store(detail::presence::left, std::memory_order_release);
       throw;
     }
   }
@@ -173,9 +176,9 @@ class shm : public mailbox {
   // most are never used.
   void populate() noexcept {
     if (ranks() > 8) return;
-    segment const& m = memory();
+    detail::segment const& m = memory();
     for (int r = 0; r < ranks(); ++r) {
-      ::madvise(&m.rank(r), sizeof(rank_page), populate_write);
+      ::madvise(&m.rank(r), sizeof(detail::rank_page), populate_write);
       for (int t = 0; t < populated_tracks && r != rank(); ++t) {
         ::madvise(&m.between(rank(), r, t), m.channel_bytes(t), populate_write);
         ::madvise(&m.between(r, rank(), t), m.channel_bytes(t), populate_write);
@@ -183,12 +186,12 @@ class shm : public mailbox {
     }
   }
 
-  fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
+  detail::fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
 
   // Whether the system lets this rank read its peers' private memory (ptrace_scope, seccomp, containers).
   [[gnu::cold]] bool try_to_fetch() noexcept {
     for (int r = 0; r < ranks(); ++r) {
-      rank_page const& peer = memory().rank(r);
+      detail::rank_page const& peer = memory().rank(r);
       std::uint32_t said = 0;
       if (r == rank()) continue;
       if (peer.process_namespace != memory().rank(rank()).process_namespace) return false;
@@ -206,7 +209,7 @@ class shm : public mailbox {
   // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
   // (containers), a dead peer is noticed at the deadline only.
   template <class Here>
-  [[gnu::cold]] void meet(Here const& here, deadline until, acquaintance const& others) {
+  [[gnu::cold]] void meet(Here const& here, detail::deadline until, detail::acquaintance const& others) {
     auto const name_of = [&](int r) { return others.names.empty() ? r : others.names[static_cast<std::size_t>(r)]; };
     auto const absent = [&] {
       std::vector<int> out;
@@ -219,8 +222,8 @@ class shm : public mailbox {
         if (!here(r)) return false;
       return true;
     };
-    auto const look = [&] { return all_here() ? progress::done : progress::stuck; };
-    bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+    auto const look = [&] { return all_here() ? detail::progress::done : detail::progress::stuck; };
+    bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
       nap(ready);
       if (int const r = gone(); r >= 0) {
         if (ready()) return true;  // it came, like all others, and went its way since
@@ -233,7 +236,7 @@ class shm : public mailbox {
       }
       return true;
     });
-    if (!met) throw ranks_absent(name_of(rank()), absent(), others.way_out);
+    if (!met) throw detail::ranks_absent(name_of(rank()), absent(), others.way_out);
   }
 
   // Of ranks that were to join: one that has ended, before any that has given up, as others do because of that one.
@@ -241,19 +244,19 @@ class shm : public mailbox {
     int out = -1;
     for (int r = 0; r < ranks(); ++r) {
       begin_watch(r);
-      if (status(r) == presence::left && out < 0) out = r;
+      if (status(r) == detail::presence::left && out < 0) out = r;
     }
     for (int r = 0; r < ranks(); ++r)
       if (lost(r)) return r;
     return out;
   }
 
-  presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
+  detail::presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
 
   // As soon as the peer has said who it is.
   [[gnu::cold]] void begin_watch(int r) {
-    process_watch& watch = watches_[static_cast<std::size_t>(r)];
-    rank_page& peer = memory().rank(r);
+    detail::process_watch& watch = watches_[static_cast<std::size_t>(r)];
+    detail::rank_page& peer = memory().rank(r);
     std::uint32_t const process = std::atomic_ref(peer.process).load(std::memory_order_acquire);
     if (watch.begun() || process == 0 || r == rank()) return;
     if (peer.process_namespace == memory().rank(rank()).process_namespace) watch.begin(static_cast<pid_t>(process));
@@ -267,11 +270,12 @@ class shm : public mailbox {
 
   std::uint32_t process_ = static_cast<std::uint32_t>(::getpid());
   int tracks_ = 0;
-  segment_mapping mapping_;
-  heap heap_;
-  std::vector<process_watch> watches_;
+  detail::segment_mapping mapping_;
+  detail::heap heap_;
+  std::vector<detail::process_watch> watches_;
 };
 
-static_assert(maps_memory<shm> && shares_packets<shm> && divisible<shm> && knows_locations<shm> && holds_votes<shm>);
+static_assert(detail::maps_memory<shm> && detail::shares_packets<shm> && detail::divisible<shm> &&
+              detail::knows_locations<shm> && detail::holds_votes<shm>);
 
 }  // namespace tutti

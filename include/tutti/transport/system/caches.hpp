@@ -10,7 +10,7 @@
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 inline constexpr int no_cache = -1;
 
@@ -20,8 +20,6 @@ struct location {
 
   friend constexpr bool operator==(location const&, location const&) = default;
 };
-
-namespace detail {
 
 // A list of cores as Linux writes it, "0-3,8,10-11".
 [[gnu::cold]] inline cpu_set_t parse_cores(std::string_view list) {
@@ -46,8 +44,6 @@ inline int lowest_core(cpu_set_t const& cores) {
   return core;
 }
 
-}  // namespace detail
-
 // The last-level cache that all of these cores share, by the lowest core that has a part in it; no_cache where they have
 // several, or the system does not say.
 [[gnu::cold]] inline int last_level_cache(cpu_set_t const& cores,
@@ -70,4 +66,4 @@ inline int lowest_core(cpu_set_t const& cores) {
   return CPU_COUNT(&both) > 0 && CPU_EQUAL(&both, &cores) ? detail::lowest_core(sharing) : no_cache;
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

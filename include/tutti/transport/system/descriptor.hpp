@@ -10,7 +10,7 @@
 
 #include "tutti/core/error.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class descriptor {
  public:
@@ -35,4 +35,4 @@ class descriptor {
   throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
 }
 
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -12,7 +12,7 @@
 
 #include "tutti/transport/system/descriptor.hpp"
 
-namespace tutti {
+namespace tutti::detail {
 
 class process_watch {
  public:
@@ -43,4 +43,4 @@ class process_watch {
   bool ended_ = false;  // there was nothing left to get a handle on
 };
 
-}  // namespace tutti
+}  // namespace tutti::detail

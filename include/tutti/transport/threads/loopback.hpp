@@ -26,7 +26,7 @@
 
 namespace tutti {
 
-class loopback : public mailbox {
+class loopback : public detail::mailbox {
  public:
   static constexpr std::string_view name = "loopback";
   static constexpr bool memory_outlives_owner = false;  // peers read the caller's own arrays
@@ -43,8 +43,8 @@ class loopback : public mailbox {
                      .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " +
                              std::to_string(bytes) + " bytes failed, " + std::strerror(errno),
                      .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
-      memory_ = segment(static_cast<std::byte*>(base), ranks, tracks, 0);
-      note_cores(memory_.rank(0));
+      memory_ = detail::segment(static_cast<std::byte*>(base), ranks, tracks, 0);
+      detail::note_cores(memory_.rank(0));
     }
     hub(hub const&) = delete;
     hub& operator=(hub const&) = delete;
@@ -52,7 +52,7 @@ class loopback : public mailbox {
 
     int ranks() const { return ranks_; }
     int tracks() const { return tracks_; }
-    segment const& memory() const { return memory_; }
+    detail::segment const& memory() const { return memory_; }
 
     // A group of these ranks that is being made.
     struct meeting {
@@ -90,23 +90,26 @@ class loopback : public mailbox {
    private:
     int ranks_;
     int tracks_;
-    segment memory_;
+    detail::segment memory_;
     std::mutex guard_;
     std::map<std::vector<int>, std::shared_ptr<meeting>> meetings_;
   };
 
   loopback(std::shared_ptr<hub> shared, int rank)
-      : mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
-    segment const& memory = hub_->memory();
-    attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0, patience_for(memory, ranks()));
+      : detail::mailbox(rank, shared->ranks(), shared->tracks()), hub_(std::move(shared)) {
+    detail::segment const& memory = hub_->memory();
+    attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
+           detail::patience_for(memory, ranks()));
     allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
-    memory.rank(rank).status.store(presence::joined, std::memory_order_release);
+    memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
   }
 
   std::byte* allocate(std::size_t bytes) {
-    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{page}));
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept { ::operator delete(memory, std::align_val_t{page}); }
+  void deallocate(std::byte* memory, std::size_t) noexcept {
+    ::operator delete(memory, std::align_val_t{detail::page});
+  }
 
   int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept { return ENOSYS; }
 
@@ -115,20 +118,21 @@ class loopback : public mailbox {
 
   // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
   // it returns when all have. Throws error: timeout with the ranks that did not come, rank_lost where one of them has left.
-  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, deadline until) {
+  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::deadline until) {
     auto const meeting = hub_->come(members, rank());
     wake_all();
-    auto const look = [&] { return meeting->complete ? progress::done : progress::stuck; };
+    auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };
     int gone = -1;
-    bool const met = wait_until_done(look, waits(), until, [&](auto const& ready) {
+    bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
       nap(ready);
       for (int const peer : hub_->absent(*meeting))
-        if (memory().rank(peer).status.load(std::memory_order_acquire) == presence::left) gone = peer;
+        if (memory().rank(peer).status.load(std::memory_order_acquire) == detail::presence::left) gone = peer;
       return gone < 0;
     });
     if (!met)
       if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
-        throw gone < 0 ? ranks_absent(rank(), absent, members_must_join) : rank_gone(rank(), gone);
+        throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
+                       : detail::rank_gone(rank(), gone);
     int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
     return std::make_unique<loopback>(meeting->made, own);
   }
@@ -137,6 +141,7 @@ class loopback : public mailbox {
   std::shared_ptr<hub> hub_;
 };
 
-static_assert(maps_memory<loopback> && shares_packets<loopback> && divisible<loopback> && holds_votes<loopback>);
+static_assert(detail::maps_memory<loopback> && detail::shares_packets<loopback> && detail::divisible<loopback> &&
+              detail::holds_votes<loopback>);
 
 }  // namespace tutti

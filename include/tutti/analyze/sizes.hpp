@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lengths of messages where nothing lies in memory: counts that stand for elements.
+#pragma once
+
+#include <cstddef>
+
+#include "tutti/algorithm/cursor.hpp"
+
+namespace tutti::analyze {
+
+// All chunks have the same length.
+struct even_chunks {
+  std::size_t elements = 1;
+
+  constexpr std::size_t count(int, region const& r, int) const {
+    return r.split ? elements : elements * static_cast<std::size_t>(r.what.count);
+  }
+  constexpr std::size_t largest(int lane, region const& r) const { return count(lane, r, 0); }
+  constexpr std::size_t largest_chunk(int) const { return elements; }
+};
+
+static_assert(tutti::detail::message_sizes<even_chunks>);
+
+// The length of a slice where messages are not cut.
+inline constexpr std::size_t uncut = static_cast<std::size_t>(1) << 62;
+
+}  // namespace tutti::analyze

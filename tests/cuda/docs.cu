@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code of docs/gpu.md. Compiled, and not run.
+#include <thrust/device_vector.h>
+
+#include <vector>
+
+#include "tutti/cuda.cuh"
+#include "tutti/tutti.hpp"
+
+void one_process(std::vector<thrust::device_vector<float>>& gradients, cudaStream_t stream) {
+  tutti::cuda_device gpu;                                  // GPU 0
+  tutti::cuda_local ranks(gpu, 4);                         // four virtual ranks on it
+  tutti::all_reduce(ranks, gradients, gradients, tutti::mean{}, {.stream = stream});    // one launch
+
+  tutti::device_channels channels(gpu, 4);                 // memory for messages between the ranks
+  tutti::cuda_local talking(channels);
+  tutti::all_reduce<tutti::ring>(talking, gradients, gradients);
+
+  std::vector<tutti::cuda_device> gpus = tutti::cuda_devices();
+  tutti::cuda_local spread(gpus, 8);
+}
+
+void processes(thrust::device_vector<float>& gradient, cudaStream_t stream) {
+  thrust::device_vector<tutti::bfloat16> narrow_gradient(gradient.size()), narrow_weights(gradient.size());
+  thrust::device_vector<float> weights(gradient.size()), mean(gradient.size()), variance(gradient.size());
+
+  auto comm = tutti::init();
+  tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
+  tutti::cuda_ipc ranks(comm, gpu);                        // on one node: they read each other's memory
+  tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
+  tutti::work sum = ranks.work(stream);
+  sum.wait();                                              // or throws: who is late, gone, or calls something else
+
+  tutti::cuda_staged staged(comm, gpu);                    // comm: shared memory, an MPI, nodes
+  tutti::all_reduce(staged, gradient, tutti::mean{}, {.stream = stream});
+
+  tutti::all_reduce(ranks, narrow_gradient, narrow_weights,
+                    tutti::fused{tutti::sum{}, tutti::scale{1.0f / static_cast<float>(comm.size())},
+                                 tutti::with_arrays(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(weights),
+                                                    tutti::device_data(mean), tutti::device_data(variance))});
+}

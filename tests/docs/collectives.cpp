@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code of docs/collectives.md and docs/tuning.md.
+// labels: threads processes
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tutti/objects.hpp>
+#include <tutti/tutti.hpp>
+
+#include "support/expect.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tutti::testing::expect;
+
+struct vote {
+  int yes = 0, no = 0;
+};
+
+struct add_votes {
+  static constexpr bool commutative = true;
+
+  vote operator()(vote a, vote b) const { return {a.yes + b.yes, a.no + b.no}; }
+};
+
+struct hypotenuse {
+  static constexpr bool commutative = true;
+  double operator()(double a, double b) const { return std::hypot(a, b); }
+};
+
+std::map<std::string, int> read_vocabulary() { return {{"tutti", 1}}; }
+
+}  // namespace
+
+TEST_CASE("collectives") {
+  tutti::run_threads(4, [](auto& comm) {
+    std::size_t const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
+
+    std::vector<float> in(8, 1.0f), out(8), all(8 * ranks), blocks(8 * ranks);
+
+    tutti::all_reduce(comm, in, out);               // out[i] = sum of in[i] over all ranks
+    tutti::reduce(comm, in, out, tutti::max{}, 2);  // only rank 2's out is written
+    tutti::broadcast(comm, out, 2);                 // everybody gets rank 2's out
+    tutti::all_gather(comm, in, all);               // all = in of rank 0, in of rank 1, ...
+    tutti::reduce_scatter(comm, all, out);          // out = this rank's block of the sum
+    tutti::gather(comm, in, all, 0);                // as all_gather, at rank 0 alone
+    tutti::scatter(comm, all, out, 0);              // out = this rank's block of rank 0's all
+    tutti::all_to_all(comm, all, blocks);           // block q of blocks = this rank's block of rank q's all
+    tutti::scan(comm, in, out);                     // out[i] = sum over ranks 0 to this one
+    tutti::exclusive_scan(comm, in, out);           // the same without this one; rank 0's out is not touched
+    tutti::barrier(comm);                           // nobody goes on before all have come
+
+    tutti::all_reduce(comm, in, tutti::mean{});                         // in place
+    tutti::all_gather(comm, std::span(all).subspan(8 * rank, 8), all);  // in place: this rank's block of all
+
+    std::vector<std::size_t> counts(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) counts[r] = r + 1;  // rank r has r + 1 elements
+    std::vector<int> mine(counts[rank], comm.rank()), everything(ranks * (ranks + 1) / 2);
+    tutti::all_gather_v(comm, mine, everything, counts);
+    expect(everything.back() == comm.size() - 1, "all_gather_v");
+
+    std::vector<vote> votes(1, comm.rank() % 2 == 0 ? vote{1, 0} : vote{0, 1});
+    tutti::all_reduce(comm, votes, add_votes{});
+    expect(votes[0].yes == 2, "votes");
+
+    std::vector<double> norms{std::sqrt(2.0)};
+    tutti::all_reduce(comm, norms, hypotenuse{});
+    auto const add = tutti::commutative([](double a, double b) { return a + b; });
+    tutti::all_reduce(comm, norms, add);
+
+    std::vector<tutti::located<float>> worst{{static_cast<float>(comm.rank()), comm.rank()}};
+    tutti::all_reduce(comm, worst, tutti::max_location{});  // the value and the index of the greatest
+    expect(worst[0].index == comm.size() - 1, "max_location");
+
+    std::vector<std::vector<float>> gradients(50, std::vector<float>(100));
+    tutti::all_reduce(comm, gradients, tutti::mean{});  // many arrays, few messages
+
+    std::map<std::string, std::vector<double>> losses{{"train", {0.5}}, {"test", {0.6}}};
+    tutti::all_reduce_map(comm, losses, tutti::mean{});
+
+    std::mt19937_64 random(tutti::sync_random_seed(comm));  // the same numbers on all ranks
+
+    std::map<std::string, int> vocabulary;
+    if (comm.is_main()) vocabulary = read_vocabulary();
+    tutti::broadcast_object(comm, vocabulary);  // through cereal
+    expect(vocabulary.contains("tutti"), "an object");
+
+    auto const [begin, count] = tutti::part(1'000'000, comm.size(), comm.rank());  // this rank's share of a million
+    expect(begin == 250'000 * rank && count == 250'000, "a share");
+    expect(random() != 0, "a number");
+  });
+}
+
+TEST_CASE("choices") {
+  tutti::run_threads(4, [](auto& comm) {
+    std::vector<float> in(1 << 16, 1.0f), out(in.size());
+    tutti::all_reduce<tutti::ring>(comm, in, out);  // when the program is compiled
+    tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::two_shot});  // when it runs
+    tutti::all_reduce(comm, in, out, tutti::sum{}, {.timeout = 30s});  // the deadline of this call
+
+    auto const choice = tutti::explain<float>(comm, tutti::collective::all_reduce, in.size());
+    comm.main_only([&] { std::puts(choice.text.c_str()); });
+
+    auto gradient = comm.template allocate<float>(1 << 20);  // an array that peers read in place
+    tutti::all_reduce(comm, gradient);
+    expect(out.front() == 4 && gradient[0] == 0, "a sum");
+  });
+}
+
+TEST_CASE("a topology") {
+  tutti::run_local(2, [](auto& comm) {
+    tutti::topology const where = tutti::topology_of(comm);
+    comm.main_only([&] { std::puts(where.text().c_str()); });
+    double const us = where.latency(0, 1), gigabytes_per_second = where.bandwidth(0, 1);
+    expect(us > 0 && gigabytes_per_second > 0, "a time");
+  });
+}

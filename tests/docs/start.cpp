@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code of README.md and docs/start.md.
+// labels: threads
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include <tutti/tutti.hpp>
+
+namespace {
+
+std::vector<float> backward() { return std::vector<float>(1000, 1.0f); }
+
+}  // namespace
+
+TEST_CASE("the program of the README") {
+  using namespace std::chrono_literals;
+  std::vector<float> const in(100, 1.0f);
+  std::vector<float> out(100);
+
+  auto comm = tutti::init();  // under tutti-run, mpirun, srun or torchrun; or alone
+  std::vector<float> gradient = backward();
+
+  tutti::all_reduce(comm, gradient);               // in place, sum, algorithm chosen by tutti
+  tutti::all_reduce(comm, in, out, tutti::max{});  // any operation on any trivially copyable type
+  tutti::all_reduce<tutti::ring>(comm, gradient);  // algorithm fixed at compile time
+  tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::two_shot, .timeout = 5s});
+
+  tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; compute, then wait
+  sum.wait();
+  CHECK(out == in);
+}
+
+TEST_CASE("ranks that are threads") {
+  tutti::run_threads(4, [](auto& comm) {
+    std::vector<double> values(1000, comm.rank());
+    tutti::all_reduce(comm, values, tutti::max{});
+    comm.main_only([&] { std::printf("the greatest value is %g\n", values[0]); });
+  });
+}
