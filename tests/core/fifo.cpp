@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A queue in one array does what std::deque does, and its memory does not grow with what has gone through it.
+// The array queue behaves like std::deque, and its memory does not grow with the number of elements that pass through it.
 #include "tutti/core/fifo.hpp"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 
 using tutti::detail::fifo;
 
-TEST_CASE("a fifo does what a deque does") {
+TEST_CASE("a fifo behaves like a deque") {
   std::mt19937 random(3);
   fifo<int> mine;
   std::deque<int> other;
@@ -35,7 +35,7 @@ TEST_CASE("a fifo does what a deque does") {
   }
 }
 
-TEST_CASE("a fifo keeps neither what has gone nor room for it") {
+TEST_CASE("a fifo keeps neither removed elements nor memory for them") {
   auto const shared = std::make_shared<int>(1);
   fifo<std::shared_ptr<int>> all;
   for (int i = 0; i < 3; ++i) all.push_back(shared);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads that need one object at once make one.
+// Threads that need the same object at the same time create it once.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct counted {
 
 }  // namespace
 
-TEST_CASE("an object is made by the first who needs it, and once") {
+TEST_CASE("an object is created once, by the first thread that needs it") {
   std::atomic<int> made = 0;
   tutti::detail::made_once<counted> one;
   CHECK(one.get() == nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The waiting loop ends when the work is done, when the deadline has passed, and when somebody gives up.
+// The waiting loop ends when the work is done, when the deadline passes, and when a nap gives up.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -16,27 +16,27 @@ constexpr patience brief{3, std::chrono::microseconds{10}};
 deadline const far = deadline::after(1h);
 }  // namespace
 
-TEST_CASE("work that is done is not waited for") {
+TEST_CASE("completed work is not waited for") {
   int naps = 0;
   CHECK(wait_until_done([] { return progress::done; }, brief, far, [&](auto&&) { return ++naps < 0; }));
   CHECK(naps == 0);
 }
 
-TEST_CASE("work that moves is polled until it is done") {
+TEST_CASE("work that makes progress is polled until it is done") {
   int polls = 0;
   CHECK(wait_until_done([&] { return ++polls < 1000 ? progress::moved : progress::done; }, brief, far,
                         [](auto&&) { return false; }));
   CHECK(polls == 1000);
 }
 
-TEST_CASE("work that is stuck naps, and ends when it moves again") {
+TEST_CASE("work without progress naps, and ends when it makes progress again") {
   int naps = 0;
   auto const poll = [&] { return naps < 5 ? progress::stuck : progress::done; };
   CHECK(wait_until_done(poll, brief, far, [&](auto&&) { return ++naps < 100; }));
   CHECK(naps == 5);
 }
 
-TEST_CASE("work that a nap finds done is not polled again") {
+TEST_CASE("work that completes during a nap is not polled again") {
   int polls = 0;
   bool napped = false;
   auto const poll = [&] {
@@ -52,13 +52,13 @@ TEST_CASE("work that a nap finds done is not polled again") {
   CHECK(polls == 1);
 }
 
-TEST_CASE("the deadline and a nap that gives up end the wait") {
+TEST_CASE("the deadline, or a nap that gives up, ends the wait") {
   auto const never = [] { return progress::stuck; };
   CHECK_FALSE(wait_until_done(never, brief, deadline::after(20ms), [](auto&&) { return true; }));
   CHECK_FALSE(wait_until_done(never, brief, far, [](auto&&) { return false; }));
 }
 
-TEST_CASE("a countdown begins at its first look") {
+TEST_CASE("a countdown starts when it is first read") {
   countdown left(50ms);
   std::this_thread::sleep_for(60ms);
   CHECK_FALSE(left.passed());

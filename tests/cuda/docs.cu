@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The code of docs/gpu.md. Compiled, and not run.
+// The code of docs/gpu.md. It is compiled but not run; comments are aligned by hand.
+// clang-format off
 #include <thrust/device_vector.h>
 
 #include <vector>

@@ -52,7 +52,7 @@ says '^a bad loss$'
 says '^| a row | 1 |$'
 says '^build  *ok  *[0-9]* s$'
 says '^ipc, a GPU for each rank  *not run: '
-says '^training  *FAILED: exit 3 '
+says '^training  *FAILED: exit code 3 '
 says '^racecheck algorithms_on_gpu  *ok '
 says '^bench_cuda_staged  *ok '
 report=$folder/build/gpu/report.md

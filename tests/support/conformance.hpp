@@ -45,7 +45,8 @@ bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id 
   std::size_t const blocks = deals(c) ? static_cast<std::size_t>(comm.size()) : 1;
   switch (how) {
     case protocol::packet:
-      return detail::shares_packets<Transport> && id == algorithm_id::one_shot && bytes * blocks <= detail::max_packet_bytes;
+      return detail::shares_packets<Transport> && id == algorithm_id::one_shot &&
+             bytes * blocks <= detail::max_packet_bytes;
     case protocol::direct: return detail::maps_memory<Transport> && s.direct;
     case protocol::pull:
       if constexpr (detail::maps_memory<Transport>) return s.direct && s.fetchable && comm.engine().transport().pulls();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When slots are written past the caches: by copies that are said to have taken any time.
+// When slots are written past the caches, decided from given durations of copies.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -14,10 +14,10 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t size = std::size_t{1} << 20;
-// 0.03, 0.3 and 5 ns a byte.
+// 0.03, 0.3 and 5 ns per byte.
 constexpr std::chrono::microseconds fast = 30us, slow = 300us, interrupted = 5ms;
 
-// Makes copies until one was timed, and returns how many there were and how many of them streamed.
+// Makes copies until one is timed, and returns how many there were and how many of them streamed.
 struct tally {
   int copies = 0;
   int streamed = 0;
@@ -39,13 +39,13 @@ void make_slow(store_gauge& gauge) {
 
 }  // namespace
 
-TEST_CASE("copies that are fast go through the caches") {
+TEST_CASE("fast copies go through the caches") {
   store_gauge gauge;
   for (int i = 0; i < 100; ++i) CHECK(until_timed(gauge, fast).streamed == 0);
   CHECK_FALSE(gauge.streams(size));
 }
 
-TEST_CASE("copies that stay slow go past the caches, but for those that are timed") {
+TEST_CASE("copies that stay slow bypass the caches, except those that are timed") {
   store_gauge gauge;
   until_timed(gauge, slow);
   CHECK_FALSE(gauge.streams(size));  // one proves nothing
@@ -56,14 +56,14 @@ TEST_CASE("copies that stay slow go past the caches, but for those that are time
   CHECK(t.streamed == t.copies - 1);
 }
 
-TEST_CASE("when plain copies are fast again, they go through the caches again") {
+TEST_CASE("copies go through the caches again when plain copies are fast again") {
   store_gauge gauge;
   make_slow(gauge);
   for (int i = 0; i < 20; ++i) until_timed(gauge, fast);
   CHECK_FALSE(gauge.streams(size));
 }
 
-TEST_CASE("a copy in which something else ran says nothing") {
+TEST_CASE("a copy that was interrupted is not counted") {
   store_gauge gauge;
   for (int i = 0; i < 10; ++i) until_timed(gauge, interrupted);
   CHECK_FALSE(gauge.streams(size));

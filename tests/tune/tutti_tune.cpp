@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti-tune: what it writes is what tutti reads, all of it or nothing.
+// tutti-tune: tutti reads the table that it writes, and a table is written completely or not at all.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ std::string const quick = std::string(TUTTI_TUNE) + " -r 2,3 -c all_reduce,barri
 
 }  // namespace
 
-TEST_CASE("a table, a header and the times") {
+TEST_CASE("it writes a table, a header and the times") {
   temporary_folder const at;
   std::string const base = at.path().string();
   command c(quick + " -o " + base + "/new/table --header " + base + "/table.hpp --results " + base + "/times.csv");
@@ -44,7 +44,7 @@ TEST_CASE("a table, a header and the times") {
       for (std::size_t const bytes : {std::size_t{0}, std::size_t{1} << 40}) {
         problem const p{collective::all_reduce, bytes, ranks, true, false, crowded};
         bool const found = table.view().find(p) != nullptr;
-        // On this machine ranks have a core each or not, which only one of the two is.
+        // On this machine, ranks either have a core each or share cores.
         if (found) CHECK(table.view().find({p.what, bytes, ranks, true, false, !crowded}) == nullptr);
       }
   CHECK(read_file(base + "/table.hpp").value().find("inline constexpr tuning_table ") != std::string::npos);
@@ -52,7 +52,7 @@ TEST_CASE("a table, a header and the times") {
   CHECK(std::distance(fs::directory_iterator(at.path() / "new"), fs::directory_iterator()) == 1);  // no draft is left
 }
 
-TEST_CASE("limits of devices that were there stay") {
+TEST_CASE("existing limits for devices are kept") {
   temporary_folder const at;
   std::string const file = (at.path() / "table").string();
   std::ofstream(file) << tuning_version << "\ndevice packets 8192\n";
@@ -64,7 +64,7 @@ TEST_CASE("limits of devices that were there stay") {
   CHECK(!table.rules.empty());
 }
 
-TEST_CASE("what cannot be written is said") {
+TEST_CASE("a path that cannot be written is reported") {
   command c(quick + " -o /proc/nowhere/table");
   CHECK(c.wait() == 2);
   CAPTURE(c.output);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pieces of a heap do not overlap, freed ones come back as one, and what does not fit is refused.
+// Allocations of a heap do not overlap, freed ones are merged, and requests that do not fit are rejected.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 using namespace tutti;
 using namespace tutti::detail;
 
-TEST_CASE("pieces are whole pages, apart from each other, and come back") {
+TEST_CASE("allocations are whole pages, do not overlap, and can be reused") {
   alignas(page) static std::byte memory[16 * page];
   heap h(memory, sizeof memory);
   std::byte* const a = h.allocate(1);
@@ -28,7 +28,7 @@ TEST_CASE("pieces are whole pages, apart from each other, and come back") {
   CHECK(h.allocate(16 * page) == memory);
 }
 
-TEST_CASE("an empty heap has nothing") {
+TEST_CASE("an empty heap rejects every request") {
   heap h(nullptr, 0);
   CHECK(h.allocate(1) == nullptr);
 }

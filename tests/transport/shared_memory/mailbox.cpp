@@ -30,7 +30,7 @@ void send(loopback& from, int to, int track, std::vector<int> const& values, std
 
 }  // namespace
 
-TEST_CASE("messages arrive in order, short ones in the line of the flag") {
+TEST_CASE("messages arrive in order, and short ones travel in the cache line of the flag") {
   pair p;
   CHECK(p.b.peek(0, 0, 7).state == arrival::nothing);
   send(p.a, 1, 0, {1, 2, 3}, 7);
@@ -47,7 +47,7 @@ TEST_CASE("messages arrive in order, short ones in the line of the flag") {
   CHECK(reinterpret_cast<int const*>(second.data)[999] == 9);
 }
 
-TEST_CASE("a place is aligned for its elements") {
+TEST_CASE("a slot is aligned for its elements") {
   pair p;
   auto const offset = [](std::byte* place) { return reinterpret_cast<std::uintptr_t>(place) % cache_line; };
   CHECK(offset(p.a.claim(1, 0, 32, 16)) == 16);
@@ -61,7 +61,7 @@ TEST_CASE("tracks are separate channels") {
   CHECK(p.b.peek(0, 1, 7));
 }
 
-TEST_CASE("a full channel has no place until the receiver releases one") {
+TEST_CASE("a full channel has no free slot until the receiver releases one") {
   pair p;
   for (std::size_t i = 0; i < slots_of(2, 0); ++i) send(p.a, 1, 0, {static_cast<int>(i)}, 7);
   CHECK(p.a.claim(1, 0, 4, 4) == nullptr);
@@ -80,7 +80,7 @@ TEST_CASE("a message of another call is a mismatched") {
   CHECK(p.b.peek(0, 0, 8).state == arrival::mismatched);
 }
 
-TEST_CASE("a reference is read where it lies") {
+TEST_CASE("a reference is read in place") {
   pair p;
   std::vector<int> values{1, 2, 3};
   REQUIRE(p.a.is_shared(values.data(), 12));
@@ -93,7 +93,7 @@ TEST_CASE("a reference is read where it lies") {
   CHECK(reinterpret_cast<int const*>(got.data) == values.data());
 }
 
-TEST_CASE("an address in the sender's process is handed on as it is") {
+TEST_CASE("an address in the sender's process is passed on unchanged") {
   pair p;
   auto const* const theirs = reinterpret_cast<std::byte const*>(std::uintptr_t{0x123456789abc});
   REQUIRE(p.a.claim(1, 1, 9000, 4) != nullptr);
@@ -108,7 +108,7 @@ TEST_CASE("an address in the sender's process is handed on as it is") {
   CHECK_FALSE(p.b.peek(0, 1, 7).foreign);
 }
 
-TEST_CASE("the more ranks, the fewer slots a channel has, and always a power of two") {
+TEST_CASE("channels have fewer slots with more ranks, and always a power of two") {
   for (int track = 0; track < 4; ++track)
     for (int ranks = 1; ranks <= 64; ++ranks) {
       CAPTURE(track);
@@ -120,7 +120,7 @@ TEST_CASE("the more ranks, the fewer slots a channel has, and always a power of 
     }
 }
 
-TEST_CASE("rounds of packets are counted from 1, and their sets go round") {
+TEST_CASE("rounds of packets are counted from 1, and their sets are reused in turn") {
   pair p;
   CHECK(p.a.next_round() == 1);
   CHECK(p.a.next_round() == 2);
@@ -134,7 +134,7 @@ TEST_CASE("rounds of packets are counted from 1, and their sets go round") {
   }
 }
 
-TEST_CASE("a set is free when every peer has read what it held") {
+TEST_CASE("a set is free when every peer has read it") {
   for (bool const far : {false, true}) {
     std::size_t const sets = far ? far_sets : near_sets;
     auto const hub = std::make_shared<loopback::hub>(3, 1);
@@ -157,7 +157,7 @@ TEST_CASE("far rounds say nothing of the near ones that follow") {
   CHECK(p.a.packets_writable(far_sets + 1, false));
 }
 
-TEST_CASE("a peer that shows a round has read all before") {
+TEST_CASE("a peer that announces a round has read all previous ones") {
   pair p;
   p.a.packets_seen(1, 3);
   CHECK(p.a.packets_writable(near_sets + 2, false));
@@ -166,7 +166,7 @@ TEST_CASE("a peer that shows a round has read all before") {
   CHECK(p.a.packets_writable(near_sets + 3, false));
 }
 
-TEST_CASE("a rank that naps is woken") {
+TEST_CASE("a napping rank is woken") {
   pair p;
   std::jthread const sleeper([&] {
     while (!p.b.peek(0, 0, 7)) p.b.nap([&] { return bool(p.b.peek(0, 0, 7)); });

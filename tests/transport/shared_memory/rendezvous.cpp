@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// rendezvous: ranks that share nothing but the name of their job meet, and all learn why where they do not. The ranks are
-// threads here; those of tests/launch are processes.
+// rendezvous: ranks that share only the name of their job meet, or all learn why they cannot. Ranks are threads here, and processes in
+// tests/launch.
 // labels: threads waits
 #include <doctest/doctest.h>
 
@@ -27,10 +27,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A name that no other run of this test has.
+// A name that is unique to this run of the test.
 std::string job(std::string const& name) { return "test-" + std::to_string(::getpid()) + "-" + name; }
 
-// What one rank of a meeting gets.
+// The result of a meeting at one rank.
 struct outcome {
   ino_t file = 0;
   int seals = 0;
@@ -71,7 +71,7 @@ bool has(outcome const& o, std::string const& text) { return o.said.find(text) !
 
 }  // namespace
 
-TEST_CASE("all ranks get the same file, which is theirs alone and keeps its size") {
+TEST_CASE("all ranks get the same private file of fixed size") {
   for (std::string const& name : {job("a"), job(std::string(300, 'x'))}) {
     auto const got = meet_all(name, {3, 1, 0, 2}, 4, 20s);
     for (outcome const& o : got) {
@@ -85,7 +85,7 @@ TEST_CASE("all ranks get the same file, which is theirs alone and keeps its size
   }
 }
 
-TEST_CASE("names that differ past the end of an address are different names") {
+TEST_CASE("names that differ only beyond the length of an address are different") {
   std::vector<outcome> a, b;
   std::jthread one([&] { a = meet_all(job(std::string(300, 'x') + "1"), {0, 1}, 2, 20s); });
   std::jthread two([&] { b = meet_all(job(std::string(300, 'x') + "2"), {0, 1}, 2, 20s); });
@@ -95,7 +95,7 @@ TEST_CASE("names that differ past the end of an address are different names") {
   CHECK(a[0].file != b[0].file);
 }
 
-TEST_CASE("all ranks name those that did not come") {
+TEST_CASE("all ranks name the ranks that are missing") {
   for (outcome const& o : meet_all(job("absent"), {0, 2, 4}, 5, 3s)) {
     CAPTURE(o.said);
     CHECK(o.code == error_code::timeout);
@@ -108,7 +108,7 @@ TEST_CASE("all ranks name those that did not come") {
   }
 }
 
-TEST_CASE("two processes that say they are the same rank are refused, and everyone learns it") {
+TEST_CASE("two processes that claim the same rank are rejected, and all ranks learn of it") {
   for (outcome const& o : meet_all(job("twin"), {0, 1, 1}, 4, 20s)) {
     CAPTURE(o.said);
     CHECK((o.code == error_code::mismatch ||
@@ -116,7 +116,7 @@ TEST_CASE("two processes that say they are the same rank are refused, and everyo
   }
 }
 
-TEST_CASE("a rank that gives up while others are missing ends the meeting at once") {
+TEST_CASE("a rank that gives up while others are missing ends the meeting immediately") {
   auto const began = deadline::clock::now();
   outcome host, patient;
   std::jthread a([&] { host = meet(job("quitter"), 0, 4, 60s); });
@@ -133,7 +133,7 @@ TEST_CASE("a rank that gives up while others are missing ends the meeting at onc
   CHECK(deadline::clock::now() - began < 50s);
 }
 
-TEST_CASE("visitors that say nothing or nonsense about a rank do not disturb") {
+TEST_CASE("connections that send nothing or nonsense do not disturb the meeting") {
   std::string const name = job("visitor");
   outcome host, guest;
   std::jthread a([&] { host = meet(name, 0, 2, 20s); });

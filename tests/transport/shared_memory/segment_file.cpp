@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The file of a segment: its size, which stays, and what is mapped of it.
+// The file of a segment: its fixed size, and its mappings.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ using namespace tutti::detail;
 
 namespace {
 
-// As if it came with this value in the environment.
+// Sets this value in the environment.
 descriptor create_with_heap(char const* value) {
   ::setenv("TUTTI_HEAP", value, 1);
   struct reset {
@@ -23,7 +23,7 @@ descriptor create_with_heap(char const* value) {
 
 }  // namespace
 
-TEST_CASE("two mappings of a file are one memory, with the heap that its creator chose") {
+TEST_CASE("two mappings of a file share memory, with the heap size that its creator chose") {
   descriptor const file = create_with_heap("5000");
   segment_mapping const a(file, 2, 1), b(file, 2, 1);
   CHECK(a.memory().heap_bytes() == 2 * page);
@@ -35,7 +35,7 @@ TEST_CASE("two mappings of a file are one memory, with the heap that its creator
   CHECK(b.memory().heap(1)[2 * page - 1] == std::byte{3});
 }
 
-TEST_CASE("the front has the pages of the ranks alone") {
+TEST_CASE("the front consists of the ranks' pages") {
   descriptor const file = create_with_heap("1073741824");
   auto const front = segment_mapping::front(file, 2, 1);
   segment_mapping const all(file, 2, 1);
@@ -44,12 +44,12 @@ TEST_CASE("the front has the pages of the ranks alone") {
   CHECK(all.memory().rank(1).process == 17);
 }
 
-TEST_CASE("a heap that makes no sense is refused") {
+TEST_CASE("an invalid heap size is rejected") {
   CHECK_THROWS_WITH_AS(create_with_heap("much"), doctest::Contains("TUTTI_HEAP=\"much\" is not a number of bytes"),
                        error);
 }
 
-TEST_CASE("a file for fewer ranks is refused") {
+TEST_CASE("a file for fewer ranks is rejected") {
   descriptor const small = create_with_heap("4096");
   auto const refused = doctest::Contains("was made for fewer ranks than 64");
   CHECK_THROWS_WITH_AS(segment_mapping(small, 64, 1), refused, error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// shm: joining, and peers that end before all have joined. What collectives do over it is tested in tests/collective.
+// shm: joining, and peers that end before all have joined. tests/collective tests collectives over it.
 // labels: processes optimised
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Runs f in a process of its own.
+// Runs f in a child process.
 template <class F>
 pid_t in_a_process(F&& f) {
   pid_t const process = ::fork();
@@ -39,7 +39,7 @@ pid_t in_a_process(F&& f) {
   return process;
 }
 
-// The process of a rank that has joined the others, who have not all come.
+// A process that has joined as a rank while others are missing.
 pid_t joined(descriptor const& file, int rank, int ranks) {
   pid_t const out = in_a_process([&] { shm const me(file, rank, ranks, 1, deadline::after(60s)); });
   auto const front = segment_mapping::front(file, ranks, 1);
@@ -48,7 +48,7 @@ pid_t joined(descriptor const& file, int rank, int ranks) {
 }
 void await_end(pid_t process) { ::waitpid(process, nullptr, 0); }
 
-// What joining as rank 0 throws, and after how many seconds.
+// The error of joining as rank 0, and the seconds until it is thrown.
 struct refusal {
   error_code code{};
   int peer = -2;
@@ -70,7 +70,7 @@ refusal join(descriptor const& file, int ranks, deadline::clock::duration time) 
 
 }  // namespace
 
-TEST_CASE("a rank that ends while others are still to come is named at once") {
+TEST_CASE("a rank that ends while others are missing is named immediately") {
   descriptor const file = shm::create(3, 1);
   bool reaped = false;
   SUBCASE("and is still a zombie") {}
@@ -86,7 +86,7 @@ TEST_CASE("a rank that ends while others are still to come is named at once") {
   if (!reaped) await_end(victim);
 }
 
-TEST_CASE("a rank that ended between its joining and ours is named, even without a trace") {
+TEST_CASE("a rank that ended between its joining and ours is named, even if it left no trace") {
   descriptor const file = shm::create(2, 1);
   pid_t const victim = joined(file, 1, 2);
   ::kill(victim, SIGKILL);
@@ -96,8 +96,8 @@ TEST_CASE("a rank that ended between its joining and ours is named, even without
   CHECK(r.peer == 1);
 }
 
-// The last rank lets the others nap, and those that die are as soon awake as the one that is to join.
-TEST_CASE("ranks that end as soon as all have joined do not undo that") {
+// The last rank lets the others nap, so those that die wake up at the same time as the one that has yet to join.
+TEST_CASE("ranks that end as soon as all have joined do not make joining fail") {
   constexpr int ranks = 8;
   for (int repeat = 0; repeat < 50; ++repeat) {
     descriptor const file = shm::create(ranks, 1);
@@ -116,7 +116,7 @@ TEST_CASE("ranks that end as soon as all have joined do not undo that") {
   }
 }
 
-TEST_CASE("a rank that is refused its address space is named at once") {
+TEST_CASE("a rank that cannot reserve its address space is named immediately") {
   descriptor const file = shm::create(2, 4);
   pid_t const refused = in_a_process([&] {
     std::size_t pages = 0;  // what this process has now, which is much under a sanitizer
@@ -137,14 +137,14 @@ TEST_CASE("a rank that is refused its address space is named at once") {
   ::waitpid(refused, nullptr, 0);
 }
 
-TEST_CASE("ranks that do not come are named at the deadline") {
+TEST_CASE("missing ranks are named at the deadline") {
   descriptor const file = shm::create(3, 1);
   refusal const r = join(file, 3, 200ms);
   CHECK(r.code == error_code::timeout);
   CHECK(r.said.find("timed out waiting for ranks to join: 1, 2") != r.said.npos);
 }
 
-TEST_CASE("a file for fewer ranks is refused") {
+TEST_CASE("a file for fewer ranks is rejected") {
   ::setenv("TUTTI_HEAP", "4096", 1);
   descriptor const small = shm::create(2, 1);
   ::unsetenv("TUTTI_HEAP");

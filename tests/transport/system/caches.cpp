@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which last-level cache cores share, by folders as Linux has them.
+// Which cores share a last-level cache, according to folders as in Linux.
 #include "tutti/transport/system/caches.hpp"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ cpu_set_t cores(std::initializer_list<int> list) {
   return out;
 }
 
-// What /sys/devices/system/cpu says of a machine.
+// A folder like /sys/devices/system/cpu that describes a machine.
 class machine {
  public:
   void add_cache(int core, int index, int level, std::string const& shared) {
@@ -40,7 +40,7 @@ class machine {
 
 }  // namespace
 
-TEST_CASE("cores share the cache of the highest level that has them all") {
+TEST_CASE("cores share a cache at the highest level that covers all of them") {
   machine m;
   for (int core = 0; core < 8; ++core) {
     std::string const own = std::to_string(core);
@@ -58,7 +58,7 @@ TEST_CASE("cores share the cache of the highest level that has them all") {
   CHECK(m.find({0, 1, 2, 3, 4, 5, 6, 7}) == no_cache);
 }
 
-TEST_CASE("where nobody says, no cache is shared") {
+TEST_CASE("without information, no cache is shared") {
   machine m;
   CHECK(m.find({0}) == no_cache);
   CHECK(m.find({}) == no_cache);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A process that is watched, and how it ends.
+// Watching a process, and learning of its end.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -39,7 +39,7 @@ void reap(pid_t process) { ::waitpid(process, nullptr, 0); }
 
 }  // namespace
 
-TEST_CASE("all copies learn of the end of a process, before and after it is reaped") {
+TEST_CASE("all copies of a watch learn of the end of a process, before and after it is reaped") {
   pid_t const process = sleeping_process();
   process_watch watch;
   CHECK_FALSE(watch.begun());
@@ -55,7 +55,7 @@ TEST_CASE("all copies learn of the end of a process, before and after it is reap
   CHECK(copy.ended());
 }
 
-TEST_CASE("a process that has ended before has ended") {
+TEST_CASE("a process that ended before it was watched is reported as ended") {
   pid_t const process = sleeping_process();
   end(process);
   process_watch zombie, gone;
@@ -66,7 +66,7 @@ TEST_CASE("a process that has ended before has ended") {
   CHECK(gone.ended());
 }
 
-TEST_CASE("where no more files may be open, that is said") {
+TEST_CASE("running out of file descriptors is reported") {
   pid_t const process = sleeping_process();
   auto const begin_without_files = [&] {
     struct no_files {
