@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -82,8 +84,8 @@ TEST_CASE("collectives") {
     tutti::all_reduce(comm, norms, add);
 
     std::vector<tutti::located<float>> worst{{static_cast<float>(comm.rank()), comm.rank()}};
-    tutti::all_reduce(comm, worst, tutti::max_location{});  // the value and the index of the greatest
-    expect(worst[0].index == comm.size() - 1, "max_location");
+    tutti::all_reduce(comm, worst, tutti::argmax{});  // the value and the index of the greatest
+    expect(worst[0].index == comm.size() - 1, "argmax");
 
     std::vector<std::vector<float>> gradients(50, std::vector<float>(100));
     tutti::all_reduce(comm, gradients, tutti::mean{});  // many arrays, few messages
@@ -101,6 +103,30 @@ TEST_CASE("collectives") {
     auto const [begin, count] = tutti::part(1'000'000, comm.size(), comm.rank());  // this rank's share of a million
     expect(begin == 250'000 * rank && count == 250'000, "a share");
     expect(random() != 0, "a number");
+  });
+}
+
+TEST_CASE("values") {
+  tutti::run_threads(4, [](auto& comm) {
+    int const mine = comm.rank() + 1;
+    double const x = 0.5;
+
+    int const total = tutti::all_reduce(comm, mine);
+    double const norm = std::sqrt(tutti::all_reduce(comm, x * x));
+    std::vector<int> const all = tutti::all_gather(comm, mine);
+    vote const first = tutti::broadcast(comm, vote{mine, 0});
+    std::optional<int> const greatest = tutti::reduce(comm, mine, tutti::max{}, 0);  // empty except at rank 0
+    int const before = tutti::exclusive_scan(comm, mine);
+    expect(total == 10 && norm == 1 && all.size() == 4 && first.yes == 1 && before == comm.rank() * mine / 2, "values");
+    expect(greatest == (comm.is_main() ? std::optional(4) : std::nullopt), "the greatest");
+
+    auto const best = tutti::all_reduce(comm, tutti::located{x * mine, comm.rank()}, tutti::argmax{});
+    expect(best.value == 2 && best.index == 3, "argmax");
+
+    std::tuple<double, double, long> const seen{x * mine, x * mine, 1};
+    auto const [least, most, count] =
+        tutti::all_reduce(comm, seen, tutti::each{tutti::min{}, tutti::max{}, tutti::sum{}});
+    expect(least == 0.5 && most == 2 && count == 4, "each");
   });
 }
 
