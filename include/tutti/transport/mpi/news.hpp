@@ -2,6 +2,7 @@
 // What a rank and its peers have said of themselves where nobody can read a peer's memory, and the messages that say it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
