@@ -2,6 +2,7 @@
 // The notices of a rank and its peers, and the messages that carry them: the state behind mpi_board.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
