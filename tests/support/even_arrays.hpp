@@ -13,19 +13,19 @@
 
 namespace tutti::testing {
 
-using array = device_array<sharing_stand_in, float>;
+using array = detail::device_array<sharing_stand_in, float>;
 
 inline array filled(sharing_stand_in const& on, std::size_t n, float value) {
   array out(on, n);
   std::vector<float> const values(n, value);
   on.copy({}, out.data(), values.data(), n * sizeof(float));
-  on.wait({}, deadline::after(std::chrono::seconds(10)));
+  on.wait({}, detail::deadline::after(std::chrono::seconds(10)));
   return out;
 }
 inline bool all_are(sharing_stand_in const& on, array const& data, float value) {
   std::vector<float> values(data.size());
   on.copy({}, values.data(), data.data(), data.size() * sizeof(float));
-  on.wait({}, deadline::after(std::chrono::seconds(10)));
+  on.wait({}, detail::deadline::after(std::chrono::seconds(10)));
   return std::ranges::all_of(values, [=](float x) { return x == value; });
 }
 

@@ -144,8 +144,9 @@ class sharing_stand_in {
   void* allocate(std::size_t bytes) const {
     if (refuses.memory) throw_refused("memory");
     std::size_t const all = (bytes + 4096) / 4096 * 4096;
-    descriptor file(::memfd_create("stand-in", MFD_CLOEXEC));
-    if (!file || ::ftruncate(file.get(), static_cast<off_t>(all)) != 0) throw_system("no memory of a stand-in", "");
+    detail::descriptor file(::memfd_create("stand-in", MFD_CLOEXEC));
+    if (!file || ::ftruncate(file.get(), static_cast<off_t>(all)) != 0)
+      detail::throw_system("no memory of a stand-in", "");
     void* const out = map(file.get(), all);
     std::lock_guard const lock(guard_);
     memory_[static_cast<std::byte*>(out)] = {std::move(file), all};
@@ -177,7 +178,7 @@ class sharing_stand_in {
       for (int rank = 0; rank < n; ++rank) work(grid_member{rank, n});
     });
   }
-  void wait(stream_type stream, deadline until) const {
+  void wait(stream_type stream, detail::deadline until) const {
     auto const how_far = here(stream).how_far();
     std::uint64_t const all = how_far->given;
     while (how_far->done < all) {
@@ -224,41 +225,41 @@ class sharing_stand_in {
   bool reached(event_type event) const { return (*event)->passed > 0; }
   bool capturing(stream_type stream) const { return here(stream).capturing(); }
 
-  device_memory_handle share(void* memory) const {
+  detail::device_memory_handle share(void* memory) const {
     if (refuses.sharing) throw_refused("to share memory");
     std::lock_guard const lock(guard_);
     auto const entry = std::prev(memory_.upper_bound(static_cast<std::byte*>(memory)));
-    device_memory_handle out{.address = memory, .process = ::getpid()};
+    detail::device_memory_handle out{.address = memory, .process = ::getpid()};
     out.owner[0] = static_cast<std::byte>(number);
     out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - entry->first);
     piece const what{entry->second.file.get(), entry->second.bytes};
     std::memcpy(out.token.data(), &what, sizeof what);
     return out;
   }
-  void* open(device_memory_handle const& handle) const {
+  void* open(detail::device_memory_handle const& handle) const {
     if (refuses.opening) throw_refused("to open memory of another process");
     if (handle.process == ::getpid()) {
       opened_here().change(begin_of(handle), 1);
       return handle.address;
     }
     piece const what = piece_of(handle);
-    std::string const path = join({"/proc/", handle.process, "/fd/", what.file});
-    descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!file) throw_system("cannot open " + path, "");
+    std::string const path = detail::join({"/proc/", handle.process, "/fd/", what.file});
+    detail::descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) detail::throw_system("cannot open " + path, "");
     return static_cast<std::byte*>(map(file.get(), what.bytes)) + handle.offset;
   }
-  void close(device_memory_handle const& handle, void* memory) const noexcept {
+  void close(detail::device_memory_handle const& handle, void* memory) const noexcept {
     if (handle.process == ::getpid()) opened_here().change(begin_of(handle), -1);
     else ::munmap(static_cast<std::byte*>(memory) - handle.offset, piece_of(handle).bytes);
   }
   void* expose(void* memory, std::size_t) const { return memory; }
   void hide(void*) const noexcept {}
 
-  void signal(stream_type stream, std::span<stream_signal const> signals) const {
+  void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
     here(stream).add([all = std::vector(signals.begin(), signals.end())] {
-      for (stream_signal const& s : all) {
+      for (detail::stream_signal const& s : all) {
         std::atomic_ref const word(*s.word);
-        if (s.what == stream_signal::kind::write) word.store(s.value);
+        if (s.what == detail::stream_signal::kind::write) word.store(s.value);
         else wait_until([&] { return word.load() == s.value; });
       }
     });
@@ -279,7 +280,7 @@ class sharing_stand_in {
     std::size_t bytes;
   };
   struct owned {
-    descriptor file;
+    detail::descriptor file;
     std::size_t bytes = 0;
   };
   // How often ranks of this process have opened memory of each other.
@@ -302,18 +303,18 @@ class sharing_stand_in {
     static auto* const out = new open_counts;
     return *out;
   }
-  static void const* begin_of(device_memory_handle const& handle) {
+  static void const* begin_of(detail::device_memory_handle const& handle) {
     return static_cast<std::byte const*>(handle.address) - handle.offset;
   }
 
-  static piece piece_of(device_memory_handle const& handle) {
+  static piece piece_of(detail::device_memory_handle const& handle) {
     piece out;
     std::memcpy(&out, handle.token.data(), sizeof out);
     return out;
   }
   static void* map(int file, std::size_t bytes) {
     void* const out = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (out == MAP_FAILED) throw_system("cannot map memory of a stand-in", "");
+    if (out == MAP_FAILED) detail::throw_system("cannot map memory of a stand-in", "");
     return out;
   }
   [[noreturn]] static void throw_refused(std::string const& what) {
@@ -342,7 +343,7 @@ class sharing_stand_in {
   mutable std::vector<std::shared_ptr<stand_in_stream::counts const>> used_;
   mutable stand_in_stream own_;
 };
-static_assert(sharing_device<sharing_stand_in> && linked_device<sharing_stand_in> &&
-              cooperative_device<sharing_stand_in>);
+static_assert(detail::sharing_device<sharing_stand_in> && detail::linked_device<sharing_stand_in> &&
+              detail::cooperative_device<sharing_stand_in>);
 
 }  // namespace tutti::testing

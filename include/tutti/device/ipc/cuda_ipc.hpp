@@ -267,7 +267,7 @@ class cuda_ipc {
     call now =
         calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
     calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_steps<C>(plan, c.in, c.out, n, op, now.number, c.how.stream);
+      kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }

@@ -55,8 +55,8 @@ class ipc_kernels {
     return {map_, root, n, where};
   }
   template <collective C, class Schedule, class T, class Op>
-  void launch_steps(plan_type<C, Schedule, T, Op> const& plan, T const* in, T* out, std::size_t n, Op const& op,
-                    std::uint32_t call, stream_of<D> stream) {
+  void launch_steps(plan_type<C, Schedule, T, Op> const& plan, T const* in, T* out, Op const& op, std::uint32_t call,
+                    stream_of<D> stream) {
     auto work = plan.work_of(plan.blocks(options.share), op, reach(call), call);
     std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes);
     work.in[rank_] = in;
