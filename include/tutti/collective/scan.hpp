@@ -54,20 +54,20 @@ T before_all() {
 //
 //   tutti::scan(comm, counts, ends);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, In&& in, Out&& out, options const& o,
           std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
@@ -75,7 +75,7 @@ auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                                                        where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, data, sum{}, o, where);
 }
@@ -84,7 +84,7 @@ auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location wher
 //
 //   std::size_t const end = tutti::scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
                         std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
@@ -93,7 +93,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto scan(Comm&& comm, Value&& value, options const& o,
                         std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
@@ -105,7 +105,7 @@ template <class Algorithm = automatic, class Comm, class Value>
 //   std::array<std::size_t, 1> offset{0};
 //   tutti::exclusive_scan(comm, counts, offset);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
@@ -113,13 +113,13 @@ auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options 
                                                                  where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, options const& o,
                     std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
@@ -127,7 +127,7 @@ auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const&
                                                                  o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
                     std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, data, sum{}, o, where);
@@ -137,7 +137,7 @@ auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
 //
 //   std::size_t const begin = tutti::exclusive_scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
                                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
@@ -147,7 +147,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, options const& o,
                                   std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);

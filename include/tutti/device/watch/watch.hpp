@@ -173,9 +173,9 @@ class device_watch {
   }
   // "in all_reduce of ..." or "after broadcast of ..."
   std::string state_of(int q) const {
-    device_page const& page = board_.rank(q);
-    if (std::uint32_t const call = page.now.load()) return "in " + described(q, call);
-    if (std::uint64_t const called = page.called.load())
+    device_page const& peer = board_.rank(q);
+    if (std::uint32_t const call = peer.now.load()) return "in " + described(q, call);
+    if (std::uint64_t const called = peer.called.load())
       return join({"at or after call #", called, ", ", described(q, board_.noted(q, called))});
     return "before its first call";
   }
