@@ -29,7 +29,7 @@ inline constexpr bool is_tutti_communicator<communicator<Transport>> = true;
 
 // Calls on ranks of devices, which are all on() a device, have overloads of their own.
 template <class Comm>
-concept on_host = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(); };
+concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(); };
 
 // An argument that is meant as an array, whether or not it can be one.
 template <class R>

@@ -59,7 +59,7 @@ returned_by<Comm> all_gather_v_arrays(Comm& comm, std::span<T const> in, std::sp
 //   std::vector<float> all(mine.size() * comm.size());
 //   tutti::all_gather(comm, mine, all);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
@@ -70,7 +70,7 @@ auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
 //
 //   std::vector<row> all = tutti::all_gather(comm, mine);
 template <class Algorithm = automatic, class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] auto all_gather(Comm&& comm, In&& mine, options const& o = {},
                               std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, In>()) {
@@ -86,7 +86,7 @@ template <class Algorithm = automatic, class Comm, class In>
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_gather_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts,
                   std::span<std::size_t const> offsets = {}, options const& o = {},
                   std::source_location where = std::source_location::current()) {

@@ -39,14 +39,14 @@ returned_by<Comm> all_reduce_arrays(Comm& comm, std::span<T const> in, std::span
 //   tutti::all_reduce(comm, in, out, {.timeout = 5s});                 // the sum
 //   tutti::all_reduce<tutti::ring>(comm, in, out);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_reduce(Comm&& comm, In&& in, Out&& out, options const& o,
                 std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
@@ -57,14 +57,14 @@ auto all_reduce(Comm&& comm, In&& in, Out&& out, options const& o,
 //   tutti::all_reduce(comm, gradient);
 //   tutti::all_reduce(comm, gradient, tutti::mean{});
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::lists_arrays<InOut, Op>)
+  requires detail::host_ranks<Comm> && (!detail::lists_arrays<InOut, Op>)
 auto all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
     return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm> && (!detail::lists_arrays<InOut, sum>)
+  requires detail::host_ranks<Comm> && (!detail::lists_arrays<InOut, sum>)
 auto all_reduce(Comm&& comm, InOut&& data, options const& o,
                 std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, data, sum{}, o, where);
@@ -77,7 +77,7 @@ auto all_reduce(Comm&& comm, InOut&& data, options const& o,
 //   double norm = std::sqrt(tutti::all_reduce(comm, x * x));
 //   auto best = tutti::all_reduce(comm, tutti::located{loss, comm.rank()}, tutti::argmin{});
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, Op>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, Op>)
 [[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
                               std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
@@ -86,7 +86,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, sum>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, sum>)
 [[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, options const& o,
                               std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);

@@ -66,7 +66,7 @@ returned_by<Comm> all_to_all_v_arrays(Comm& comm, std::span<T const> in, std::sp
 //
 //   tutti::all_to_all(comm, outgoing, incoming);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_to_all(Comm&& comm, In&& in, Out&& out, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
@@ -75,7 +75,7 @@ auto all_to_all(Comm&& comm, In&& in, Out&& out, options const& o = {},
 
 // In place: the blocks that arrive replace those that were sent.
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut>())
@@ -86,7 +86,7 @@ auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
 //
 //   std::vector<int> const counts_for_me = tutti::all_to_all(comm, std::as_const(counts_to_send));
 template <class Algorithm = automatic, class Comm, class In>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<In>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<In>)
 [[nodiscard]] auto all_to_all(Comm&& comm, In&& data, options const& o = {},
                               std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>())
@@ -100,7 +100,7 @@ template <class Algorithm = automatic, class Comm, class In>
 //
 //   tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto all_to_all_v(Comm&& comm, In&& in, std::span<std::size_t const> send_counts, Out&& out,
                   std::span<std::size_t const> receive_counts, std::span<std::size_t const> send_offsets = {},
                   std::span<std::size_t const> receive_offsets = {}, options const& o = {},

@@ -63,7 +63,7 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
 //   tutti::barrier(comm);
 //   tutti::work all_are_here = tutti::barrier(tutti::async(comm));
 template <class Algorithm = automatic, class Comm>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto barrier(Comm&& comm, options const& o = {}, std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_communicator<Comm>()) return detail::meet<Algorithm>(comm, o, where);
 }

@@ -33,7 +33,7 @@ returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, optio
 //
 //   tutti::broadcast(comm, weights, 0);
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
                std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut>())
@@ -46,7 +46,7 @@ auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
 //   config = tutti::broadcast(comm, config, 0);
 //   int n = tutti::broadcast(comm, comm.is_main() ? read_size() : 0);
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto broadcast(Comm&& comm, Value&& value, int root = 0, options const& o = {},
                              std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value>())

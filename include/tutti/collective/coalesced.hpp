@@ -208,14 +208,14 @@ consteval bool accepts_list() {
 //   std::vector<std::vector<float>> gradients = backward();
 //   tutti::all_reduce(comm, gradients, tutti::mean{});
 template <class Algorithm = automatic, class Comm, class List, class Op = sum>
-  requires detail::on_host<Comm> && detail::lists_arrays<List, Op>
+  requires detail::host_ranks<Comm> && detail::lists_arrays<List, Op>
 auto all_reduce(Comm&& comm, List&& list, Op const& op = {}, options const& o = {}, coalescing const& bucket = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_list<Comm, List, Op>())
     return detail::all_reduce_list<Algorithm>(comm, list, op, o, bucket, where);
 }
 template <class Algorithm = automatic, class Comm, class List>
-  requires detail::on_host<Comm> && detail::lists_arrays<List, sum>
+  requires detail::host_ranks<Comm> && detail::lists_arrays<List, sum>
 auto all_reduce(Comm&& comm, List&& list, options const& o, coalescing const& bucket = {},
                 std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, list, sum{}, o, bucket, where);

@@ -64,7 +64,7 @@ returned_by<Comm> gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T
 //
 //   tutti::gather(comm, mine, all, 0);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto gather(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
@@ -76,7 +76,7 @@ auto gather(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {}
 //
 //   std::vector<double> const losses = tutti::gather(comm, loss, 0);
 template <class Algorithm = automatic, class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] auto gather(Comm&& comm, In&& mine, int root = 0, options const& o = {},
                           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, In>()) {
@@ -93,7 +93,7 @@ template <class Algorithm = automatic, class Comm, class In>
 //
 //   tutti::gather_v(comm, mine, all, counts, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto gather_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts,
               std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
               std::source_location where = std::source_location::current()) {

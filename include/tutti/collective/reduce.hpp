@@ -43,14 +43,14 @@ returned_by<Comm> reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> 
 //   tutti::reduce(comm, partial, total, tutti::max{}, 0);
 //   tutti::reduce(comm, partial, total, 0);                            // the sum
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm> && (!std::integral<Op>)
+  requires detail::host_ranks<Comm> && (!std::integral<Op>)
 auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, root, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
             std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, root, o, where);
@@ -60,14 +60,14 @@ auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
 //
 //   tutti::reduce(comm, histogram, 0);
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm> && (!std::integral<Op>)
+  requires detail::host_ranks<Comm> && (!std::integral<Op>)
 auto reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
     return detail::reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, root, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
             std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, data, sum{}, root, o, where);
@@ -78,7 +78,7 @@ auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
 //
 //   if (std::optional<double> total = tutti::reduce(comm, mine)) std::printf("%g\n", *total);
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>) && (!std::integral<Op>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!std::integral<Op>)
 [[nodiscard]] auto reduce(Comm&& comm, Value&& value, Op const& op = {}, int root = 0, options const& o = {},
                           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>()) {
@@ -91,7 +91,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
   }
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto reduce(Comm&& comm, Value&& value, int root, options const& o = {},
                           std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, root, o, where);

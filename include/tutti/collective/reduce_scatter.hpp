@@ -70,14 +70,14 @@ returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std
 //
 //   tutti::reduce_scatter(comm, gradient, shard);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto reduce_scatter(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::reduce_scatter_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
                     std::source_location where = std::source_location::current()) {
   return reduce_scatter<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
@@ -87,7 +87,7 @@ auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
 //
 //   std::vector<float> const shard = tutti::reduce_scatter(comm, gradient, tutti::mean{});
 template <class Algorithm = automatic, class Comm, class In, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, Op const& op = {}, options const& o = {},
                                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In, Op>()) {
@@ -99,7 +99,7 @@ template <class Algorithm = automatic, class Comm, class In, class Op = sum>
   }
 }
 template <class Algorithm = automatic, class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] auto reduce_scatter(Comm&& comm, In&& in, options const& o,
                                   std::source_location where = std::source_location::current()) {
   return reduce_scatter<Algorithm>(comm, std::forward<In>(in), sum{}, o, where);
@@ -110,7 +110,7 @@ template <class Algorithm = automatic, class Comm, class In>
 //
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
                       options const& o = {}, std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())

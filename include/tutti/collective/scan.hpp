@@ -51,20 +51,20 @@ T before_all() {
 //
 //   tutti::scan(comm, counts, ends);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, In&& in, Out&& out, options const& o,
           std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
@@ -72,7 +72,7 @@ auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                                                        where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, data, sum{}, o, where);
 }
@@ -81,7 +81,7 @@ auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location wher
 //
 //   std::size_t const end = tutti::scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
                         std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
@@ -90,7 +90,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto scan(Comm&& comm, Value&& value, options const& o,
                         std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
@@ -102,7 +102,7 @@ template <class Algorithm = automatic, class Comm, class Value>
 //   std::array<std::size_t, 1> offset{0};
 //   tutti::exclusive_scan(comm, counts, offset);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
@@ -110,13 +110,13 @@ auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options 
                                                                  where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, options const& o,
                     std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
@@ -124,7 +124,7 @@ auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const&
                                                                  o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
                     std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, data, sum{}, o, where);
@@ -134,7 +134,7 @@ auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
 //
 //   std::size_t const begin = tutti::exclusive_scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
                                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
@@ -144,7 +144,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
-  requires detail::on_host<Comm> && (!detail::in_place_argument<Value>)
+  requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
 [[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, options const& o,
                                   std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);

@@ -65,7 +65,7 @@ returned_by<Comm> scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<
 //
 //   tutti::scatter(comm, all, mine, 0);
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {},
              std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
@@ -77,7 +77,7 @@ auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {
 //
 //   task mine = tutti::scatter(comm, tasks, 0);
 template <class Algorithm = automatic, class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] auto scatter(Comm&& comm, In&& all, int root = 0, options const& o = {},
                            std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
@@ -97,7 +97,7 @@ template <class Algorithm = automatic, class Comm, class In>
 //
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto scatter_v(Comm&& comm, In&& in, std::span<std::size_t const> counts, Out&& out,
                std::span<std::size_t const> offsets = {}, int root = 0, options const& o = {},
                std::source_location where = std::source_location::current()) {

@@ -205,7 +205,7 @@ auto receive_array(Comm& comm, std::span<T> out, int from, int tag, options cons
 //   tutti::send(comm, temperature, 0, 3);
 //   tutti::work sent = tutti::isend(comm, halo, comm.rank() + 1, 7);
 template <class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto send(Comm&& comm, In&& in, int to, int tag = 0, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_sent<Comm, In>())
@@ -220,7 +220,7 @@ auto send(Comm&& comm, In&& in, int to, int tag = 0, options const& o = {},
 //   tutti::received const got = tutti::recv(comm, halo, tutti::any_source);
 //   tutti::receive_work next = tutti::irecv(comm, halo, left, 7);
 template <class Comm, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_received<Comm, Out>())
@@ -232,7 +232,7 @@ auto recv(Comm&& comm, Out&& out, int from, int tag = 0, options const& o = {},
 //
 //   double const temperature = tutti::recv<double>(comm, tutti::any_source, 3);
 template <class T, class Comm>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] T recv(Comm&& comm, int from, int tag = 0, options const& o = {},
                      std::source_location where = std::source_location::current()) {
   T out{};
@@ -247,14 +247,14 @@ template <class T, class Comm>
 }
 
 template <class Comm, class In>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
                          std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm&>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
   else return {};
 }
 template <class Comm, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 [[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
                                  std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm&>()) return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
@@ -267,7 +267,7 @@ template <class Comm, class Out>
 //
 //   tutti::send_recv(comm, top_row, above, row_below, below);
 template <class Comm, class In, class Out>
-  requires detail::on_host<Comm>
+  requires detail::host_ranks<Comm>
 received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 0, options const& o = {},
                    std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm>() && detail::accepts_sent<Comm, In>() &&

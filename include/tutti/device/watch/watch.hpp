@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The watchdog of streams that wait for other ranks, because a stream has no timeout: a thread that detects ranks that are late,
-// have ended or make another call, and releases all streams after a fault.
+// Who looks after streams that wait for other ranks, for a stream cannot give up by itself: a thread that finds ranks which
+// are late, gone, or in another call, and lets all streams go on when there is a fault.
 #pragma once
 
 #include <chrono>
@@ -29,24 +29,24 @@
 
 namespace tutti::detail {
 
-// The properties of a call in which the stream of this rank may be.
+// What a rank knows of a call that its stream may be in.
 struct watched_call {
   std::chrono::nanoseconds timeout{};
-  bool captured = false;                // in a graph, so it may run again at any time
-  bool again = false;                   // it was made again since it was last among the oldest
-  std::uint64_t sequence = 0;           // if kernels wait for each other: of the last such call of this rank
-  std::vector<std::uint32_t> expected;  // by rank: the value of its `ready` in this call; 0: it is not awaited
+  bool captured = false;                // it may come again at any time
+  bool again = false;                   // it has, since it was one of the oldest
+  std::uint64_t sequence = 0;           // where kernels wait for each other: the last of this rank's calls that was it
+  std::vector<std::uint32_t> expected;  // by rank: what its word `ready` says in this call; 0: it is not awaited
 };
 
-// The stream of the rank runs one call after another and records each on the board. Kernels do nothing once the board has a fault,
-// so a stream that is released changes no memory.
+// The rank's stream runs one call after the other, and says which on the board. Kernels do nothing once the board has a fault;
+// so what a stream that was let go does changes no memory.
 class device_watch {
  public:
-  // `peers`: watches the processes of the other ranks.
+  // `peers`: of those in other processes.
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
       : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
 
-  // Must be called before the stream can be in the call. `sequence`: of the call, if kernels wait for each other, otherwise 0.
+  // Before its stream may be in the call. `sequence`: of this rank's calls, where kernels wait for each other; else 0.
   template <class Expected>
   void know(std::uint32_t call, std::uint64_t sequence, std::chrono::nanoseconds timeout, bool captured,
             Expected const& expected) {
@@ -59,7 +59,7 @@ class device_watch {
     if (!is_new) return;
     for (int q = 0; q < board_.ranks(); ++q) entry->second.expected.push_back(expected(q));
     ages_.push_back(call);
-    if (ages_.size() > max_known) forget_oldest();
+    if (ages_.size() > most_known) forget_oldest();
   }
 
   bool faulty() const noexcept { return board_.faulty(); }
@@ -71,7 +71,7 @@ class device_watch {
     throw fault_found(where);
   }
 
-  // Raises a mismatch if another rank makes another call in the same place of the sequence.
+  // That this rank's program makes another call than others in its place.
   void expect_same_call(std::uint64_t sequence, std::uint32_t call, std::source_location where) const {
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const theirs = board_.noted(q, sequence);
@@ -80,7 +80,7 @@ class device_watch {
     }
   }
 
-  // The first fault of all ranks, as an error of this rank.
+  // The first fault of all ranks, as this one throws it.
   [[gnu::cold]] error fault_found(std::source_location where) const {
     fault const found =
         await_fault([&] { return read_fault(board_.fault_of_all()); }, [] { std::this_thread::sleep_for(nap_length); });
@@ -94,23 +94,23 @@ class device_watch {
   }
 
  private:
-  static constexpr std::size_t max_known = 4096;  // more than a stream can queue
-  static constexpr std::chrono::milliseconds examine_every{10};
+  static constexpr std::size_t most_known = 4096;  // more than streams take at once
+  static constexpr std::chrono::milliseconds look_every{10};
   static constexpr std::chrono::microseconds release_every{100};
-  // A stream without progress for this long waits for another rank rather than running a kernel.
-  static constexpr std::chrono::milliseconds stalled{40}, stalled_long{1000};
+  // A stream that stands still for so long waits for another rank, and does not just run a kernel.
+  static constexpr std::chrono::milliseconds standing{40}, standing_long{1000};
 
   void run(std::stop_token const& stop) {
     std::unique_lock lock(guard_);
     while (!stop.stop_requested()) {
-      std::chrono::microseconds const rest = faulty() ? release_every : examine_every;
+      std::chrono::microseconds const rest = faulty() ? release_every : look_every;
       wake_.wait_for(lock, stop, rest, [] { return false; });
       if (faulty()) release();
       else examine();
     }
   }
 
-  // Writes the values for which the stream waits.
+  // Writes what its stream waits for.
   void release() const noexcept {
     auto const entry = known_.find(board_.rank(rank_).now.load());
     for (int q = 0; q < board_.ranks(); ++q) {
@@ -135,16 +135,16 @@ class device_watch {
       return;
     }
     auto const entry = known_.find(call);
-    if (entry == known_.end() || now - since_ < stalled) return;
+    if (entry == known_.end() || now - since_ < standing) return;
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
-      // A peer whose kernel no longer needs this rank may already have set the words of its next call.
+      // A peer whose kernel needs this rank no more may be in the next call, whose words are set.
       if (q == rank_ || expected == 0 || entry->second.sequence != 0) continue;
       for (auto const& ready : board_.between(q, rank_).ready)
         if (std::uint32_t const said = ready.load(); said != 0 && said != expected)
           return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
     }
-    if (now - since_ < stalled_long && now - since_ < entry->second.timeout) return;
+    if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
       if (q != rank_ && left(q) && awaits(q, entry->second))
         return board_.raise(
@@ -154,28 +154,28 @@ class device_watch {
   }
 
   bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
-  // Whether the stream of this rank waits for rank q.
+  // Whether this rank's stream stands still because of it.
   bool awaits(int q, watched_call const& call) const noexcept {
-    // Kernels that wait for each other set no words. Replays of a graph are not counted.
+    // Kernels set no words. Which call a graph that is replayed makes, is not counted.
     if (call.sequence != 0 && !call.captured && board_.rank(q).called.load() >= call.sequence) return false;
     return board_.between(rank_, q).unread.load() != 0 ||
            (call.expected[static_cast<std::size_t>(q)] != 0 && board_.between(q, rank_).ready[0].load() == 0 &&
             board_.between(q, rank_).ready[1].load() == 0);
   }
 
-  // -- Messages.
+  // -- What is said.
 
   std::string described(int q, std::uint32_t call) const {
     auto words = board_.find(q, call);
-    if (!words) return "an earlier call";
+    if (!words) return "a call of long ago";
     std::string const places = take_places(*words);
     return describe(*words, device_names{board_}, q) + places;
   }
   // "in all_reduce of ..." or "after broadcast of ..."
   std::string state_of(int q) const {
-    device_page const& its = board_.rank(q);
-    if (std::uint32_t const call = its.now.load()) return "in " + described(q, call);
-    if (std::uint64_t const called = its.called.load())
+    device_page const& peer = board_.rank(q);
+    if (std::uint32_t const call = peer.now.load()) return "in " + described(q, call);
+    if (std::uint64_t const called = peer.called.load())
       return join({"at or after call #", called, ", ", described(q, board_.noted(q, called))});
     return "before its first call";
   }
@@ -192,12 +192,12 @@ class device_watch {
       if (first < 0) first = q;
       absent += join({"; rank ", q, " has not arrived: it is ", state_of(q)});
     }
-    if (first < 0) absent = "; all ranks that it needs have arrived, but one makes no progress";
+    if (first < 0) absent = "; all ranks that it needs have arrived, but one does not go on";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
     return {static_cast<int>(error_code::timeout), rank_, first,
-            join({described(rank_, call_), " did not complete within ", seconds, " s", absent})};
+            join({"no end of ", described(rank_, call_), " within ", seconds, " s", absent})};
   }
-  // Whether two ranks make the same call, as far as they must agree; empty if that is no longer known.
+  // Whether what two ranks call is the same as far as ranks must agree; none where that is not known any more.
   std::optional<bool> same_call(std::uint32_t own, int q, std::uint32_t theirs) const {
     auto const a = board_.find(rank_, own), b = board_.find(q, theirs);
     if (!a || !b) return {};
@@ -209,11 +209,10 @@ class device_watch {
       case error_code::mismatch:
         return "all ranks must make the same calls in the same order, with equal counts, types and operations";
       case error_code::timeout:
-        return "see what delays the ranks that have not arrived, or raise TUTTI_TIMEOUT or device_options::timeout";
-      case error_code::rank_lost:
-        return "see the output of the rank that ended; create new device ranks from the survivors";
-      case error_code::rank_left: return "all ranks must make the same calls before they close";
-      default: return "these device ranks cannot be used any more";
+        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or device_options::timeout";
+      case error_code::rank_lost: return "see the output of the rank that ended; make new ranks of those that are left";
+      case error_code::rank_left: return "all ranks must make the same calls before they end";
+      default: return "these ranks cannot be used any more";
     }
   }
 
