@@ -319,8 +319,7 @@ void check_arguments_of_messages(Comm& comm) {
   expect_error(error_of([&] { send(comm, data, comm.size()); }), error_code::bad_argument, "send names rank ");
   expect_error(error_of([&] { send(comm, data, any_source); }), error_code::bad_argument, "from 0 to " + last);
   expect_error(error_of([&] { recv(comm, data, -7); }), error_code::bad_argument, "any_source or no_rank");
-  expect_error(error_of([&] { static_cast<void>(isend(comm, data, 0, -1)); }), error_code::bad_argument,
-               "has tag -1");
+  expect_error(error_of([&] { static_cast<void>(isend(comm, data, 0, -1)); }), error_code::bad_argument, "has tag -1");
   expect_error(error_of([&] { recv(comm, data, 0, -5); }), error_code::bad_argument, "0 or more, or any_tag");
   expect_error(error_of([&] { send(comm, data, me, 0, {.algorithm = algorithm_id::ring}); }), error_code::bad_argument,
                "takes no algorithm or protocol");

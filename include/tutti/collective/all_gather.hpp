@@ -20,12 +20,12 @@ returned_by<Comm> all_gather_arrays(Comm& comm, std::span<T const> in, std::span
   std::byte const* const from = bytes_of(in);
   std::byte* const to = writable_bytes_of(out);
   std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
-  expect_size(comm, "the output of all_gather", std::ranges::size(out),
-                      count * static_cast<std::size_t>(comm.size()), where);
-  expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()),
-                       from == own ? to : nullptr, where);
-  return move<collective::all_gather, Algorithm, T>(
-      comm, count, 0, block_memory<std::byte>{from, to, from == own}, o, where);
+  expect_size(comm, "the output of all_gather", std::ranges::size(out), count * static_cast<std::size_t>(comm.size()),
+              where);
+  expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()), from == own ? to : nullptr,
+               where);
+  return move<collective::all_gather, Algorithm, T>(comm, count, 0, block_memory<std::byte>{from, to, from == own}, o,
+                                                    where);
 }
 
 template <class Algorithm, class Comm, class T>
@@ -34,10 +34,9 @@ returned_by<Comm> all_gather_v_arrays(Comm& comm, std::span<T const> in, std::sp
                                       options const& o, std::source_location where) {
   int const rank = comm.rank();
   auto lists = lists_for(comm);
-  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts,
-                                                      offsets, std::ranges::size(out), sizeof(T), where);
-  expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)],
-                      where);
+  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts, offsets,
+                                      std::ranges::size(out), sizeof(T), where);
+  expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)], where);
   std::byte const* const from = bytes_of(in);
   std::byte* const to = writable_bytes_of(out);
   extent const mine = blocks.at(0, rank);

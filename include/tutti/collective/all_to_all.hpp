@@ -22,13 +22,12 @@ returned_by<Comm> all_to_all_arrays(Comm& comm, std::span<T const> in, std::span
   std::byte* const to = writable_bytes_of(out);
   if (count % ranks != 0)
     refuse(comm.rank(),
-                   join({"the input of all_to_all has ", count, " elements, which ", ranks,
-                                 " ranks cannot share equally"}),
-                   "use a multiple of the number of ranks, or all_to_all_v", where);
+           join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
+           "use a multiple of the number of ranks, or all_to_all_v", where);
   expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
   expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  return move<collective::all_to_all, Algorithm, T>(
-      comm, count / ranks, 0, block_memory<std::byte>{from, to, from == to}, o, where);
+  return move<collective::all_to_all, Algorithm, T>(comm, count / ranks, 0,
+                                                    block_memory<std::byte>{from, to, from == to}, o, where);
 }
 
 template <class Algorithm, class Comm, class T>
@@ -40,17 +39,16 @@ returned_by<Comm> all_to_all_v_arrays(Comm& comm, std::span<T const> in, std::sp
                                       std::source_location where) {
   auto lists = lists_for(comm);
   std::size_t* const room = lists.make_room(4, comm.size());
-  layout const sent = ragged_layout(comm, room, "all_to_all_v's send", send_counts, send_offsets,
-                                                    std::ranges::size(in), sizeof(T), where);
+  layout const sent = ragged_layout(comm, room, "all_to_all_v's send", send_counts, send_offsets, std::ranges::size(in),
+                                    sizeof(T), where);
   layout const received =
-      ragged_layout(comm, room + 2 * static_cast<std::size_t>(comm.size()), "all_to_all_v's receive",
-                            receive_counts, receive_offsets, std::ranges::size(out), sizeof(T), where);
+      ragged_layout(comm, room + 2 * static_cast<std::size_t>(comm.size()), "all_to_all_v's receive", receive_counts,
+                    receive_offsets, std::ranges::size(out), sizeof(T), where);
   std::byte const* const from = bytes_of(in);
   std::byte* const to = writable_bytes_of(out);
   expect_apart(comm.rank(), from, sent.end(), to, received.end(), nullptr, where);
   auto const own = static_cast<std::size_t>(comm.rank());
-  expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own],
-                      where);
+  expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own], where);
   return move_ragged<collective::all_to_all, Algorithm, T>(
       comm, 0, {}, {from, to, false, sent, received, received, std::move(lists)}, o, where);
 }

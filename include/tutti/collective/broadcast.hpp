@@ -19,8 +19,8 @@ returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, optio
   std::size_t const count = data.size();
   expect_root(comm, root, where);
   std::byte* const memory = writable_bytes_of(data);
-  return move<collective::broadcast, Algorithm, T>(comm, count, root,
-                                                           array_memory<std::byte>{memory, memory}, o, where);
+  return move<collective::broadcast, Algorithm, T>(comm, count, root, array_memory<std::byte>{memory, memory}, o,
+                                                   where);
 }
 
 }  // namespace detail

@@ -26,8 +26,8 @@ returned_by<Comm> gather_arrays(Comm& comm, std::span<T const> in, std::span<T> 
     expect_size(comm, "the root's output of gather", std::ranges::size(out), count * ranks, where);
     expect_apart(comm.rank(), from, bytes, to, bytes * ranks, in_place ? to : nullptr, where);
   }
-  return move<collective::gather, Algorithm, T>(comm, count, root,
-                                                        block_memory<std::byte>{from, to, in_place}, o, where);
+  return move<collective::gather, Algorithm, T>(comm, count, root, block_memory<std::byte>{from, to, in_place}, o,
+                                                where);
 }
 
 template <class Algorithm, class Comm, class T>
@@ -37,13 +37,12 @@ returned_by<Comm> gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T
   expect_root(comm, root, where);
   std::size_t const bytes = std::ranges::size(in) * sizeof(T);
   layout const alone = layout::blocks(bytes, comm.size());
-  ragged_memory<std::byte> memory{bytes_of(in),   nullptr, false, alone.only(comm.rank()), {}, alone,
-                                          lists_for(comm)};
+  ragged_memory<std::byte> memory{bytes_of(in), nullptr, false, alone.only(comm.rank()), {}, alone, lists_for(comm)};
   if (comm.rank() == root) {
-    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "gather_v's",
-                                                        counts, offsets, std::ranges::size(out), sizeof(T), where);
-    expect_size(comm, "the root's input of gather_v", std::ranges::size(in),
-                        counts[static_cast<std::size_t>(root)], where);
+    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "gather_v's", counts, offsets,
+                                        std::ranges::size(out), sizeof(T), where);
+    expect_size(comm, "the root's input of gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(root)],
+                where);
     std::byte* const to = writable_bytes_of(out);
     memory.in_place = memory.in == to + blocks.at(0, root).begin;
     memory.out = to, memory.got = blocks;

@@ -22,12 +22,10 @@ returned_by<Comm> reduce_scatter_arrays(Comm& comm, std::span<T const> in, std::
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + static_cast<std::size_t>(comm.rank()) * count;
   expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
-  expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr,
-                       where);
+  expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr, where);
   check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   reduction<collective::reduce_scatter, Algorithm, T, Op, block_memory<T>> call{
-      {request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where,
-       &names_of<T, Op>},
+      {request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where, &names_of<T, Op>},
       {from, to, in_place},
       {op}};
   return perform(comm, call);
@@ -39,16 +37,16 @@ returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std
                                           std::source_location where) {
   int const rank = comm.rank();
   auto lists = lists_for(comm);
-  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's",
-                                                      counts, {}, std::ranges::size(in), 1, where);
+  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's", counts, {},
+                                      std::ranges::size(in), 1, where);
   expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
-  expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out),
-                      counts[static_cast<std::size_t>(rank)], where);
+  expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(rank)],
+              where);
   T const* const from = std::ranges::data(in);
   T* const to = std::ranges::data(out);
   bool const in_place = to == from + blocks.at(0, rank).begin;
-  expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T),
-                       in_place ? to : nullptr, where);
+  expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T), in_place ? to : nullptr,
+               where);
   check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
   reduction<collective::reduce_scatter, Algorithm, T, Op, ragged_memory<T>> call{
       {ragged(request_of<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts), o.timeout, where,

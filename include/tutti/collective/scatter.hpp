@@ -26,8 +26,8 @@ returned_by<Comm> scatter_arrays(Comm& comm, std::span<T const> in, std::span<T>
     expect_size(comm, "the root's input of scatter", std::ranges::size(in), count * ranks, where);
     expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
   }
-  return move<collective::scatter, Algorithm, T>(comm, count, root,
-                                                         block_memory<std::byte>{from, to, in_place}, o, where);
+  return move<collective::scatter, Algorithm, T>(comm, count, root, block_memory<std::byte>{from, to, in_place}, o,
+                                                 where);
 }
 
 template <class Algorithm, class Comm, class T>
@@ -38,13 +38,12 @@ returned_by<Comm> scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<
   std::size_t const bytes = std::ranges::size(out) * sizeof(T);
   layout const alone = layout::blocks(bytes, comm.size());
   std::byte* const to = writable_bytes_of(out);
-  ragged_memory<std::byte> memory{
-      nullptr, to, false, {}, alone.only(comm.rank()), alone, lists_for(comm)};
+  ragged_memory<std::byte> memory{nullptr, to, false, {}, alone.only(comm.rank()), alone, lists_for(comm)};
   if (comm.rank() == root) {
-    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "scatter_v's",
-                                                        counts, offsets, std::ranges::size(in), sizeof(T), where);
-    expect_size(comm, "the root's output of scatter_v", std::ranges::size(out),
-                        counts[static_cast<std::size_t>(root)], where);
+    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "scatter_v's", counts, offsets,
+                                        std::ranges::size(in), sizeof(T), where);
+    expect_size(comm, "the root's output of scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(root)],
+                where);
     std::byte const* const from = bytes_of(in);
     memory.in_place = from + blocks.at(0, root).begin == to;
     memory.in = from, memory.given = blocks;

@@ -108,9 +108,8 @@ void recorder::write(std::string const& prefix, std::string const& reason, std::
   if (messages != nullptr)
     for (std::uint64_t number = messages->first(); number <= messages->count(); ++number)
       if (auto const words = messages->find(number))
-        out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number,
-                     ", \"where\": ", json_string(place_in(*words, notices, rank_)),
-                     fields_of_message(*words, notices, rank_), "}"});
+        out += join({std::exchange(separator, ",\n  "), "{\"number\": ", number, ", \"where\": ",
+                     json_string(place_in(*words, notices, rank_)), fields_of_message(*words, notices, rank_), "}"});
   out += "],\n \"peers\": [";
   separator = "\n  ";
   for (int peer = 0; peer < ranks_; ++peer) {
