@@ -43,7 +43,8 @@ class rank_function {
 //   tutti::run_local(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_local(int ranks, F&& f) {
-  detail::run_processes(ranks, detail::rank_function<shm>(f));
+  auto const call = [&f](communicator<shm>& comm) { f(comm); };  // f may be a function, which is no object
+  detail::run_processes(ranks, detail::rank_function<shm>(call));
 }
 
 // Calls f(comm) in `ranks` threads, over loopback, and returns when all have ended. Rethrows the first exception of a
@@ -52,7 +53,8 @@ void run_local(int ranks, F&& f) {
 //   tutti::run_threads(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_threads(int ranks, F&& f) {
-  detail::run_in_threads(ranks, detail::rank_function<loopback>(f));
+  auto const call = [&f](communicator<loopback>& comm) { f(comm); };
+  detail::run_in_threads(ranks, detail::rank_function<loopback>(call));
 }
 
 }  // namespace tutti
