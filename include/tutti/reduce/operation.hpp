@@ -18,14 +18,11 @@ concept combines = requires(Op const& op, A const& a) {
   { op(a, a) } -> std::convertible_to<A>;
 };
 
+// Not a constrained specialisation: g++ 12 takes the wrong one for some pairs in large translation units.
 template <class Op, class T>
 struct accumulator {
-  using type = T;
-};
-template <class Op, class T>
-  requires combines<Op, typename element_traits<T>::accumulator>
-struct accumulator<Op, T> {
-  using type = typename element_traits<T>::accumulator;
+  using wide = typename element_traits<T>::accumulator;
+  using type = std::conditional_t<combines<Op, wide>, wide, T>;
 };
 
 }  // namespace detail
