@@ -25,7 +25,7 @@ using machine_name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
 // Of all ranks.
 template <class Communicator>
-std::vector<machine_name> names_of(Communicator& comm) {
+std::vector<machine_name> machine_names_of(Communicator& comm) {
   std::vector<machine_name> mine(1), all(static_cast<std::size_t>(comm.size()));
   int length = 0;
   MPI_Get_processor_name(mine[0].data(), &length);
@@ -36,7 +36,7 @@ std::vector<machine_name> names_of(Communicator& comm) {
 // The local ranks are those of one host, in rank order.
 template <class Communicator>
 void check_local_rank(Communicator& comm) {
-  std::vector<machine_name> const hosts = names_of(comm);
+  std::vector<machine_name> const hosts = machine_names_of(comm);
   int before = 0, here = 0;
   for (int r = 0; r < comm.size(); ++r) {
     if (hosts[static_cast<std::size_t>(r)] != hosts[static_cast<std::size_t>(comm.rank())]) continue;
@@ -52,7 +52,7 @@ void check_local_rank(Communicator& comm) {
 TEST_CASE("nodes are the machines that ranks are on") {
   auto comm = init<hierarchical>();
   node_map const& nodes = comm.engine().transport().nodes();
-  std::vector<machine_name> const hosts = names_of(comm);
+  std::vector<machine_name> const hosts = machine_names_of(comm);
   for (int a = 0; a < comm.size(); ++a)
     for (int b = 0; b < comm.size(); ++b)
       CHECK((nodes.node_of(a) == nodes.node_of(b)) ==

@@ -113,7 +113,7 @@ void check_then_elsewhere(Comm& comm) {
     progress_thread const moves_calls;
     std::atomic<int> sum{0};
     all_reduce(async(comm), a).then([&] { sum = a[999]; });
-    auto const until = deadline::after(std::chrono::seconds(20));
+    auto const until = detail::deadline::after(std::chrono::seconds(20));
     while (sum == 0 && !until.passed()) std::this_thread::yield();
     expect(sum == comm.size(), "the thread has not run what follows a call");
     barrier(comm);

@@ -25,7 +25,7 @@ struct recorded_release {
 };
 
 // `isolated`: peers cannot address each other's memory, and fetch it instead.
-template <maps_memory Transport>
+template <detail::maps_memory Transport>
 class recording : public Transport {
  public:
   template <class... Arguments>

@@ -12,11 +12,11 @@ namespace tutti::analyze {
 struct even_chunks {
   std::size_t elements = 1;
 
-  constexpr std::size_t count(int, region const& r, int) const {
+  TUTTI_HOST_DEVICE constexpr std::size_t count(int, region const& r, int) const {
     return r.split ? elements : elements * static_cast<std::size_t>(r.what.count);
   }
-  constexpr std::size_t largest(int lane, region const& r) const { return count(lane, r, 0); }
-  constexpr std::size_t largest_chunk(int) const { return elements; }
+  TUTTI_HOST_DEVICE constexpr std::size_t largest(int lane, region const& r) const { return count(lane, r, 0); }
+  TUTTI_HOST_DEVICE constexpr std::size_t largest_chunk(int) const { return elements; }
 };
 
 static_assert(tutti::detail::message_sizes<even_chunks>);

@@ -124,9 +124,9 @@ even_blocks even_blocks_of(InBuffers& in, OutBuffers& out, int ranks, std::sourc
   if constexpr (deals(C) && collects(C)) {
     std::size_t const all = size_of_first(in), p = static_cast<std::size_t>(ranks);
     if (all % p != 0) refuse_unequal_blocks(0, ranks, C, all, where);
-    return {all / p};
+    return even_blocks{all / p};
   } else {
-    return {deals(C) ? size_of_first(out) : size_of_first(in)};
+    return even_blocks{deals(C) ? size_of_first(out) : size_of_first(in)};
   }
 }
 

@@ -104,11 +104,12 @@ class staged_call {
 
   // Starts a meeting of all ranks in this call: those that call something else find that before any message is sent, and who
   // does not come is named.
-  void announce(request what, algorithm_id by, std::string_view type, std::string_view op) {
-    what.algorithm = by;
-    what.how = protocol::staged;
+  void announce(request const& what, algorithm_id by, std::string_view type, std::string_view op) {
     names_ = {type, op};
-    agreement() = start_meeting(comm_, {what, timeout_, where_, &names_});
+    call_terms terms{what, timeout_, where_, &names_};
+    terms.asked.algorithm = by;
+    terms.asked.how = protocol::staged;
+    agreement() = start_meeting(comm_, terms);
   }
 
   // Of each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its messages
