@@ -60,7 +60,7 @@ template <class Transport>
   start_mpi();
   int size = 0;
   detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  place const me = find_place();
+  tutti::place const me = find_place();
   if (me.size > size)
     throw error(
         {.code = error_code::bad_argument,
