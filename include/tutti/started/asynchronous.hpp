@@ -46,7 +46,7 @@ class asynchronous : public detail::deferring<Transport> {
       return work();
     }
     std::source_location const where = call.where;
-    return accept(detail::prepare(this->blocking(), std::move(call)), where);
+    return accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
   }
   template <class Operation>
   Operation accept(Operation call, std::source_location where) const {
@@ -79,7 +79,7 @@ class preparing : public detail::deferring<Transport> {
   using returned = persistent;
   template <class Call>
   persistent defer(Call&& call) const {
-    return detail::prepare(this->blocking(), std::move(call));
+    return detail::prepare(this->blocking(), std::forward<Call>(call));
   }
   template <class Operation>
   Operation accept(Operation call, std::source_location) const {

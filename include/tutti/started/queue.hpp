@@ -332,7 +332,8 @@ class lone_call final : public pending_call {
 template <class Transport, class Call>
 persistent hold(engine<Transport>& on, Call&& c) {
   auto& queue = collective_queue<Transport>::of(on);
-  return {std::make_shared<held_call<Transport, Call>>(queue, on, std::move(c)), collective_queue<Transport>::start};
+  return {std::make_shared<held_call<Transport, Call>>(queue, on, std::forward<Call>(c)),
+          collective_queue<Transport>::start};
 }
 
 // Keeps a call on this communicator, to be started as often as one likes.
@@ -340,15 +341,15 @@ template <class Transport, class Call>
 persistent prepare(communicator<Transport>& comm, Call&& c) {
   static_assert(may_be_scheduled<Call>, "native and two_level wait inside; use them in blocking calls");
   if (comm.size() == 1)
-    return {std::make_shared<lone_call<Transport, Call>>(comm.engine(), std::move(c)),
+    return {std::make_shared<lone_call<Transport, Call>>(comm.engine(), std::forward<Call>(c)),
             lone_call<Transport, Call>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
     refuse(comm.rank(), join({name(asked), " waits inside, and this call is only started"}),
            "name another algorithm, or none, or make a blocking call", c.where);
   if (auto* const node = node_for<typename Call::algorithm>(comm, asked, c.where))
-    return hold(node->engine(), std::move(c));
-  return hold(comm.engine(), std::move(c));
+    return hold(node->engine(), std::forward<Call>(c));
+  return hold(comm.engine(), std::forward<Call>(c));
 }
 
 }  // namespace tutti::detail
