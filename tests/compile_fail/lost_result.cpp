@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A result that nobody would see is refused.
-// expect: [-Werror=unused-result]
+// expect: unused-result]
 #include <span>
 #include <vector>
 

@@ -87,7 +87,7 @@ TEST_CASE("a timeout over MPI names who has not arrived and what it called last"
     });
     INFO(std::string(e.what()));
     CHECK(e.code() == error_code::timeout);
-    CHECK(contains(e, "no end of call #2, all_reduce of 3 int with sum"));
+    CHECK(contains(e, "call #2, all_reduce of 3 int with sum"));
     CHECK(contains(e, "rank 2 has not arrived: it is in or after call #1, all_reduce of 3 int with sum"));
     CHECK(!contains(e, "rank 3 has not arrived"));
     same_on_all_ranks(e);

@@ -294,7 +294,7 @@ void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::so
   if (first < 0) absent = "; all ranks have arrived, but one does not go on";
   double const seconds = std::chrono::duration<double>(timeout).count();
   raise({static_cast<int>(error_code::timeout), rank(), first,
-         join({"no end of ", this_call(), " within ", seconds, " s", absent})},
+         join({this_call(), " did not complete within ", seconds, " s", absent})},
         where, in_call);
 }
 

@@ -195,7 +195,7 @@ class device_watch {
     if (first < 0) absent = "; all ranks that it needs have arrived, but one does not go on";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
     return {static_cast<int>(error_code::timeout), rank_, first,
-            join({"no end of ", described(rank_, call_), " within ", seconds, " s", absent})};
+            join({described(rank_, call_), " did not complete within ", seconds, " s", absent})};
   }
   // Whether what two ranks call is the same as far as ranks must agree; none where that is not known any more.
   std::optional<bool> same_call(std::uint32_t own, int q, std::uint32_t theirs) const {
