@@ -283,6 +283,16 @@ class account {
   outcome out_;
 };
 
+// The surfaces as an execution on the host sees them.
+surfaces<std::byte> in_bytes(surfaces<element> const& s) {
+  auto const where = [](layout const& l) { return l.times(sizeof(element)); };
+  return {.input = {reinterpret_cast<std::byte const*>(s.input.data), where(s.input.where)},
+          .output = {reinterpret_cast<std::byte*>(s.output.data), where(s.output.where)},
+          .scratch = {reinterpret_cast<std::byte*>(s.scratch.data), where(s.scratch.where),
+                      s.scratch.slice * sizeof(element)},
+          .in_place = s.in_place};
+}
+
 // Ranks as threads, which make one call after the other.
 class threads {
  public:
@@ -306,8 +316,8 @@ class threads {
 
  private:
   bool run(trial const& t, int rank, buffers& mine) {
-    using body = reducing<element, sum>;
     sum const op{};
+    surfaces<std::byte> const memory = in_bytes(mine.memory);
     auto const r = static_cast<std::size_t>(rank);
     endpoints_[r]->messages.clear();
     endpoints_[r]->releases.clear();
@@ -317,8 +327,8 @@ class threads {
                                     .pulls = t.how == travels::pull,
                                     .slice = t.slice * sizeof(element),
                                     .fetched = fetched.data()};
-    execution<endpoint, dynamic_schedule, body> call(*endpoints_[r], &references_[r], t.schedule, t.of, mine.memory,
-                                                     body{op}, tag_, how, t.uneven);
+    execution<endpoint, dynamic_schedule, byte_body> call(*endpoints_[r], &references_[r], t.schedule, t.of, memory,
+                                                          reducing<element, sum>{op}.in_bytes(), tag_, how, t.uneven);
     auto const until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     for (progress last = call.poll(); last != progress::done; last = call.poll()) {
       if (last != progress::stuck) continue;

@@ -57,7 +57,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
   return out;
 }
 
-// -- The memory of a call, in three shapes. lay_out() describes it to a schedule.
+// -- The memory of a call, in three shapes. lay_out() describes it to a schedule, in units of U: T, or bytes.
 
 // One message, whose chunks are any parts of it. `out` is null where this rank gets nothing.
 template <class T>
@@ -67,9 +67,10 @@ struct array_memory {
   T* out;
 
   static std::size_t elements(request const& r) { return r.bytes() / sizeof(T); }
-  void lay_out(surfaces<T>& s, request const&, int, int) const {
-    s.input.data = in;
-    s.output.data = out;
+  template <class U>
+  void lay_out(surfaces<U>& s, request const&, int, int) const {
+    s.input.data = reinterpret_cast<U const*>(in);
+    s.output.data = reinterpret_cast<U*>(out);
     s.in_place = in == out;
   }
   template <class Use>
@@ -88,10 +89,11 @@ struct block_memory {
   bool in_place;
 
   static std::size_t elements(request const& r) { return r.bytes() / sizeof(T); }
-  void lay_out(surfaces<T>& s, request const& r, int rank, int ranks) const {
-    layout const blocks = layout::blocks(elements(r), ranks), own = blocks.only(rank);
-    s.input = {in, deals(r.what) ? blocks : own};
-    s.output = {out, collects(r.what) ? blocks : own};
+  template <class U>
+  void lay_out(surfaces<U>& s, request const& r, int rank, int ranks) const {
+    layout const blocks = layout::blocks(r.bytes() / sizeof(U), ranks), own = blocks.only(rank);
+    s.input = {reinterpret_cast<U const*>(in), deals(r.what) ? blocks : own};
+    s.output = {reinterpret_cast<U*>(out), collects(r.what) ? blocks : own};
     s.scratch = {nullptr, blocks};
     s.in_place = in_place;
   }
@@ -139,10 +141,12 @@ struct ragged_memory {
   layout given, got, sizes;  // of the input, the output, and of blocks that are only passed on
   counts_and_offsets lists;  // to which they refer
 
-  void lay_out(surfaces<T>& s, request const&, int, int) const {
-    s.input = {in, given};
-    s.output = {out, got};
-    s.scratch = {nullptr, sizes};
+  template <class U>
+  void lay_out(surfaces<U>& s, request const&, int, int) const {
+    constexpr std::size_t unit = sizeof(T) / sizeof(U);
+    s.input = {reinterpret_cast<U const*>(in), given.times(unit)};
+    s.output = {reinterpret_cast<U*>(out), got.times(unit)};
+    s.scratch = {nullptr, sizes.times(unit)};
     s.in_place = in_place;
   }
   template <class Use>
@@ -167,16 +171,15 @@ struct call : call_terms {
   // The call on a communicator of one rank.
   void run_alone() {
     if constexpr (C != collective::barrier && C != collective::exclusive_scan) {
-      element const* in = memory.in;
-      element* out = memory.out;
-      std::size_t count = 0;
+      auto const* in = reinterpret_cast<std::byte const*>(memory.in);
+      auto* out = reinterpret_cast<std::byte*>(memory.out);
+      std::size_t bytes = asked.bytes();
       if constexpr (Memory::ragged) {
         extent const block = memory.given.at(0, 0);
-        in += block.begin, out += memory.got.at(0, 0).begin, count = block.count;
-      } else {
-        count = memory.elements(asked);
+        in += block.begin * sizeof(element), out += memory.got.at(0, 0).begin * sizeof(element);
+        bytes = block.count * sizeof(element);
       }
-      body(&in, 1, &out, 1, count, {.prepare = 0, .finish = 1});
+      body.in_bytes()(&in, 1, &out, 1, bytes, {.prepare = 0, .finish = 1});
     }
   }
 };

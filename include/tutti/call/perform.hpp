@@ -65,35 +65,25 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
   }
 }
 
-// Calls that were started before end first.
-template <class Transport>
-void finish_started(engine<Transport>& on) {
-  if (pending_calls* const calls = on.started.get()) calls->finish();
-  if constexpr (has_levels<Transport>)
-    if (auto* const node = on.levels->only_node()) finish_started(node->engine());
-}
-
 // Drives a call to completion.
 template <class Transport, class Call>
 void complete(engine<Transport>& on, Call& c) {
-  constexpr collective C = Call::what;
-  finish_started(on);
-  begun_call<Transport> begun(on, c);
-  if constexpr (may_be_packets<Transport, Call>)
-    if (begun.plan().how == protocol::packet) {
-      auto packets = packets_of(on, begun, c);
-      begun.drive(packets);
-      return begun.finish();
+  static_assert(sizeof(typename Call::element) <= Transport::slice_bytes,
+                "an element must fit into a slice (16 KiB over shared memory); send larger structs in parts");
+  if constexpr (!has_native_collectives<Transport> && !has_levels<Transport>) {
+    in_bytes<Transport, Call>::complete(on, c, c.body.in_bytes(), memory_in_bytes(c.memory));
+  } else {
+    finish_started(on);
+    begun_call<Transport> begun(on, c);
+    surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
+    if constexpr (has_native_collectives<Transport>)
+      if (begun.plan().algorithm == algorithm_id::native) return execute_native<Call::what>(on, begun, c, memory);
+    if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
+      if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
+    if constexpr (may_be_scheduled<Call>) {
+      carry_out<Call::what>(on, begun, c.asked, c.body.in_bytes(), c.memory);
+      begun.finish();
     }
-  surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
-  if constexpr (has_native_collectives<Transport>)
-    if (begun.plan().algorithm == algorithm_id::native) return execute_native<C>(on, begun, c, memory);
-  if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
-    if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
-  if constexpr (may_be_scheduled<Call>) {
-    auto slices = slices_of(on, begun, c, memory);
-    begun.drive(slices);
-    begun.finish();
   }
 }
 

@@ -31,106 +31,151 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   return Transport::slice_bytes;
 }
 
-// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `elements`: of the
+// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `bytes`: of the
 // message; where chunks are blocks, the surfaces have their layouts already.
-template <collective C, class Transport, class Body, class Schedule>
-access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, Schedule const& schedule,
-               surfaces<typename Body::element>& memory, std::size_t elements) {
-  using T = typename Body::element;
-  if constexpr (!by_block(C)) {
-    constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
+template <class Transport>
+access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, dynamic_schedule const& schedule,
+               byte_body body, surfaces<std::byte>& memory, std::size_t bytes) {
+  std::size_t const element_bytes = body.loop->element_bytes;
+  if (!by_block(r.what)) {
+    std::size_t const grain = element_bytes < cache_line ? cache_line - cache_line % element_bytes : element_bytes;
     int const lanes = schedule.lanes(s), chunks = schedule.chunks(s);
     for (layout* const where : {&memory.input.where, &memory.output.where, &memory.scratch.where})
-      where->become_whole(elements, lanes, chunks, grain);
+      where->become_whole(bytes, lanes, chunks, grain);
   }
   if (schedule.scratch) {
-    constexpr std::size_t slot = Transport::slice_bytes / sizeof(T);
+    std::size_t const slot = body.whole_elements(Transport::slice_bytes);
     bool const one_slice = schedule.pipelined && schedule.phases(s) == 1;
     memory.scratch.slice = one_slice ? slot : 0;
-    std::size_t const room =
-        one_slice ? slot * static_cast<std::size_t>(schedule.lanes(s)) : memory.scratch.where.end();
-    memory.scratch.data = reinterpret_cast<T*>(on.scratch.at_least(room * sizeof(T)));
+    memory.scratch.data = on.scratch.at_least(one_slice ? slot * static_cast<std::size_t>(schedule.lanes(s))
+                                                        : memory.scratch.where.end());
   }
   bool const pulls = how == protocol::pull;
   if (memory.in_place && !(pulls ? schedule.direct_in_place : schedule.in_place)) {
-    std::size_t const bytes = memory.input.where.end() * sizeof(T);
-    std::byte* const copy = on.copy.at_least(bytes);
-    if (bytes > 0) std::memcpy(copy, memory.input.data, bytes);
-    memory.input.data = reinterpret_cast<T const*>(copy);
+    std::size_t const all = memory.input.where.end();
+    std::byte* const copy = on.copy.at_least(all);
+    if (all > 0) std::memcpy(copy, memory.input.data, all);
+    memory.input.data = copy;
     memory.in_place = false;
   }
   bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
   access travel{.refers = safe && how != protocol::staged,
                 .pulls = pulls,
-                .slice = slice_for<Transport>(r.bytes(), sizeof(T)),
-                .streams = memory.output.where.end() * sizeof(T) >= streamed_output};
+                .slice = slice_for<Transport>(r.bytes(), element_bytes),
+                .streams = memory.output.where.end() >= streamed_output};
   if (pulls) {
     travel.slice = fetched_slice(s.ranks);
-    if (Body::reduces) travel.fetched = on.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
+    if (reduces(r.what)) travel.fetched = on.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
   }
   return travel;
 }
 
-// The execution of a schedule over these surfaces, which must stay where they are.
-template <collective C, class Transport, class Body, class Schedule>
-auto execution_of(engine<Transport>& on, begun_call<Transport> const& begun, request const& r, Schedule schedule,
-                  Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
-  shape const s{on.ranks(), r.root, !r.commutative};
-  access const travel = arrange<C, Transport, Body>(on, r, begun.plan().how, s, schedule, memory, elements);
-  return execution<Transport, Schedule, Body>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(),
-                                              travel, r.ragged && r.counts == 0);
-}
-
-// The schedule that was named at compile time, or the one that was chosen.
-template <class Algorithm, collective C>
-auto schedule_for(algorithm_id chosen) {
-  if constexpr (std::is_same_v<Algorithm, automatic>) return find_schedule(chosen, C);
-  else return schedule<Algorithm, C>{};
-}
-
 // Whether a call may be carried out by packets, and by a schedule.
-template <class Transport, class Call>
-inline constexpr bool may_be_packets =
-    !decltype(Call::memory)::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
+template <class Transport, class Memory>
+inline constexpr bool may_be_packets = !Memory::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
 template <class Call>
 inline constexpr bool may_be_scheduled =
     !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
 
-struct no_execution {
-  progress poll() noexcept { return progress::done; }
-  protocol_violation const& found() const noexcept { return nothing; }
-  protocol_violation nothing{};
-};
-template <class Transport, class Call, bool Possible = may_be_packets<Transport, Call>>
-struct packets_type {
-  using type = no_execution;
-};
-template <class Transport, class Call>
-struct packets_type<Transport, Call, true> {
-  using type = packet_execution<Call::what, Transport, typename Call::body_type>;
-};
-template <class Transport, class Call>
-using packets_for = typename packets_type<Transport, Call>::type;
-template <class Transport, class Call>
-using slices_for =
-    execution<Transport, decltype(schedule_for<typename Call::algorithm, Call::what>({})), typename Call::body_type>;
+// Calls that were started before end first.
+template <class Transport>
+void finish_started(engine<Transport>& on) {
+  if (pending_calls* const calls = on.started.get()) calls->finish();
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = on.levels->only_node()) finish_started(node->engine());
+}
 
-template <class Transport, class Call>
-auto packets_of(engine<Transport>& on, begun_call<Transport> const& begun, Call& c) {
-  return packet_execution<Call::what, Transport, typename Call::body_type>(
-      on.transport(), {on.ranks(), c.asked.root}, c.memory.in, c.memory.out, c.memory.elements(c.asked), c.body,
-      begun.tag(), on.inbox());
+// The execution of a call by packets, and by the slices of its schedule. The surfaces must stay where they are. `bytes`: of
+// the message.
+template <collective C, class Transport>
+[[gnu::always_inline]] inline packet_execution<C, Transport> packets_of(engine<Transport>& on,
+                                                                        begun_call<Transport> const& begun,
+                                                                        request const& r, byte_body body,
+                                                                        void const* in, void* out) {
+  return packet_execution<C, Transport>(on.transport(), {on.ranks(), r.root}, static_cast<std::byte const*>(in),
+                                        static_cast<std::byte*>(out), r.bytes(), body, begun.tag(), on.inbox());
 }
-// `memory` is filled in, and must stay where it is.
-template <class Transport, class Call>
-auto slices_of(engine<Transport>& on, begun_call<Transport> const& begun, Call& c,
-               surfaces<typename Call::element>& memory) {
-  c.memory.lay_out(memory, c.asked, on.rank(), on.ranks());
-  std::size_t elements = 0;
-  if constexpr (!by_block(Call::what)) elements = c.memory.elements(c.asked);
-  return execution_of<Call::what>(on, begun, c.asked,
-                                  schedule_for<typename Call::algorithm, Call::what>(begun.plan().algorithm), c.body,
-                                  memory, elements);
+template <class Transport>
+using slices_for = execution<Transport, dynamic_schedule, byte_body>;
+template <class Transport>
+[[gnu::always_inline]] inline slices_for<Transport> slices_of(engine<Transport>& on, begun_call<Transport> const& begun,
+                                                              request const& r, byte_body body,
+                                                              surfaces<std::byte>& memory, std::size_t bytes) {
+  shape const s{on.ranks(), r.root, !r.commutative};
+  dynamic_schedule const schedule = schedule_of(r, begun.plan().algorithm);
+  access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory, bytes);
+  return slices_for<Transport>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
+                               r.ragged && r.counts == 0);
 }
+
+// Drives a call that has begun to completion.
+template <collective C, class Transport, class Memory>
+[[gnu::always_inline]] inline void carry_out(engine<Transport>& on, begun_call<Transport>& begun, request const& r,
+                                             byte_body body, Memory const& buffers) {
+  if constexpr (may_be_packets<Transport, Memory>)
+    if (begun.plan().how == protocol::packet) {
+      auto packets = packets_of<C>(on, begun, r, body, buffers.in, buffers.out);
+      return begun.drive(packets);
+    }
+  surfaces<std::byte> memory{.input = {}, .output = {}, .scratch = {}};
+  buffers.lay_out(memory, r, on.rank(), on.ranks());
+  auto slices = slices_of(on, begun, r, body, memory, r.bytes());
+  begun.drive(slices);
+}
+
+// The call `Call` of any element type and operation. Its functions are outside the class, where `extern template` keeps other
+// programs from compiling them.
+template <collective C, class Transport, class Memory>
+struct call_in_bytes {
+  static void complete(engine<Transport>& on, call_terms const& call, byte_body body, Memory const& memory);
+  // For calls that are only started.
+  static packet_execution<C, Transport> packets(engine<Transport>& on, begun_call<Transport> const& begun,
+                                                request const& r, byte_body body, Memory const& memory)
+    requires may_be_packets<Transport, Memory>;
+  static slices_for<Transport> slices(engine<Transport>& on, begun_call<Transport> const& begun, request const& r,
+                                      byte_body body, Memory const& memory, surfaces<std::byte>& surfaces);
+};
+template <collective C, class Transport, class Memory>
+void call_in_bytes<C, Transport, Memory>::complete(engine<Transport>& on, call_terms const& call, byte_body body,
+                                                   Memory const& memory) {
+  finish_started(on);
+  begun_call<Transport> begun(on, call);
+  carry_out<C>(on, begun, call.asked, body, memory);
+  begun.finish();
+}
+template <collective C, class Transport, class Memory>
+packet_execution<C, Transport> call_in_bytes<C, Transport, Memory>::packets(engine<Transport>& on,
+                                                                            begun_call<Transport> const& begun,
+                                                                            request const& r, byte_body body,
+                                                                            Memory const& memory)
+  requires may_be_packets<Transport, Memory>
+{
+  return packets_of<C>(on, begun, r, body, memory.in, memory.out);
+}
+template <collective C, class Transport, class Memory>
+slices_for<Transport> call_in_bytes<C, Transport, Memory>::slices(engine<Transport>& on,
+                                                                  begun_call<Transport> const& begun, request const& r,
+                                                                  byte_body body, Memory const& memory,
+                                                                  surfaces<std::byte>& surfaces) {
+  memory.lay_out(surfaces, r, on.rank(), on.ranks());
+  return slices_of(on, begun, r, body, surfaces, r.bytes());
+}
+
+// The buffers of a call that are the same for all element types.
+template <class T>
+array_memory<std::byte> memory_in_bytes(array_memory<T> const& m) {
+  return {reinterpret_cast<std::byte const*>(m.in), reinterpret_cast<std::byte*>(m.out)};
+}
+template <class T>
+block_memory<std::byte> memory_in_bytes(block_memory<T> const& m) {
+  return {reinterpret_cast<std::byte const*>(m.in), reinterpret_cast<std::byte*>(m.out), m.in_place};
+}
+template <class Memory>
+Memory const& memory_in_bytes(Memory const& m) {
+  return m;
+}
+template <class Transport, class Call>
+using in_bytes = call_in_bytes<Call::what, Transport,
+                               std::remove_cvref_t<decltype(memory_in_bytes(std::declval<Call const&>().memory))>>;
 
 }  // namespace tutti::detail

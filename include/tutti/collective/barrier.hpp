@@ -23,9 +23,10 @@ class token_memory {
   unsigned char* const out = &heard_;
 
   static std::size_t elements(request const&) { return 1; }
-  void lay_out(surfaces<unsigned char>& s, request const&, int, int) const {
-    s.input.data = in;
-    s.output.data = out;
+  template <class U>
+  void lay_out(surfaces<U>& s, request const&, int, int) const {
+    s.input.data = reinterpret_cast<U const*>(in);
+    s.output.data = reinterpret_cast<U*>(out);
   }
   template <class Use>
   void list_buffers(Use&, request const&, int, int) const {}

@@ -25,12 +25,6 @@ class execution {
  public:
   using element = typename Body::element;
 
-  // Elements that fit in a message.
-  static constexpr std::size_t slot_elements = Transport::slice_bytes / sizeof(element);
-  static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
-  static_assert(slot_elements > 0,
-                "an element must fit into a slice (16 KiB over shared memory); send larger structs in parts");
-
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE execution(Transport& transport, reference_list* references, Schedule schedule, shape s,
                               surfaces<element, Layout> const& memory, Body body, std::uint32_t tag, access const& how,
@@ -39,19 +33,10 @@ class execution {
         memory_(memory),
         body_(body),
         streams_(how.streams),
-        walk_(schedule, s, transport.rank(), memory, how.slice / sizeof(element), announces) {}
+        walk_(schedule, s, transport.rank(), memory, body.whole_elements(how.slice), announces) {}
 
   // Moves every cursor as far as it goes without waiting.
-  TUTTI_HOST_DEVICE progress poll() noexcept {
-    bool moved = false, finished = true;
-    for (int t = 0; t < walk_.tracks(); ++t) {
-      while (advance(t)) moved = true;
-      if (traffic_.found()) return progress::done;
-      finished &= walk_[t].finished;
-    }
-    if (finished && traffic_.settled()) return progress::done;
-    return moved ? progress::moved : progress::stuck;
-  }
+  TUTTI_HOST_DEVICE progress poll() noexcept;
 
   TUTTI_HOST_DEVICE protocol_violation const& found() const noexcept { return traffic_.found(); }
 
@@ -87,10 +72,10 @@ class execution {
     message_slice const part = walk_.slice(c.me.lane, give, c.sending, c.sent);
     extent const& range = part.range;
     if (peer != c.me.rank && walk_.travels(part, c.sent)) {
-      element* const place = traffic_.claim(peer, track, range.count);
+      element* const place = traffic_.claim(peer, track, range.count, body_.alignment());
       if (place == nullptr) return false;
       if (range.count == 0) traffic_.publish(peer, track, 0, false);
-      bool const raw = Body::prepares && give.where == space::input;
+      bool const raw = body_.prepares() && give.where == space::input;
       memory_.for_each_piece(c.me.lane, give, memory_.share(give, c.sending), range,
                              [&](element const* from, std::size_t offset, std::size_t n) {
                                if (n == range.count && !raw && traffic_.refers(from, n))
@@ -145,7 +130,7 @@ class execution {
       for (int k = 0; k < t.to.count; ++k) {
         int const peer = walk_.peer(t.to, k);
         if (peer == c.me.rank) continue;
-        element* const place = traffic_.claim(peer, track, range.count);
+        element* const place = traffic_.claim(peer, track, range.count, body_.alignment());
         if (place == nullptr) return false;
         if (!refer_kept) lists.claimed[outgoing++] = place;
       }
@@ -257,5 +242,18 @@ class execution {
   bool streams_;
   detail::walk<Schedule, surfaces<element, Layout>> walk_;
 };
+
+// Outside the class, where `extern template` keeps other programs from compiling it.
+template <carries_slices Transport, step_function Schedule, class Body, class Layout>
+TUTTI_HOST_DEVICE progress execution<Transport, Schedule, Body, Layout>::poll() noexcept {
+  bool moved = false, finished = true;
+  for (int t = 0; t < walk_.tracks(); ++t) {
+    while (advance(t)) moved = true;
+    if (traffic_.found()) return progress::done;
+    finished &= walk_[t].finished;
+  }
+  if (finished && traffic_.settled()) return progress::done;
+  return moved ? progress::moved : progress::stuck;
+}
 
 }  // namespace tutti::detail

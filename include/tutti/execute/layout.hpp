@@ -45,12 +45,19 @@ class layout {
     return out;
   }
 
+  // The same in units of which `unit` make an element.
+  layout times(std::size_t unit) const {
+    layout out = *this;
+    out.count_ *= unit, out.grain_ *= unit, out.origin_ *= unit, out.unit_ *= unit;
+    return out;
+  }
+
   TUTTI_HOST_DEVICE int parts() const { return chunks_; }
   TUTTI_HOST_DEVICE extent at(int lane, int chunk) const {
     auto const c = static_cast<std::size_t>(chunk);
     switch (kind_) {
       case kinds::blocks: return {c * count_ - origin_, count_};
-      case kinds::table: return {offsets_[c] - origin_, counts_[c]};
+      case kinds::table: return {offsets_[c] * unit_ - origin_, counts_[c] * unit_};
       case kinds::whole: break;
     }
     extent const mine = part(count_, lanes_, lane, grain_);
@@ -89,6 +96,7 @@ class layout {
   std::size_t count_ = 0;
   std::size_t grain_ = 1;
   std::size_t origin_ = 0;
+  std::size_t unit_ = 1;  // by which entries of a table are multiplied
   int only_ = -1;
   std::size_t const* counts_ = nullptr;
   std::size_t const* offsets_ = nullptr;

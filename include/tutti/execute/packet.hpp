@@ -10,8 +10,8 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/execute/body.hpp"
 #include "tutti/execute/protocol_violation.hpp"
-#include "tutti/reduce/combine.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -30,16 +30,13 @@ inline constexpr std::size_t packet_stride = (max_packet_bytes + cache_line - 1)
 // every packet of theirs that it read since: whoever shows a round has read all of the rounds before.
 //
 // Where ranks share no memory, a packet is a message to each.
-template <collective C, transport Transport, class Body>
+template <collective C, transport Transport>
 class packet_execution {
  public:
-  using element = typename Body::element;
-  static_assert(alignof(element) <= cache_line, "an element may be aligned to a line of cache (64 bytes) at most");
-
-  // `chunk`: elements of a block where chunks are blocks, else of the message. `in` and `out` begin with the first block
+  // `chunk`: bytes of a block where chunks are blocks, else of the message. `in` and `out` begin with the first block
   // that this rank has there.
-  packet_execution(Transport& transport, shape s, element const* in, element* out, std::size_t chunk, Body body,
-                   std::uint32_t tag, std::byte* inbox) noexcept
+  packet_execution(Transport& transport, shape s, std::byte const* in, std::byte* out, std::size_t chunk,
+                   byte_body body, std::uint32_t tag, std::byte* inbox) noexcept
       : transport_(transport),
         body_(body),
         ranks_(s.ranks),
@@ -53,20 +50,10 @@ class packet_execution {
       round_ = transport.next_round();
       word_ = std::uint64_t{tag} << 32 | (static_cast<std::uint32_t>(round_) << 1 | 1);  // never that of an unused line
     }
-    if constexpr (Body::prepares) prepare();
+    if (combines_values && body.prepares()) prepare();
   }
 
-  progress poll() noexcept {
-    if (!shown_ && !show()) return progress::stuck;
-    for (; next_ < step_.from.count; ++next_, read_ = 0) {
-      int const peer = step_.from.at(next_, ranks_);
-      if (peer != transport_.rank() && !read(peer)) return violation_ ? progress::done : progress::stuck;
-    }
-    if (!finished_) finish();
-    if constexpr (needs_sender_progress<Transport>)
-      if (!transport_.all_sent()) return progress::stuck;
-    return progress::done;
-  }
+  progress poll() noexcept;
 
   protocol_violation const& found() const noexcept { return violation_; }
 
@@ -76,6 +63,8 @@ class packet_execution {
   static constexpr int lines_ahead = 8;
   // A message holds a block for every rank, which reads only its own.
   static constexpr bool dealt = deals(C);
+  // A barrier combines tokens.
+  static constexpr bool combines_values = tutti::reduces(C) || C == collective::barrier;
   // Not every rank receives from every other: a rank may get far ahead of those that it receives nothing from, until they tell
   // it that they have read.
   static constexpr bool far = !all_hear_all(C);
@@ -86,14 +75,13 @@ class packet_execution {
     if (shows() && !transport_.packets_writable(round_, far)) return false;
     shown_ = true;
     if (!shows()) return true;
-    std::size_t const bytes = chunk_bytes() * static_cast<std::size_t>(dealt ? ranks_ : 1);
-    auto const* const from = reinterpret_cast<std::byte const*>(in_);
+    std::size_t const bytes = chunk_ * static_cast<std::size_t>(dealt ? ranks_ : 1);
     packet* line = transport_.packets(transport_.rank(), round_, far);
-    std::size_t const own = dealt ? chunk_bytes() * static_cast<std::size_t>(transport_.rank()) : 0;
+    std::size_t const own = dealt ? chunk_ * static_cast<std::size_t>(transport_.rank()) : 0;
     for (std::size_t done = 0; done == 0 || done < bytes; done += packet_bytes, ++line) {
       // Nobody reads a line that holds only this rank's own block.
-      if (dealt && done >= own && done + packet_bytes <= own + chunk_bytes()) continue;
-      copy_line(line->data, from + done, bytes - done);
+      if (dealt && done >= own && done + packet_bytes <= own + chunk_) continue;
+      copy_line(line->data, in_ + done, bytes - done);
       line->tag.store(word_, std::memory_order_release);
     }
     transport_.wake_all();
@@ -105,10 +93,10 @@ class packet_execution {
   {
     for (; sent_ < step_.to.count; ++sent_) {
       int const peer = step_.to.at(sent_, ranks_);
-      std::byte* const place = transport_.claim(peer, 0, chunk_bytes(), alignof(element));
+      std::byte* const place = transport_.claim(peer, 0, chunk_, body_.alignment());
       if (place == nullptr) return false;
-      if (chunk_ > 0) std::memcpy(place, in_ + (dealt ? static_cast<std::size_t>(peer) * chunk_ : 0), chunk_bytes());
-      transport_.publish(peer, 0, chunk_bytes(), false, tag_);
+      if (chunk_ > 0) std::memcpy(place, in_ + (dealt ? static_cast<std::size_t>(peer) * chunk_ : 0), chunk_);
+      transport_.publish(peer, 0, chunk_, false, tag_);
     }
     return shown_ = true;
   }
@@ -117,7 +105,7 @@ class packet_execution {
   bool read(int peer) noexcept
     requires shares_packets<Transport>
   {
-    std::size_t const size = chunk_bytes(), begin = dealt ? size * static_cast<std::size_t>(transport_.rank()) : 0;
+    std::size_t const size = chunk_, begin = dealt ? size * static_cast<std::size_t>(transport_.rank()) : 0;
     std::byte* const to = place_of(peer);
     packet const* const lines = transport_.packets(peer, round_, far);
     do {
@@ -151,11 +139,11 @@ class packet_execution {
   {
     arrival const a = transport_.peek(peer, 0, tag_);
     if (a.state == arrival::nothing) return false;
-    if (!a || a.bytes != chunk_bytes() || a.more) {
-      violation_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_bytes()};
+    if (!a || a.bytes != chunk_ || a.more) {
+      violation_ = {.peer = peer, .other_call = !a, .bytes = a.bytes, .more = a.more, .expected = chunk_};
       return false;
     }
-    if constexpr (!Body::reduces) {
+    if constexpr (!combines_values) {
       if (chunk_ > 0) std::memcpy(place_of(peer), a.data, a.bytes);
       transport_.release(peer, 0);
     }
@@ -173,22 +161,22 @@ class packet_execution {
     finished_ = true;
     if constexpr (shares) {
       transport_.packets_read(round_, far);
-    } else if constexpr (Body::reduces) {
+    } else if constexpr (combines_values) {
       for (int k = 0; k < step_.from.count; ++k)
         if (int const peer = step_.from.at(k, ranks_); peer != transport_.rank()) transport_.release(peer, 0);
     }
   }
 
   void keep_own() noexcept {
-    element* const to = out_ + static_cast<std::size_t>(transport_.rank()) * chunk_;
-    if (to != own()) std::memcpy(to, own(), chunk_bytes());
+    std::byte* const to = out_ + static_cast<std::size_t>(transport_.rank()) * chunk_;
+    if (to != own()) std::memcpy(to, own(), chunk_);
   }
 
   void combine_all() noexcept {
-    element const* sources[max_ranks];
+    std::byte const* sources[max_ranks];
     for (int k = 0; k < step_.from.count; ++k) {
       int const peer = step_.from.at(k, ranks_);
-      sources[k] = peer == transport_.rank() ? own() : reinterpret_cast<element const*>(arrived_from(peer));
+      sources[k] = peer == transport_.rank() ? own() : arrived_from(peer);
     }
     body_(sources, step_.from.count, &out_, 1, chunk_, {.finish = step_.complete ? ranks_ : 0});
   }
@@ -199,15 +187,14 @@ class packet_execution {
   bool contributes() const noexcept { return step_.own.where != space::none; }
   bool hears() const noexcept { return !step_.from.empty(); }
   // Whether arriving values are combined and not only stored.
-  bool combines() const noexcept { return hears() && (Body::reduces || contributes()); }
-  std::size_t chunk_bytes() const noexcept { return chunk_ * sizeof(element); }
-  element const* own() const noexcept {
+  bool combines() const noexcept { return hears() && (combines_values || contributes()); }
+  std::byte const* own() const noexcept {
     return in_ + (dealt ? static_cast<std::size_t>(transport_.rank()) * chunk_ : 0);
   }
   std::byte* place_of(int peer) const noexcept {
-    if constexpr (collects(C)) return reinterpret_cast<std::byte*>(out_ + static_cast<std::size_t>(peer) * chunk_);
-    if (Body::reduces) return inbox_ + static_cast<std::size_t>(peer) * packet_stride;
-    return reinterpret_cast<std::byte*>(out_);
+    if constexpr (collects(C)) return out_ + static_cast<std::size_t>(peer) * chunk_;
+    if (combines_values) return inbox_ + static_cast<std::size_t>(peer) * packet_stride;
+    return out_;
   }
 
   std::byte const* arrived_from(int peer) noexcept {
@@ -218,8 +205,7 @@ class packet_execution {
   // A rank shows and contributes what op.prepare makes of its input.
   void prepare() noexcept {
     if (!shows() && !contributes()) return;
-    auto* const prepared =
-        reinterpret_cast<element*>(inbox_ + static_cast<std::size_t>(transport_.rank()) * packet_stride);
+    std::byte* const prepared = inbox_ + static_cast<std::size_t>(transport_.rank()) * packet_stride;
     body_(&in_, 1, &prepared, 1, chunk_ * static_cast<std::size_t>(dealt ? ranks_ : 1), {.prepare = 0});
     in_ = prepared;
   }
@@ -232,10 +218,10 @@ class packet_execution {
   }
 
   Transport& transport_;
-  Body body_;
+  byte_body body_;
   int ranks_;
-  element const* in_;
-  element* out_;
+  std::byte const* in_;
+  std::byte* out_;
   std::size_t chunk_;
   std::uint32_t tag_;
   std::uint64_t round_ = 0;
@@ -249,5 +235,19 @@ class packet_execution {
   std::size_t read_ = 0;
   protocol_violation violation_{};
 };
+
+// Outside the class, where `extern template` keeps other programs from compiling it.
+template <collective C, transport Transport>
+progress packet_execution<C, Transport>::poll() noexcept {
+  if (!shown_ && !show()) return progress::stuck;
+  for (; next_ < step_.from.count; ++next_, read_ = 0) {
+    int const peer = step_.from.at(next_, ranks_);
+    if (peer != transport_.rank() && !read(peer)) return violation_ ? progress::done : progress::stuck;
+  }
+  if (!finished_) finish();
+  if constexpr (needs_sender_progress<Transport>)
+    if (!transport_.all_sent()) return progress::stuck;
+  return progress::done;
+}
 
 }  // namespace tutti::detail

@@ -65,8 +65,8 @@ class traffic {
 
   // -- Sending through a slot: claim a place, write, publish. Null while the receiver has not made room.
   TUTTI_CALLS_ANY
-  TUTTI_HOST_DEVICE T* claim(int peer, int track, std::size_t n) noexcept {
-    return reinterpret_cast<T*>(transport_.claim(peer, track, n * sizeof(T), alignof(T)));
+  TUTTI_HOST_DEVICE T* claim(int peer, int track, std::size_t n, std::size_t alignment = alignof(T)) noexcept {
+    return reinterpret_cast<T*>(transport_.claim(peer, track, n * sizeof(T), alignment));
   }
   // `raw`: the elements pass through the operation's prologue.
   TUTTI_CALLS_ANY

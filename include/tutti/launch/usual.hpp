@@ -27,12 +27,15 @@ TUTTI_USUAL void recorder::note_error(std::string const&, std::uint64_t, board c
 TUTTI_USUAL void recorder::write_where_asked(std::string const&, std::uint64_t, board const&);
 TUTTI_USUAL void recorder::write(std::string const&, std::string const&, std::uint64_t, board const&) const;
 
-template <class T, class Op>
-using usual_all_reduce = reduction<collective::all_reduce, automatic, T, Op>;
-using usual_broadcast = movement<collective::broadcast, automatic, array_memory<std::byte>>;
-template <collective C>
-using usual_blocks = movement<C, automatic, block_memory<std::byte>>;
-using usual_barrier = reduction<collective::barrier, automatic, unsigned char, bit_or, token_memory>;
+// Loops over elements.
+TUTTI_USUAL struct combining_bytes<float, sum>;
+TUTTI_USUAL struct combining_bytes<float, max>;
+TUTTI_USUAL struct combining_bytes<double, sum>;
+TUTTI_USUAL struct combining_bytes<double, max>;
+TUTTI_USUAL struct combining_bytes<int, sum>;
+TUTTI_USUAL struct combining_bytes<int, max>;
+TUTTI_USUAL struct combining_bytes<long, sum>;
+TUTTI_USUAL struct combining_bytes<long, max>;
 
 }  // namespace detail
 
@@ -45,19 +48,18 @@ TUTTI_USUAL class detail::begun_call<shm>;
 TUTTI_USUAL class detail::call_queue<shm>;
 TUTTI_USUAL class detail::collective_queue<shm>;
 TUTTI_USUAL class detail::queued_call<shm>;
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<float, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<double, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<int, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<long, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<float, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<double, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_all_reduce<int, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_broadcast&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_blocks<collective::all_gather>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_blocks<collective::gather>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_blocks<collective::scatter>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_blocks<collective::all_to_all>&);
-TUTTI_USUAL void detail::complete(detail::engine<shm>&, detail::usual_barrier&);
+TUTTI_USUAL class detail::execution<shm, dynamic_schedule, detail::byte_body>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_reduce, shm, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::reduce, shm, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::broadcast, shm, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::scan, shm, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::exclusive_scan, shm, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::reduce_scatter, shm, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_gather, shm, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::gather, shm, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::scatter, shm, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_to_all, shm, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, shm, detail::token_memory>;
 
 // -- Threads of one process.
 
@@ -68,19 +70,18 @@ TUTTI_USUAL class detail::begun_call<loopback>;
 TUTTI_USUAL class detail::call_queue<loopback>;
 TUTTI_USUAL class detail::collective_queue<loopback>;
 TUTTI_USUAL class detail::queued_call<loopback>;
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<float, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<double, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<int, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<long, sum>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<float, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<double, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_all_reduce<int, max>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_broadcast&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_blocks<collective::all_gather>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_blocks<collective::gather>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_blocks<collective::scatter>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_blocks<collective::all_to_all>&);
-TUTTI_USUAL void detail::complete(detail::engine<loopback>&, detail::usual_barrier&);
+TUTTI_USUAL class detail::execution<loopback, dynamic_schedule, detail::byte_body>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_reduce, loopback, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::reduce, loopback, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::broadcast, loopback, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::scan, loopback, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::exclusive_scan, loopback, detail::array_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::reduce_scatter, loopback, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_gather, loopback, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::gather, loopback, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::scatter, loopback, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::all_to_all, loopback, detail::block_memory<std::byte>>;
+TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, loopback, detail::token_memory>;
 
 }  // namespace tutti
 

@@ -77,16 +77,16 @@ template <std::size_t Pack, class A, class T, class Op>
 
 // Whether the stores of a result may bypass the caches. Not in place: the lines are in the cache anyway, and such stores take 1.4
 // times as long.
-template <class T>
-inline bool streams(T const* const* sources, int source_count, T* const* destinations, int destination_count) {
+template <class Sources, class Destinations>
+inline bool streams(Sources sources, int source_count, Destinations destinations, int destination_count) {
   if (destination_count != 1) return false;
   for (int k = 0; k < source_count; ++k)
     if (sources[k] == destinations[0]) return false;
   return true;
 }
 
-template <class Group, class T, class Op, class Last>
-[[gnu::noinline]] void combine_blocks(Group group, T const* const* sources, int source_count, T* const* destinations,
+template <class T, class Group, class Sources, class Destinations, class Op, class Last>
+[[gnu::noinline]] void combine_blocks(Group group, Sources sources, int source_count, Destinations destinations,
                                       int destination_count, std::size_t n, Op const& op, Last const& last, stage at) {
   using A = accumulator_for<Op, T>;
   constexpr std::size_t pack = pack_elements<Group, T>, block = block_elements<Group, T>;
@@ -136,6 +136,35 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
   if (stream) detail::stream_fence();
 }
 
+// Whether op.prepare or op.finish applies.
+template <class T, class Op>
+bool changes(stage at) {
+  using A = accumulator_for<Op, T>;
+  return (has_prepare<Op, A> && at.prepare >= 0) || (has_finish<Op, A> && at.finish > 0);
+}
+
+// Combines, unless that is a copy. sources[k] and destinations[k] are pointers to T.
+template <class T, cooperating_group Group, class Sources, class Destinations, class Op>
+inline void combine_lists(Group group, Sources sources, int source_count, Destinations destinations,
+                          int destination_count, std::size_t n, Op const& op, stage at) noexcept {
+  using A = accumulator_for<Op, T>;
+  bool const prepares = has_prepare<Op, A> && at.prepare >= 0, finishes = has_finish<Op, A> && at.finish > 0;
+  if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
+      !prepares && !finishes && !detail::converts_packs<A, T>)
+    return detail::fold<detail::elements_in<T>(detail::pack_bytes / detail::short_packs), A>(
+        n, op, detail::keep_accumulator{}, destinations[0], sources[0], sources[1]);
+  if (destination_count == 0) return;
+  if constexpr (has_finish<Op, A>) {
+    if (finishes) {
+      auto const finish = [&op, ranks = at.finish](A const& all) { return static_cast<A>(op.finish(all, ranks)); };
+      return detail::combine_blocks<T>(group, sources, source_count, destinations, destination_count, n, op, finish,
+                                       at);
+    }
+  }
+  detail::combine_blocks<T>(group, sources, source_count, destinations, destination_count, n, op,
+                            detail::keep_accumulator{}, at);
+}
+
 // Combines n elements of source_count >= 1 sources and stores the result to destination_count >= 0 destinations.
 //
 //   order      element i is op(...op(op(s0[i], s1[i]), s2[i])..., sk[i]) in the accumulator type; then op.finish if the
@@ -152,23 +181,9 @@ void copy(Group group, T const* source, T* const* destinations, int destination_
 template <cooperating_group Group, element T, operation<T> Op>
 inline void combine(Group group, T const* const* sources, int source_count, T* const* destinations,
                     int destination_count, std::size_t n, Op const& op, stage at = {}) noexcept {
-  using A = accumulator_for<Op, T>;
-  bool const prepares = has_prepare<Op, A> && at.prepare >= 0, finishes = has_finish<Op, A> && at.finish > 0;
-  if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
-      !prepares && !finishes && !detail::converts_packs<A, T>)
-    return detail::fold<detail::elements_in<T>(detail::pack_bytes / detail::short_packs), A>(
-        n, op, detail::keep_accumulator{}, destinations[0], sources[0], sources[1]);
-  if (destination_count == 0) return;
-  if (source_count == 1 && !prepares && !finishes)
+  if (destination_count > 0 && source_count == 1 && !changes<T, Op>(at))
     return copy(group, sources[0], destinations, destination_count, n, at.stream);
-  if constexpr (has_finish<Op, A>) {
-    if (finishes) {
-      auto const finish = [&op, ranks = at.finish](A const& all) { return static_cast<A>(op.finish(all, ranks)); };
-      return detail::combine_blocks(group, sources, source_count, destinations, destination_count, n, op, finish, at);
-    }
-  }
-  detail::combine_blocks(group, sources, source_count, destinations, destination_count, n, op,
-                         detail::keep_accumulator{}, at);
+  combine_lists<T>(group, sources, source_count, destinations, destination_count, n, op, at);
 }
 
 }  // namespace tutti::detail

@@ -278,29 +278,37 @@ class held_call final : public queued_call<Transport> {
   }
 
  private:
+  using parts = in_bytes<Transport, Call>;
+  static constexpr bool may_be_packets = detail::may_be_packets<Transport, decltype(Call::memory)>;
+  using slices = slices_for<Transport>;
+  using packets = std::conditional_t<may_be_packets, packet_execution<Call::what, Transport>, slices>;
+
   call_terms const& terms() const noexcept override { return kept_.call; }
   void begin(begun_call<Transport> const& begun) override {
-    by_packets_ = begun.plan().how == protocol::packet;
-    if constexpr (may_be_packets<Transport, Call>)
-      if (by_packets_) {
-        ::new (&packets_) packets_for<Transport, Call>(packets_of(this->engine_, begun, kept_.call));
+    Call const& c = kept_.call;
+    auto const& memory = memory_in_bytes(c.memory);
+    sends_packets_ = begun.plan().how == protocol::packet;
+    if constexpr (may_be_packets)
+      if (sends_packets_) {
+        ::new (&packets_) packets(parts::packets(this->engine_, begun, c.asked, c.body.in_bytes(), memory));
         return;
       }
-    memory_ = {.input = {}, .output = {}, .scratch = {}};
-    ::new (&slices_) slices_for<Transport, Call>(slices_of(this->engine_, begun, kept_.call, memory_));
+    surfaces_ = {.input = {}, .output = {}, .scratch = {}};
+    ::new (&slices_) slices(parts::slices(this->engine_, begun, c.asked, c.body.in_bytes(), memory, surfaces_));
   }
-  progress poll() noexcept override { return by_packets_ ? packets_.poll() : slices_.poll(); }
-  protocol_violation const& found() const noexcept override { return by_packets_ ? packets_.found() : slices_.found(); }
+  progress poll() noexcept override { return sends_packets_ ? packets_.poll() : slices_.poll(); }
+  protocol_violation const& found() const noexcept override {
+    return sends_packets_ ? packets_.found() : slices_.found();
+  }
 
   kept_call<Call> kept_;
-  surfaces<typename Call::element> memory_{.input = {}, .output = {}, .scratch = {}};
-  bool by_packets_ = false;
+  surfaces<std::byte> surfaces_{.input = {}, .output = {}, .scratch = {}};
+  bool sends_packets_ = false;
   union {
-    packets_for<Transport, Call> packets_;
-    slices_for<Transport, Call> slices_;
+    packets packets_;
+    slices slices_;
   };
-  static_assert(std::is_trivially_destructible_v<packets_for<Transport, Call>> &&
-                std::is_trivially_destructible_v<slices_for<Transport, Call>>);
+  static_assert(std::is_trivially_destructible_v<packets> && std::is_trivially_destructible_v<slices>);
 };
 
 // On a communicator of one rank, whose calls end when they start.

@@ -92,9 +92,11 @@ template <class T, class Op, bool Reduces, block_group Group>
 class block_body {
  public:
   using element = T;
-  static constexpr bool reduces = Reduces;
-  static constexpr bool prepares = has_prepare<Op, accumulator_for<Op, T>>;
-  static constexpr bool finishes = has_finish<Op, accumulator_for<Op, T>>;
+
+  TUTTI_HOST_DEVICE static constexpr bool prepares() { return has_prepare<Op, accumulator_for<Op, T>>; }
+  TUTTI_HOST_DEVICE static constexpr std::size_t alignment() { return alignof(T); }
+  // How many whole elements fit into these bytes.
+  TUTTI_HOST_DEVICE static constexpr std::size_t whole_elements(std::size_t bytes) { return bytes / sizeof(T); }
 
   TUTTI_HOST_DEVICE block_body(Group const& group, Op const& op, block_job<T>& job)
       : group_(group), op_(op), job_(job) {}
