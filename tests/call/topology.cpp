@@ -100,6 +100,6 @@ TEST_CASE("another wish than to measure is refused by all ranks") {
   ::setenv("TUTTI_TOPOLOGY", "map", 1);
   std::string const failure = start_failure(2);
   INFO(failure);
-  CHECK(failure.find("TUTTI_TOPOLOGY=\"map\" is not known; set it to measure, or to nothing") != std::string::npos);
+  CHECK(failure.find("TUTTI_TOPOLOGY=\"map\" is not known; set it to measure, or unset it") != std::string::npos);
   ::unsetenv("TUTTI_TOPOLOGY");
 }

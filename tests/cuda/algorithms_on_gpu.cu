@@ -141,7 +141,7 @@ void check_errors(cuda_device const& gpu) {
   } catch (tutti::error const& e) {
     said = e.happened();
   }
-  report("more blocks than run at once are refused", said.find("1048576 blocks are to run at once") == 0);
+  report("more blocks than run at once are refused", said.find("1048576 blocks cannot run at once") == 0);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ void survive(Communicator& comm) {
     train(comm);
   } catch (tutti::error const& e) {
     if (e.code() != tutti::error_code::rank_lost && e.code() != tutti::error_code::revoked) throw;
-    comm = comm.shrink();  // the ranks that are left, renumbered
+    comm = comm.shrink();  // the survivors, renumbered
     resume(comm);
   }
 }

@@ -66,7 +66,7 @@ TEST_CASE("another number of slices in a block of a _v form is a mismatch") {
     barrier(comm);
   });
   CHECK(errors[0].peer() == 2);
-  CHECK(contains(errors[0], "rank 2 sent 16384 bytes and more where rank 0 expects 16384"));
+  CHECK(contains(errors[0], "rank 2 sent 16384 or more bytes where rank 0 expects 16384"));
   for (error const& e : errors) CHECK(e.code() == error_code::mismatch);
 }
 

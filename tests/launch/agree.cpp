@@ -124,7 +124,7 @@ TEST_CASE("what rank 0 cannot read, nobody runs without") {
   INFO(absent);
   for (int const rank : {0, 1, 2})
     CHECK(absent.find("the tuning table /no/such/file cannot be read: No such file or directory; write it with "
-                      "`tutti-tune`, or set TUTTI_TUNING to another file, or to nothing [rank " +
+                      "`tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value [rank " +
                       std::to_string(rank) + "]") != std::string::npos);
   table_file const file("rong");
   ::setenv("TUTTI_TUNING", file.path(), 1);

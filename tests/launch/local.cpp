@@ -75,7 +75,7 @@ TEST_CASE("the words of an exception come with its rank, before those of the ran
     CHECK(e.peer() == 2);
     CHECK(has(e, "tutti: rank 2 ended with exit code 1, no bread in the house"));
     CHECK(has(e, "rank 0 ended with exit code 1, tutti: rank 2 closed its communicator after call #1"));
-    CHECK(has(e, "the first of them is the cause"));
+    CHECK(has(e, "start with the first, which caused the others"));
     CHECK_FALSE(has_children());
   }
 }
@@ -85,7 +85,7 @@ TEST_CASE("an exception of any kind and any length is told") {
                        [](auto& comm) {
                          if (comm.rank() == 1) throw 5;
                        }),
-            "rank 1 ended with exit code 1, an exception that is no std::exception"));
+            "rank 1 ended with exit code 1, an exception that is not a std::exception"));
   error const e = failure_of(2, [](auto& comm) {
     if (comm.rank() == 1) throw std::runtime_error(std::string(1 << 20, 'x'));
   });

@@ -193,7 +193,7 @@ TEST_CASE("what is chosen over nodes, and why") {
   CHECK(on_ground(grounds[4], 4, [](auto& comm) {
           std::vector<affine> v(3);
           CHECK_THROWS_WITH_AS(all_reduce(comm, v, compose{}, {.algorithm = algorithm_id::two_level}),
-                               doctest::Contains("the ranks of a node do not follow each other"), error);
+                               doctest::Contains("the ranks of a node are not consecutive"), error);
         }) == "");
 }
 

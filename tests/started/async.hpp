@@ -208,7 +208,7 @@ void check_started_mismatch(Comm& comm) {
   expect_error(error_of([&] { all_reduce(async(comm), ones, wrong); }), error_code::bad_argument,
                "the output of all_reduce has 9 elements, but");
   expect_error(error_of([&] { all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
-               error_code::bad_argument, "native waits inside");
+               error_code::bad_argument, "native waits internally");
   std::vector<int> uneven(static_cast<std::size_t>(comm.rank() + 1));
   work fits = all_reduce(async(comm), ones);
   fits.wait();

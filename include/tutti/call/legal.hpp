@@ -14,7 +14,7 @@ template <class Algorithm, collective C, class Op>
 constexpr void expect_legal() {
   static_assert(serves<Algorithm, C>,
                 "this algorithm does not serve this collective; leave the choice to tutti, or see "
-                "include/tutti/algorithm/ for who serves what");
+                "include/tutti/algorithm/ for the algorithms of each collective");
   if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
     static_assert(
         !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,

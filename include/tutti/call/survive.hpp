@@ -249,7 +249,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
            .rank = rank(),
            .peer = after.named.front(),
            .what = detail::join({"ranks that are left could not make their group: ", detail::list_of(after.named)}),
-           .way_out = "see the output of these ranks",
+           .way_out = "check the output of these ranks",
            .where = where});
     engine_->close(
         detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages beside any call, between ranks that have not made one yet.
+// Messages between ranks that have not made a call yet.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace tutti::detail {
 
-// Polls until it is done, as long as no rank is gone of which awaits(rank) says that it is waited for. `what`: what is
-// missing where rank `from` does not come.
+// Polls until done. Throws if it takes too long, or if a rank for which awaits(rank) holds has ended. `what` names the
+// data that rank `from` owes, for the error message.
 template <class Transport, class Poll, class Awaits>
 void wait_beside_calls(engine<Transport>& g, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
   auto& transport = g.transport();
@@ -37,11 +37,11 @@ void wait_beside_calls(engine<Transport>& g, int from, std::string_view what, Po
                  .what = gone < 0
                              ? join({"rank ", from, " has not sent its ", what})
                              : join({"rank ", gone, " ended before the ranks had agreed on how to choose algorithms"}),
-                 .way_out = "see the output of that rank"});
+                 .way_out = "check the output of that rank"});
   g.expect_no_fault();
 }
 
-// A rank's text at all ranks: messages from it to each. The channels are empty again when all have it.
+// Broadcasts a text of one rank by one message to each of the others. Leaves the channels empty.
 template <class Transport>
 class announcement {
  public:
@@ -98,7 +98,7 @@ class announcement {
   bool complete_ = false;
 };
 
-// What rank `from` says, `text` there: all ranks call it, before their first call.
+// Returns the text of rank `from` at all ranks. All ranks call it, before their first call.
 template <class Transport>
 [[gnu::cold]] std::string announce(engine<Transport>& g, int from, std::string text, std::string_view what) {
   announcement<Transport> work(g.transport(), from, std::move(text));

@@ -100,8 +100,7 @@ TEST_CASE("a symmetric call copies nothing to the arena") {
     }
     array const elsewhere = filled(device, n, 1);
     expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(n), sum{}, {.symmetric = true}); }),
-                 error_code::bad_argument,
-                 "a symmetric all_reduce was given memory that the ranks have not registered");
+                 error_code::bad_argument, "a symmetric all_reduce got memory that the ranks have not registered");
   });
 }
 

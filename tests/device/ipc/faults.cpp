@@ -224,7 +224,7 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
     cuda_ipc ranks(comm, device, 256);
     array const data = filled(device, 100, 1);
     expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
-                 error_code::bad_argument, "ring cannot be had for all_reduce among processes on devices");
+                 error_code::bad_argument, "ring does not serve all_reduce among processes on devices");
     expect_error(error_of([&] { broadcast(ranks, data, 2); }), error_code::bad_argument, "root 2 is not a rank");
     expect_error(error_of([&] { all_gather(ranks, data, data); }), error_code::bad_argument,
                  "the output of all_gather has 100 elements, but");

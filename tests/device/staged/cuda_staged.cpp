@@ -118,7 +118,7 @@ TEST_CASE("algorithms that are named by their types have the bits of the host") 
     expect(sums == std::vector<float>(100, 9), "3 times 3");
     for (auto const& [words, call] :
          {std::pair<char const*, std::function<void()>>{
-              "cuda_staged has no all_reduce by ring",
+              "cuda_staged has no all_reduce with ring",
               [&] { all_reduce<either>(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }},
           {"automatic is none of the listed algorithms", [&] { all_reduce<either>(ranks, data); }},
           {"the call names one_shot by its type and two_shot in its options",
@@ -305,15 +305,15 @@ TEST_CASE("what cannot be had is refused: on all ranks, where others would wait"
          device_queues const on;
          cuda_staged(comm, on, {.slices = 2});
        }))
-    CHECK(contains(e, "cuda_staged was asked for 2 slices"));
+    CHECK(contains(e, "cuda_staged cannot use 2 slices"));
   on_staged(2, {.slice = 32}, [](auto& ranks, auto&) {
     auto const& on = ranks.on();
     device_array<device_queues, summary> data(on, 10);
     expect_error(error_of([&] { all_reduce(ranks, data, summarise{}); }), error_code::bad_argument,
-                 "elements of 24 bytes of 2 ranks do not fit slices of 32");
+                 "one element of 24 bytes for each of 2 ranks does not fit a slice of 32");
     device_array<device_queues, float> numbers(on, 10);
     expect_error(error_of([&] { all_reduce(ranks, numbers, sum{}, {.algorithm = algorithm_id::ring}); }),
-                 error_code::bad_argument, "cuda_staged has no all_reduce by ring");
+                 error_code::bad_argument, "cuda_staged has no all_reduce with ring");
     on.broken().captured = true;
     expect_error(error_of([&] { all_reduce(ranks, numbers); }), error_code::bad_argument, "captured into a graph");
     on.broken().captured = false;

@@ -116,7 +116,7 @@ void all_to_all(R& ranks, In const& in, Out&& out, detail::device_options_of<R> 
   detail::move_on_device<Algorithm, collective::all_to_all>(ranks, in, out, 0, how, where);
 }
 
-// What the stream is given after it begins when all ranks have reached it.
+// A barrier on the stream: its later work begins when all ranks have reached it.
 template <detail::device_ranks R>
 void barrier(R& ranks, detail::device_options_of<R> const& how = {},
              std::source_location where = std::source_location::current()) {

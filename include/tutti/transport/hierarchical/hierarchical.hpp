@@ -119,7 +119,7 @@ class hierarchical : public mpi {
       throw error({.code = error_code::timeout,
                    .rank = rank(),
                    .what = "timed out: not all ranks have finished setting up shared memory on their nodes",
-                   .way_out = "see what delays the other ranks, or raise TUTTI_TIMEOUT"});
+                   .way_out = "find out what delays the other ranks, or raise TUTTI_TIMEOUT"});
     };
     MPI_Request request = MPI_REQUEST_NULL;
     complete(MPI_Iallreduce(&mine->rank, &first->rank, 1, MPI_INT, MPI_MIN, communicator(), &request), request,
@@ -176,7 +176,7 @@ class hierarchical : public mpi {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
     if (size == 1) return std::make_unique<shm>();
     detail::acquaintance const others{
-        nodes_.members(node), {}, "see what keeps these ranks of the same machine from connecting"};
+        nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
     detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     return std::make_unique<shm>(file, local, size, tracks_, until);

@@ -36,7 +36,7 @@ inline void expect_success(int code, char const* call) {
   bool const loss = mpi_is_loss(code);
   throw error({.code = loss ? error_code::rank_lost : error_code::system,
                .what = mpi_text(call, code),
-               .way_out = loss ? "see the output of the rank that ended" : "look for messages of the MPI library"});
+               .way_out = loss ? "check the output of the rank that ended" : "check the output of the MPI library"});
 }
 
 inline bool mpi_is_finalized() noexcept {
