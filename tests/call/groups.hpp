@@ -181,10 +181,10 @@ void check_refused_lists(Comm& comm) {
   int const other = comm.rank() == 0 ? 1 : 0;
   auto const said = [&](std::vector<int> const& list) { return error_of([&] { comm.subgroup(list); }); };
   auto const bad = error_code::bad_argument;
-  expect_error(said({comm.rank(), 3}), bad, "a group lists rank 3 of a communicator of 3");
+  expect_error(said({comm.rank(), 3}), bad, "the list of a group contains rank 3, but the communicator has only 3");
   expect_error(said({-1, comm.rank()}), bad, "use ranks from 0 to 2");
-  expect_error(said({0, 1, 2, 1}), bad, "a group lists rank 1 twice");
-  expect_error(said({other}), bad, "makes a group that does not list it: {" + std::to_string(other) + "}");
+  expect_error(said({0, 1, 2, 1}), bad, "the list of a group contains rank 1 twice");
+  expect_error(said({other}), bad, "creates a group whose list does not contain it: {" + std::to_string(other) + "}");
   expect_error(said({}), bad, "groups.hpp:");
   auto all = comm.subgroup({0, 1, 2});
   expect_members(all, comm.rank(), {0, 1, 2});

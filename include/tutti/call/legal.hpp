@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is refused at compile time of an algorithm that a call names by its type.
+// Compile-time checks of an algorithm that a call names by its type.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// Op is void where nothing is combined.
+// Op is void if nothing is combined.
 template <class Algorithm, collective C, class Op>
 constexpr void expect_legal() {
   static_assert(serves<Algorithm, C>,

@@ -22,13 +22,13 @@ struct table_news {
 // Called by all ranks before their first call. Rank 0 takes the file TUTTI_TUNING, else the table compiled into the
 // program, else the usual file. Links are measured if TUTTI_TOPOLOGY asks for it and the ranks know their locations.
 template <class Transport>
-[[gnu::cold]] void agree_on_tuning(engine<Transport>& g, tuning_table const& compiled = shipped) {
-  if (g.ranks() == 1) return;
-  std::string const news = announce(g, 0, g.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
-  table_news::read(news, g.rank(), g.tuned);
+[[gnu::cold]] void agree_on_tuning(engine<Transport>& on, tuning_table const& compiled = shipped) {
+  if (on.ranks() == 1) return;
+  std::string const news = announce(on, 0, on.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
+  table_news::read(news, on.rank(), on.tuned);
   if constexpr (knows_locations<Transport>)
-    if (table_news::asks_for_link_times(news)) g.tuned.take_links(measure_links(g));
-  if constexpr (has_levels<Transport>) g.levels->tune_by(g.tuned);
+    if (table_news::asks_for_link_times(news)) on.tuned.take_links(measure_links(on));
+  if constexpr (has_levels<Transport>) on.levels->tune_by(on.tuned);
 }
 
 }  // namespace tutti::detail

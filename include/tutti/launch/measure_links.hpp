@@ -26,7 +26,7 @@ namespace tutti::detail {
 template <class Transport>
 class ping_pong {
  public:
-  ping_pong(engine<Transport>& g, int peer, bool first) : engine_(g), peer_(peer), first_(first), long_(long_bytes) {}
+  ping_pong(engine<Transport>& on, int peer, bool first) : engine_(on), peer_(peer), first_(first), long_(long_bytes) {}
 
   // Both ranks do the same work; the result of the first counts. The latency is the median, because ranks that share
   // cores wait for each other; the cost of bytes is the fastest.
@@ -107,29 +107,29 @@ class ping_pong {
 
 // Called by all ranks before their first call; all get the same result.
 template <class Transport>
-[[gnu::cold]] link_times measure_links(engine<Transport>& g) {
+[[gnu::cold]] link_times measure_links(engine<Transport>& on) {
   link_times out;
-  std::vector<location> const places = g.transport().locations();
+  std::vector<location> const places = on.transport().locations();
   for (distance const d : every_distance) {
     if (!has_levels<Transport> && !through_memory(d)) continue;
     auto const pair = pair_at(d, places);
     if (!pair) continue;
     auto const [a, b] = *pair;
     std::string text;
-    if (g.rank() == a || g.rank() == b) {
-      bool const first = g.rank() == a;
+    if (on.rank() == a || on.rank() == b) {
+      bool const first = on.rank() == a;
       int const peer = first ? b : a;
       link_time mine;
       if constexpr (has_levels<Transport>) {
-        auto const& nodes = g.transport().nodes();
-        if (through_memory(d)) mine = ping_pong(g.levels->inside().engine(), nodes.local_rank(peer), first).measure();
-        else mine = ping_pong(g, peer, first).measure();
+        auto const& nodes = on.transport().nodes();
+        if (through_memory(d)) mine = ping_pong(on.levels->inside().engine(), nodes.local_rank(peer), first).measure();
+        else mine = ping_pong(on, peer, first).measure();
       } else {
-        mine = ping_pong(g, peer, first).measure();
+        mine = ping_pong(on, peer, first).measure();
       }
       if (first) text.assign(reinterpret_cast<char const*>(&mine), sizeof mine);
     }
-    text = announce(g, a, std::move(text), "measured times of messages");
+    text = announce(on, a, std::move(text), "measured times of messages");
     std::memcpy(&out[d], text.data(), sizeof out[d]);
   }
   return out;

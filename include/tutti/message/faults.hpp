@@ -56,7 +56,7 @@ class message_faults {
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),
-          join({"rank ", engine_.rank(), " gave up ", text(t), ", because of an exception"}), where);
+          join({"rank ", engine_.rank(), " gave up ", text(t), " because of an exception"}), where);
   }
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
                                              std::source_location where) {
