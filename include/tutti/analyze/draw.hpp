@@ -152,7 +152,7 @@ class picture {
   std::vector<message_event> messages_;
 };
 
-// For example, for the reduce-scatter of a ring of three:
+// Draws a schedule as text: a row for each rank, a column for each time. The reduce-scatter of a ring of three:
 //
 //   time    0     1        2
 //   rank 0  c2>1  2>c1+>1  2>c0+!
@@ -163,6 +163,7 @@ void draw_text(std::ostream& to, S const& schedule, shape s) {
   picture(schedule, s).text(to);
 }
 
+// The same as an SVG picture, with a line for each message.
 template <step_function S>
 void draw_svg(std::ostream& to, S const& schedule, shape s) {
   picture(schedule, s).svg(to);

@@ -22,9 +22,10 @@
 
 namespace tutti::analyze {
 
+// The result of a proof.
 struct verdict {
   bool ok = true;
-  std::string why;  // where not ok: rank, lane, phase, step, chunk, and what is wrong there, in a sentence
+  std::string why;  // if not ok: rank, lane, phase, step, chunk, and the problem there, in a sentence
 
   explicit operator bool() const { return ok; }
 };

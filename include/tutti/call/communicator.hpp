@@ -94,12 +94,14 @@ struct agreement {
 // The color of a rank that is in no group of a split.
 inline constexpr int no_color = -1;
 
+// The transport between processes of one machine; see transport/shared_memory/shm.hpp.
 class shm;
 
 // The ranks that make collective calls together. Each rank has its own communicator object; communicator<> is the type
 // that tutti::init() returns. All ranks call the same collectives in the same order; a rank calls from one thread at a
 // time. After an error of a collective (mismatch, timeout, a rank lost or left), every further call throws that error.
-// | >  auto comm = tutti::init();
+//
+//   auto comm = tutti::init();
 //   double const sum = tutti::all_reduce(comm, mine);
 template <transport Transport = shm>
 class communicator {
@@ -192,7 +194,7 @@ class communicator {
 
   // Ends all calls of all ranks on this communicator, running, started or later, with error: revoked, which names this
   // rank and the reason. Only this rank calls it, and it waits for nobody: ranks that compute learn of it in their next
-  // call. An earlier fault stays. Agreements and groups remain possible. |
+  // call. An earlier fault stays. Agreements and groups remain possible.
   //
   //   if (diverged(loss)) comm.revoke("the loss is not a number");
   void revoke(std::string_view reason);
@@ -200,7 +202,7 @@ class communicator {
   // Ends the job: revokes the communicator, prints the reason on stderr and ends this process at once with this exit
   // code. Output is flushed; destructors and exit handlers do not run, because they could wait for ranks that are gone.
   // Ranks in a call throw revoked, and so do others in their next call; launchers end them when they see the exit code.
-  // Over MPI, MPI_Abort ends the processes. Ranks that are threads end with their process. |
+  // Over MPI, MPI_Abort ends the processes. Ranks that are threads end with their process.
   //
   //   if (!save(checkpoint)) comm.abort("the disk is full");
   [[noreturn]] void abort(std::string_view reason, int exit_code = 1);
@@ -211,7 +213,6 @@ class communicator {
   // Throws error, the same on all: timeout (TUTTI_TIMEOUT) with the ranks that are alive and did not vote, mismatch if
   // some call shrink; bad_argument over an MPI without fault tolerance, also on several nodes, because it cannot tell
   // which ranks survive. Over MPI, a rank that stalls in the middle for as long as the timeout may see another outcome.
-  // |
   //
   //   bool const all_saved = comm.agree(saved ? 1 : 0).flags != 0;
   agreement agree(int flags = ~0, std::source_location where = std::source_location::current());
@@ -220,7 +221,7 @@ class communicator {
   // survivors call it; those in a call on this communicator leave it with an error first (rank_lost or rank_left with
   // the rank that is gone, else revoked). Ranks that end meanwhile are left out too. Afterwards this communicator is
   // closed on this rank, and its calls throw revoked; memory from allocate remains until its destruction.
-  // Throws error as agree and subgroup do. If it throws on one rank, it throws on all, and can be called again. |
+  // Throws error as agree and subgroup do. If it throws on one rank, it throws on all, and can be called again.
   //
   //   try { train(comm); } catch (tutti::error const& e) {
   //     if (e.code() != tutti::error_code::rank_lost) throw;

@@ -23,6 +23,7 @@ std::string levels_of(Transport const& transport) {
 
 }  // namespace detail
 
+// The answer of explain: the algorithm and protocol of a call, and the reason.
 struct explanation {
   algorithm_id algorithm;
   tutti::protocol protocol;
@@ -30,7 +31,7 @@ struct explanation {
 };
 
 // Explains how a collective `what` with `count` elements T (per block, if every rank has a block) and Op would be
-// carried out on this communicator. Sends nothing; any rank may call it. Throws bad_argument for impossible options. |
+// carried out on this communicator. Sends nothing; any rank may call it. Throws bad_argument for impossible options.
 //
 //   std::puts(tutti::explain<float, tutti::sum>(comm, tutti::collective::all_reduce, 1 << 20).text.c_str());
 template <element T, class Op = sum, transport Transport>

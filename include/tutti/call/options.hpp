@@ -9,8 +9,8 @@
 namespace tutti {
 
 // algorithm, protocol   the same on all ranks; an impossible choice throws bad_argument before any communication
-// timeout               0: that of the communicator (5 minutes, or TUTTI_TIMEOUT in seconds). It counts from the first nap of the
-//                       call, a few milliseconds after its start
+// timeout               0: that of the communicator (5 minutes, or TUTTI_TIMEOUT in seconds). It counts from the first
+//                       nap of the call, a few milliseconds after its start
 //
 //   tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::ring, .timeout = 5s});
 struct options {

@@ -92,7 +92,7 @@ class topology {
   std::vector<level> levels_;
 };
 
-// The topology of a communicator. Sends nothing; any rank may call it. |
+// The topology of a communicator. Sends nothing; any rank may call it.
 //
 //   auto const where = tutti::topology_of(comm);
 //   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));

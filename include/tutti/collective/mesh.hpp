@@ -21,14 +21,15 @@
 
 namespace tutti {
 
+// An axis of a mesh: its name, and the number of ranks along it.
 struct mesh_axis {
   std::string name;
   int extent;  // -1, of one axis: what the others leave of the communicator
 };
 
 // All ranks of `comm` make it, with the same axes, whose extents multiply to the size of comm. The first axis varies
-// slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): of {{"data", 2}, {"tensor", 4}}, rank 5
-// is at data 1, tensor 1. comm must outlive it.
+// slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): of {{"data", 2}, {"tensor", 4}},
+// rank 5 is at data 1, tensor 1. comm must outlive it.
 // Throws error: bad_argument for axes that do not fit, mismatch where ranks pass different ones, and as all_gather and
 // communicator::subgroup do.
 //
@@ -58,8 +59,9 @@ class mesh {
     return coordinate_of(comm_->rank(), find(axis, where));
   }
 
-  // The ranks that differ from this one on these axes alone, ordered as in comm, in whatever order the axes are named. It
-  // lives as long as the mesh. One of several axes is made when it is first asked for, which all of its ranks do then.
+  // The ranks that differ from this one on these axes alone, ordered as in comm, in whatever order the axes are named.
+  // It lives as long as the mesh. One of several axes is made when it is first asked for, which all of its ranks do
+  // then.
   communicator<Transport>& along(std::string_view axis, std::source_location where = std::source_location::current()) {
     return along({axis}, where);
   }

@@ -23,7 +23,7 @@ namespace tutti {
 // MPI_Finalize. `ranks` is not changed and may be freed at once. If the program has not initialised MPI, from_mpi does
 // (MPI_THREAD_SERIALIZED), and MPI is then finalized when the process exits. Below MPI_THREAD_SERIALIZED, the thread
 // that calls this must make all calls. Below MPI_THREAD_MULTIPLE, only one thread of the process at a time may be in
-// any call of any communicator, its destructor included. Algorithms are chosen as in init. |
+// any call of any communicator, its destructor included. Algorithms are chosen as in init.
 // Throws error: timeout if not all arrive (TUTTI_TIMEOUT), bad_argument, system.
 //
 //   tutti::communicator<tutti::mpi> comm = tutti::from_mpi();

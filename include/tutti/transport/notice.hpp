@@ -30,8 +30,8 @@ struct fault {
   std::string text;
 };
 
-// Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be stopped or
-// have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.
+// Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be
+// stopped or have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.
 template <class Find, class Nap>
 [[gnu::cold]] fault await_fault(Find&& find, Nap&& nap) {
   auto const until = deadline::after(std::chrono::seconds(10));

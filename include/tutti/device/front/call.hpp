@@ -36,9 +36,10 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 //
 // algorithm   the same on all ranks; an unsupported one throws bad_argument before anything is launched
 // protocol    with a named algorithm: `packet` for small messages by one_shot (data and flag in one store), or `staged`
-// timeout     how long to wait for other ranks; 0: TUTTI_TIMEOUT. Calls of cuda_local start all ranks together and ignore it
-// symmetric   for cuda_ipc, a promise that all ranks make or none: the input is at the same place in buffers that they have
-//             registered together, and the output too, or on no rank. Peers then read it in place
+// timeout     how long to wait for other ranks; 0: TUTTI_TIMEOUT. Calls of cuda_local start all ranks together and
+//             ignore it
+// symmetric   for cuda_ipc, a promise that all ranks make or none: the input is at the same place in buffers that they
+//             have registered together, and the output too, or on no rank. Peers then read it in place
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
 template <detail::device D>

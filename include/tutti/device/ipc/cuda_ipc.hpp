@@ -98,7 +98,7 @@ class cuda_ipc {
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().share(memory.data(), memory.size_bytes(), where);
   }
-  // Allocates such memory, which lives as long as this object. |
+  // Allocates such memory, which lives as long as this object.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});

@@ -29,16 +29,18 @@ namespace tutti {
 // same calls in the same order, which may be mixed with those of the communicator. Communicator and device must outlive
 // it.
 //
-// how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back and combined by
-//               the device, while other slices are in flight. If the communicator's MPI accepts device memory
-//               (MPIX_Query_cuda_support; TUTTI_CUDA_AWARE=0 or 1 overrides it), no data pass through the host
-// algorithms    one_shot for all collectives; two_shot for large all_reduce and reduce. Values are combined in rank order, so
-//               results have the bits of one_shot on the host; see cuda_combine for what a device may fuse
-// streams       a call is ordered on its stream. It returns when the last slice has arrived and its copy was given to the
-//               device, so it waits for earlier work of the stream and for the other ranks; it cannot be captured in a graph
-// errors        those of the communicator's collectives, on all ranks: mismatch, timeout, rank_lost, rank_left. A failing
-//               device gives `system` on its rank and rank_left on the others. If a call of one slice fails, outputs keep
-//               their values; a longer call, or one that the MPI carries out, may have written parts of them
+// how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back and
+//               combined by the device, while other slices are in flight. If the communicator's MPI accepts device
+//               memory (MPIX_Query_cuda_support; TUTTI_CUDA_AWARE=0 or 1 overrides it), no data pass through the host
+// algorithms    one_shot for all collectives; two_shot for large all_reduce and reduce. Values are combined in rank
+//               order, so results have the bits of one_shot on the host; see cuda_combine for what a device may fuse
+// streams       a call is ordered on its stream. It returns when the last slice has arrived and its copy was given to
+//               the device, so it waits for earlier work of the stream and for the other ranks; it cannot be captured
+//               in a graph
+// errors        those of the communicator's collectives, on all ranks: mismatch, timeout, rank_lost, rank_left. A
+//               failing device gives `system` on its rank and rank_left on the others. If a call of one slice fails,
+//               outputs keep their values; a longer call, or one that the MPI carries out, may have written parts of
+//               them
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());

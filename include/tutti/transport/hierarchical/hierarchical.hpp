@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over nodes: MPI among all ranks and, for collectives in two levels, shared memory within each node and MPI among
-// the ranks that represent their nodes.
+// The transport over nodes: MPI among all ranks and, for collectives in two levels, shared memory within each node and
+// MPI among the ranks that represent their nodes.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ class hierarchical : public mpi {
   using inside = shm;
   using across = mpi;
 
-  // A node is the ranks that share memory by MPI_COMM_TYPE_SHARED, or those that pass the same number: all ranks pass one, or none.
+  // A node is the ranks that share memory by MPI_COMM_TYPE_SHARED, or those that pass the same number: all ranks pass
+  // one, or none.
   static constexpr int by_machine = -1;
 
   // Like the constructor of mpi.
@@ -83,8 +84,8 @@ class hierarchical : public mpi {
     connect();
   }
 
-  // Calls make(deadline) on all ranks. If it throws on some, all ranks throw the error of the lowest of them, so that none waits
-  // for a rank that has given up.
+  // Calls make(deadline) on all ranks. If it throws on some, all ranks throw the error of the lowest of them, so that
+  // none waits for a rank that has given up.
   template <class Make>
   [[gnu::cold]] void make_together(Make&& make) {
     together(MPI_COMM_NULL, [&] { make_and_compare(make); });
