@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lies between ranks: levels and their text, by places that are made up, and measured by ranks of this machine.
+// Distances between ranks: levels and their text, for made-up locations, and measured by ranks of this machine.
 // labels: processes
 #include "tutti/call/topology.hpp"
 

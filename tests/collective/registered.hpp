@@ -29,7 +29,7 @@ inline std::set<int> some_roots(collective c, int ranks) {
   return {0, 1 % ranks, ranks / 2, ranks - 1};
 }
 
-// What a rank of `ranks` does: everything that is registered.
+// Runs everything that is registered, as one of `ranks`.
 template <class Comm>
 void check_everything_registered(Comm& comm) {
   conformance<Comm> check(comm);

@@ -71,7 +71,7 @@ kernels compiled_for(std::string const& architecture) {
   return out;
 }
 
-// What compiled_for has left in the folder.
+// Reads the files that compiled_for has left in the folder.
 kernels disassembled(std::string const& architecture) {
   output const sass = run(NVDISASM " -c kernels." + architecture + ".cubin");
   if (sass.status != 0) FAIL(sass.text);

@@ -36,7 +36,7 @@ struct spilling {
 
 }  // namespace
 
-// What the host refers to is compiled for the device.
+// Kernels that the host refers to are compiled for the device.
 extern void const* const kernels[];
 void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<pass<1, float>>),

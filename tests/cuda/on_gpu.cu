@@ -62,7 +62,7 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
   }
 }
 
-// What moves blocks on the GPU, against the same jobs without one.
+// Moves blocks on the GPU, compared with the same jobs on the host.
 template <class T>
 void check_movement(cuda_device const& gpu) {
   int const p = 5;

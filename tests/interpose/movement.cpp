@@ -209,7 +209,7 @@ void check_uneven(MPI_Comm comm, form const& sent, form const& received, int bas
   expect(out, incoming(sent), "MPI_Alltoallv in place" + what);
 }
 
-// What a rank sends lies between the blocks that it receives.
+// The block that a rank sends lies between the blocks that it receives.
 void check_between_blocks(MPI_Comm comm) {
   int const rank = rank_of(comm), ranks = size_of(comm);
   auto const p = static_cast<std::size_t>(ranks);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the MPI programs of this folder share. They know nothing of tutti: they are right without it, and with it.
+// Shared code of the MPI programs of this folder. They do not use tutti: their results must be right with it and
+// without it.
 #pragma once
 
 #include <cstdio>

@@ -131,7 +131,7 @@ void check(MPI_Comm comm, MPI_Datatype type, MPI_Op mpi_op, std::string const& n
     }
 }
 
-// What the standard gives a type: MPI-4.1, 6.9.2 and 6.9.4.
+// Checks the operations that the standard defines for a type: MPI-4.1, 6.9.2 and 6.9.4.
 template <class T>
 void check_predefined(MPI_Comm comm, MPI_Datatype type, std::string const& name) {
   auto const with = [&](MPI_Op op, char const* op_name, auto f) { check<T>(comm, type, op, name + " " + op_name, f); };

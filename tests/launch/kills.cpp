@@ -32,7 +32,7 @@ namespace {
 
 constexpr int rank_count = 4;
 
-// What a rank saw, written where its parent can read it.
+// The observations of a rank, written where its parent can read them.
 struct sight {
   std::int64_t time;  // of the error or, at the victim, of its end
   std::int64_t calls;

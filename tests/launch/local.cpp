@@ -27,7 +27,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// What run_local throws for a function of ranks.
+// The error that run_local throws for a function of ranks.
 template <class F>
 error failure_of(int ranks, F&& f) {
   try {

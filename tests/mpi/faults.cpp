@@ -23,7 +23,7 @@ namespace {
 
 std::atomic<int> sends_that_fail{0};
 
-// What f(comm) threw on this rank; nothing where it did not.
+// The error that f(comm) threw on this rank, if any.
 template <class F>
 error error_of(int ranks, F&& f) {
   error out({.what = "nothing was thrown"});

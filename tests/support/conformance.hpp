@@ -21,7 +21,7 @@
 
 namespace tutti::testing {
 
-// What one check is about; printed where it fails.
+// Describes one check; printed if it fails.
 struct trial {
   tutti::options options{};
   std::size_t count = 0;

@@ -28,7 +28,8 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
   return out;
 }
 
-// What combines: n elements, or blocks of n. The host's ranks choose the algorithm at run time, which is compiled once.
+// Reductions of n elements, or of blocks of n. The host's ranks choose the algorithm at run time, which is compiled
+// once.
 template <class Algorithm, class T, detail::device D, class Reach, class Op>
 int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
                      device_options<D> const& how = {}) {
@@ -84,7 +85,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   return wrong;
 }
 
-// What only moves: against the independent jobs, which have a test of their own.
+// Collectives that only move data, compared with the independent jobs, which have a test of their own.
 template <class Algorithm, class T, detail::device D, class Reach>
 int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_options<D> const& how = {}) {
   int const p = ranks.size();

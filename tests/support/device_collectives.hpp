@@ -16,7 +16,7 @@
 
 namespace tutti::testing {
 
-// What ranks contribute: sums of these depend on the order of combination.
+// Contributions of ranks whose sums depend on the order of combination.
 template <class T>
 std::vector<T> uneven_values(int rank, std::size_t count) {
   std::vector<T> out(count);
@@ -83,8 +83,8 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
   return out;
 }
 
-// What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
-// rank 99: on the device by `call(ranks, in, out)`.
+// The contents of the buffers of `outs` ranks with `out_count` elements each after a collective on the device, by
+// `call(ranks, in, out)`. All buffers start with the values of rank 99.
 template <class T, detail::device D, class Reach, class Call>
 ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
                                  std::size_t out_count, Call const& call) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device for tests whose memory is the host's and whose streams run late: what they are given waits in queues, and runs
-// when somebody looks, in an order that changes from run to run and that streams and events allow. What a caller has
-// not ordered goes wrong here.
+// A device for tests whose memory is the host's and whose streams run late: work waits in queues and runs when a thread
+// polls, in any order that streams and events allow, which changes from run to run. A missing order in the caller leads
+// to wrong results here.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@
 
 namespace tutti::testing {
 
-// What the device was given.
+// A piece of work that was given to the device.
 struct device_job {
   enum kinds { down, up, other, kernel } kind;  // a copy to pinned memory, out of it, or between others
   std::size_t bytes;
 };
 struct device_faults {
-  int allocations = -1;  // that succeed; all where it is negative
+  int allocations = -1;  // the number that succeed; all if negative
   int copies = -1;
-  bool stalled = false;   // streams stand still
+  bool stalled = false;   // streams make no progress
   bool captured = false;  // into a graph
 };
 

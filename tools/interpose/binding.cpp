@@ -63,7 +63,7 @@ bool all_agree(bool mine, MPI_Comm comm) {
   return all == 1;
 }
 
-// What `make` returns at all ranks of `comm`, or nothing where it throws at one.
+// Creates a communicator at all ranks of `comm` by `make`, or none if it throws at any.
 template <class Make>
 std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
   std::optional<communicator> out;

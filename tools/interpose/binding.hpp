@@ -11,7 +11,7 @@
 
 namespace interpose {
 
-// What an MPI communicator has for its life, the same at all its ranks.
+// The state that belongs to an MPI communicator for its lifetime, the same at all its ranks.
 struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
   reason why = reason::none;

@@ -28,7 +28,7 @@ inline std::chrono::nanoseconds longest_wait() {
 }
 tutti::options const& as_long_as_it_takes();
 
-// What each of them asks and throws is said in tutti/collective. Comm is a communicator, or asynchronous.
+// Arguments and errors are those of the collectives in tutti/collective. Comm is a communicator, or asynchronous.
 template <class Comm>
 returned<Comm> barrier(Comm& comm);
 template <class Comm>

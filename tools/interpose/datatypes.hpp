@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tutti needs to know of an MPI datatype.
+// The properties of an MPI datatype that tutti needs.
 #pragma once
 
 #include <cstddef>

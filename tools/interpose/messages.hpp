@@ -96,7 +96,7 @@ class apart {
   input in_;
 };
 
-// What a call refers to until it has ended.
+// Keeps the objects that a call refers to until the call has ended.
 class keepsakes {
  public:
   std::size_t bytes = 0;  // of this rank's part

@@ -8,7 +8,7 @@
 
 namespace interpose {
 
-// What an element is to an operation.
+// The kind of an element, which decides the operations that apply to it.
 // clang-format off
 enum class element {
   none,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What became of the program's calls: TUTTI_MPI_STATS=1 prints it when MPI is finalized.
+// Counts the program's calls by how they were carried out; TUTTI_MPI_STATS=1 prints the counts when MPI is finalized.
 #pragma once
 
 #include <array>

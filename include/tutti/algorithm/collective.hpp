@@ -34,7 +34,7 @@ enum class message_form : std::uint8_t { array, blocks, token };
 // The part of the message that a buffer holds: nothing, the block with this rank's number, or all of it.
 enum class holding : std::uint8_t { none, own, all };
 
-// What the root holds, and what every other rank does.
+// The holdings of the root and of every other rank.
 struct holdings {
   holding root, others;
 

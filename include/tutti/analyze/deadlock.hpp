@@ -30,7 +30,7 @@ struct wait {
   }
 };
 
-// What both halves of a cursor wait for.
+// The waits of both halves of a cursor.
 struct waits {
   wait sending{};
   wait receiving{};

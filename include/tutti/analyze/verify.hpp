@@ -227,7 +227,7 @@ class symbolic_execution {
     return memory_[s.cell];
   }
 
-  // What arrives is the slice that is due.
+  // Checks that the message at the head of the channel is the slice that is due.
   void expect(cursor const& c, int peer, message_slice const& part, places const& due) {
     auto const found = channels_.front(peer, c.me.rank, track_of(c));
     for (std::size_t i = 0; i < due.size() && i < index(found.count); ++i) {
@@ -242,7 +242,7 @@ class symbolic_execution {
                  std::to_string(found.count) + (found.more ? " and more" : "")};
   }
 
-  // What this rank itself contributes.
+  // Finds the contribution of this rank itself.
   void find_own(cursor const& c, places const& due, extent range) {
     memory_.find_readable(own_, c.me, c.now.own, 0, range);
     if (own_.size() != due.size())

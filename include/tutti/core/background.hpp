@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What else this process has to do while one of its threads waits for something.
+// Counts the background work of this process, which its threads drive while they wait.
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,7 @@ enum class error_code {
 // The name of an error code, such as "rank_lost".
 [[gnu::cold]] std::string_view name(error_code code);
 
-// What every call throws. what() is one line: what happened, the advice, and the rank and call site that throw it.
+// The exception of all calls. what() is one line: the cause, the advice, and the rank and call site that throw it.
 class error : public std::runtime_error {
  public:
   struct details {

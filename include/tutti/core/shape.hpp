@@ -9,8 +9,8 @@ namespace tutti {
 // The most ranks of one machine: a fan-in is a list of that many pointers on the stack.
 inline constexpr int max_ranks = 1024;
 
-// What a schedule knows of a call. `ordered` asks for contributions to be combined in rank order, because the operation
-// is not commutative; a schedule that cannot do that says so (needs_commutative) and is not asked.
+// The properties of a call that a schedule depends on. `ordered` asks for contributions to be combined in rank order,
+// because the operation is not commutative; a schedule that cannot do that declares needs_commutative and is not used.
 struct shape {
   int ranks = 1;
   int root = 0;

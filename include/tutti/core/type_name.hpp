@@ -12,7 +12,7 @@ constexpr std::string_view signature() {
   return __PRETTY_FUNCTION__;
 }
 
-// What stands around the name is the same for every T, so one known name measures it.
+// The text around the name is the same for every T, so one known name measures it.
 inline constexpr std::string_view probe = signature<void>();
 inline constexpr std::size_t name_begin = probe.find("void");
 inline constexpr std::size_t name_margin = probe.size() - std::string_view{"void"}.size();

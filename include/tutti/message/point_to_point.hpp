@@ -128,7 +128,7 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 
 namespace detail {
 
-// What is sent: an array or, in a blocking call, a value.
+// Checks the data of a send: an array or, in a blocking call, a value.
 template <class Comm, class In>
 consteval bool accepts_sent() {
   if constexpr (!expect_communicator<Comm>()) return false;

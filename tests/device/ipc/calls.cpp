@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks that share memory of their devices need not agree on, what they must, and what one of them cannot launch.
+// Ranks that share device memory: what they must agree on, what they may do differently, and calls that one of them
+// cannot launch.
 // labels: threads
 #include "tutti/device/ipc/calls.hpp"
 
