@@ -182,7 +182,7 @@ void check_refused_lists(Comm& comm) {
   auto const said = [&](std::vector<int> const& list) { return error_of([&] { comm.subgroup(list); }); };
   auto const bad = error_code::bad_argument;
   expect_error(said({comm.rank(), 3}), bad, "the list of a group contains rank 3, but the communicator has only 3");
-  expect_error(said({-1, comm.rank()}), bad, "use ranks from 0 to 2");
+  expect_error(said({-1, comm.rank()}), bad, "list ranks from 0 to 2");
   expect_error(said({0, 1, 2, 1}), bad, "the list of a group contains rank 1 twice");
   expect_error(said({other}), bad, "creates a group whose list does not contain it: {" + std::to_string(other) + "}");
   expect_error(said({}), bad, "groups.hpp:");

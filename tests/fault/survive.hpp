@@ -100,7 +100,7 @@ void check_late_to_agree(Comm& comm) {
   auto sound = comm.subgroup({0, 1, 2});
   auto const missed = [&](int number) {
     expect_error(error_of([&] { comm.agree(); }), error_code::timeout,
-                 "did not come to agreement #" + std::to_string(number) + " in time: 1");
+                 "did not join agreement #" + std::to_string(number) + " in time: 1");
   };
   for (int number = 1; number <= 2; ++number)
     for (bool const late : {false, true}) {

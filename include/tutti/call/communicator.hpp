@@ -73,7 +73,8 @@ namespace detail {
                                         std::source_location where) {
   for (auto m = members.begin(); m != members.end(); ++m) {
     if (*m < 0 || *m >= ranks)
-      refuse(rank, join({"the list of a group contains rank ", *m, ", but the communicator has only ", ranks}),
+      refuse(rank,
+             join({"the list of a group contains rank ", *m, ", but the communicator has only ", ranks, " ranks"}),
              join({"list ranks from 0 to ", ranks - 1}), where);
     if (std::find(members.begin(), m, *m) != m)
       refuse(rank, join({"the list of a group contains rank ", *m, " twice"}), "list every rank once", where);
