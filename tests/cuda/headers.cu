@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The headers of algorithm/ and reduce/ under nvcc, kernels that evaluate schedules, and what is said of errors.
+// The headers of algorithm/ and reduce/ under nvcc, kernels that evaluate schedules, and the advice in errors.
 #include <complex>
 #include <string_view>
 
@@ -7,7 +7,7 @@
 #include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
 
-// A thread evaluates the schedule of the rank with its number.
+// Each thread evaluates the schedule of the rank with its number.
 template <class Schedule>
 __global__ void walk(tutti::shape of, tutti::step* out) {
   Schedule const schedule{};
