@@ -17,7 +17,7 @@ while [ "$killed" -lt "${wanted:-20}" ]; do
   passed=$(grep -c '^\[doctest\] Status: SUCCESS!' "$log" || true)
   if [ "$finished" = 0 ] || [ "$left" != "$finished" ] || [ "$passed" != "$finished" ]; then
     cat "$log"
-    echo "seed $seed: $finished ranks have finished and $passed have passed, of ${left:-nobody knows how many} that are left"
+    echo "seed $seed: $finished ranks have finished and $passed have passed, of ${left:-an unknown number of} survivors"
     exit 1
   fi
   grep '^seed' "$log" || true

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors that a schedule or a step shows by itself, before anything moves.
+// Errors of a schedule or a step that are visible before anything moves.
 #pragma once
 
 #include <numeric>
@@ -10,7 +10,7 @@
 
 namespace tutti::analyze {
 
-// Thrown where a schedule is found wrong.
+// Thrown if a schedule is wrong.
 struct flaw {
   std::string why;
 };

@@ -30,10 +30,11 @@ struct verdict {
   explicit operator bool() const { return ok; }
 };
 
-// All cursors move as far as they can, in turn. That is enough to find every deadlock and every wrong value: no rank decides
-// anything by what arrives first, so each channel carries the same messages whatever the timing (Kahn, 1974), and what could
-// move once can still move later. Timing has one choice, how far sending runs ahead of receiving within a step, and a step
-// whose result depends on it is refused: one that overwrites what it has still to send.
+// All cursors move as far as they can, in turn. That is enough to find every deadlock and every wrong value: no rank
+// decides anything by the order of arrival, so each channel carries the same messages whatever the timing (Kahn, 1974),
+// and a cursor that could move once can still move later. Timing has one degree of freedom: how far sending runs ahead
+// of receiving within a step. A step whose result depends on it is rejected: one that overwrites data that it has yet
+// to send.
 template <step_function S>
 class symbolic_execution {
  public:
