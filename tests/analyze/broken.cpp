@@ -272,7 +272,7 @@ TEST_CASE("a chunk that the same step has still to send") {
 TEST_CASE("a completion that is missing, early, or elsewhere") {
   using missing = altered<one_shot_reduce, decltype([](shape, position, int, step& t) { t.complete = false; })>;
   CHECK(complaint<missing>(collective::reduce, {.ranks = 3}) ==
-        "rank 0, lane 0, phase 0, step 0: combines the last contribution to chunk 0 and does not say that it is "
+        "rank 0, lane 0, phase 0, step 0: combines the last contribution to chunk 0 but is not marked "
         "complete");
   using early = altered<ring_reduce_scatter, decltype([](shape, position me, int i, step& t) {
                           if (me.rank == 0 && i == 1) t.complete = true;

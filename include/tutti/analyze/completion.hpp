@@ -26,30 +26,27 @@ class completion {
     bool const due = completes(what_) && t.reduces() && has_all(v);
     std::string const name = "chunk " + std::to_string(chunk);
     if (due && !t.complete) throw flaw{"combines the last contribution to " + name + " but is not marked complete"};
-    if (!due && t.complete) throw flaw {
-        "is marked complete, but does not combine the last contribution to " + name "};
-                return due
-            ? values_.finish(v)
-            : v;
-      }
+    if (!due && t.complete) throw flaw{"is marked complete, but does not combine the last contribution to " + name};
+    return due ? values_.finish(v) : v;
+  }
 
-   private:
-    // Whether it holds one contribution of each rank.
-    bool has_all(value v) {
-      if (values_.count(v) != ranks_) return false;
-      auto const [found, added] = known_.try_emplace(v, true);
-      if (added) {
-        std::vector<bool> seen(static_cast<std::size_t>(ranks_));
-        for (contribution const& c : values_.flat(v, seen.size())) seen[static_cast<std::size_t>(c.rank)] = true;
-        for (bool const rank : seen) found->second &= rank;
-      }
-      return found->second;
+ private:
+  // Whether it holds one contribution of each rank.
+  bool has_all(value v) {
+    if (values_.count(v) != ranks_) return false;
+    auto const [found, added] = known_.try_emplace(v, true);
+    if (added) {
+      std::vector<bool> seen(static_cast<std::size_t>(ranks_));
+      for (contribution const& c : values_.flat(v, seen.size())) seen[static_cast<std::size_t>(c.rank)] = true;
+      for (bool const rank : seen) found->second &= rank;
     }
+    return found->second;
+  }
 
-    expressions & values_;
-    collective what_;
-    int ranks_;
-    std::unordered_map<value, bool> known_;
-  };
+  expressions& values_;
+  collective what_;
+  int ranks_;
+  std::unordered_map<value, bool> known_;
+};
 
 }  // namespace tutti::analyze
