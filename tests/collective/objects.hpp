@@ -135,7 +135,7 @@ void check_bad_objects(Comm& comm) {
          [&] { static_cast<void>(all_gather_object(comm, unwritable{odd})); });
   unwritable object{odd};
   thrown(error_code::bad_argument, last, "could not be written", [&] { broadcast_object(comm, object, last); });
-  thrown(error_code::mismatch, 0, "do not make a tutti::testing::unreadable",
+  thrown(error_code::mismatch, 0, "do not decode to a tutti::testing::unreadable",
          [&] { static_cast<void>(all_gather_object(comm, unreadable{})); });
   thrown(error_code::mismatch, odd ? 0 : last, "is no ", [&] {
     if (odd) static_cast<void>(all_gather_object(comm, std::string("text")));

@@ -46,7 +46,7 @@ TEST_CASE("fault tolerance is there where the launcher was told so, and refused 
   CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
   if (on) return;
   auto const refused = [](auto& comm) {
-    expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "this MPI has no fault tolerance");
+    expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "cannot agree on the survivors");
     error const e = error_of([&] { comm.shrink(); });
     expect_error(e, error_code::bad_argument, "use Open MPI 5 or later and mpirun --with-ft ulfm");
   };

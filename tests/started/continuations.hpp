@@ -87,9 +87,9 @@ void check_then_throws(Comm& comm) {
 
   if (comm.size() > 1) {
     work waits_for_itself = all_reduce(async(comm), ones).then([&] { barrier(comm); });
-    expect_error(error_of([&] { waits_for_itself.wait(); }), error_code::bad_argument, "and so for itself");
+    expect_error(error_of([&] { waits_for_itself.wait(); }), error_code::bad_argument, "and so waits for itself");
     work within = all_reduce(async(comm), ones).then([&] { work().then([&] { barrier(comm); }).wait(); });
-    expect_error(error_of([&] { within.wait(); }), error_code::bad_argument, "and so for itself");
+    expect_error(error_of([&] { within.wait(); }), error_code::bad_argument, "and so waits for itself");
   }
 }
 

@@ -213,7 +213,7 @@ TEST_CASE("a rank that leaves while others call") {
     ranks.work().wait();
     if (comm.rank() == 1) return;
     all_reduce(ranks, data);
-    expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_left, "rank 1 has left");
+    expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_left, "rank 1 left");
     expect(all_are(device, data, 2), "the call before was right, and this one has not changed that");
   });
 }

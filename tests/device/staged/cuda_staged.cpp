@@ -284,7 +284,7 @@ TEST_CASE("a device that fails in the middle, or stands still, ends the call on 
     CHECK(contains(failed[r], r == 1 ? "a copy failed" : "rank 1 gave up"));
     CHECK((stalled[r].code() == error_code::timeout || stalled[r].code() == error_code::rank_left));
   }
-  CHECK(contains(stalled[1], "the device of rank 1 has not come to the end of its copies within 2 s"));
+  CHECK(contains(stalled[1], "the copies on the device of rank 1 did not complete within 2 s"));
 }
 
 TEST_CASE("what cannot be had is refused: on all ranks, where others would wait") {
