@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of MPI that move values, in place too, where ranks describe the same values by different types, with
+// The collectives of MPI that move values, also in place, with ranks that describe the same values by different types, with
 // gaps and out of order. With the argument `strict`, also what MPICH 4.0 gets wrong: it ignores the displacement of a
-// rank alone. ranks: 1 2 3 7
-// on tutti: MPI_Allgather MPI_Allgatherv MPI_Alltoall MPI_Alltoallv MPI_Barrier MPI_Bcast MPI_Gather MPI_Gatherv
-// MPI_Scatter MPI_Scatterv
+// single rank.
+// ranks: 1 2 3 7
+// on tutti: MPI_Allgather MPI_Allgatherv MPI_Alltoall MPI_Alltoallv MPI_Barrier MPI_Bcast MPI_Gather MPI_Gatherv MPI_Scatter MPI_Scatterv
 #include <mpi.h>
 #include <numeric>
 #include <string>
