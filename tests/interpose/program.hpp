@@ -30,7 +30,7 @@ inline int size_of(MPI_Comm comm) {
   return out;
 }
 
-// Runs f() between MPI_Init_thread and MPI_Finalize; what main returns: 1 where a rank found a wrong result.
+// Runs f() between MPI_Init_thread and MPI_Finalize; returns the exit code of main: 1 if a rank found a wrong result.
 template <class F>
 int run(int level, F&& f) {
   int provided = 0;
@@ -45,7 +45,7 @@ int run(int level, F&& f) {
   return all == 0 ? 0 : 1;
 }
 
-// Calls f(comm) with the world, with its ranks in reverse, with halves of it, and with each rank alone.
+// Calls f(comm) with the world, with its ranks reversed, with halves of it, and with each rank by itself.
 template <class F>
 void on_communicators(F&& f) {
   int const rank = rank_of(MPI_COMM_WORLD);

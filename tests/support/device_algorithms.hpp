@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms of cuda_local against the same on the host, for whatever device. Each check returns how many elements are
-// wrong.
+// The algorithms of cuda_local compared with those of the host, for any device. Each check returns the number of wrong
+// elements.
 #pragma once
 
 #include <cstddef>

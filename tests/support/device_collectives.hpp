@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of cuda_local against those of the host by one_shot, bit by bit, for whatever device.
+// The collectives of cuda_local compared with one_shot on the host, bit by bit, for any device.
 #pragma once
 
 #include <chrono>
@@ -52,7 +52,7 @@ std::vector<detail::device_array<D, T>> to_device(D const& on, ranks_values<T> c
   on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   return out;
 }
-// Where each rank lives.
+// The device of each rank.
 template <detail::device D, class Reach, class T>
 std::vector<detail::device_array<D, T>> to_device(cuda_local<D, Reach> const& ranks, ranks_values<T> const& values) {
   std::vector<detail::device_array<D, T>> out;
@@ -99,7 +99,7 @@ ranks_values<T> result_on_device(D const& on, int ranks, int ins, std::size_t in
   return result_on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
 }
 
-// The same from threads as ranks: call(comm, in, out) of each.
+// The same with threads as ranks, each of which calls call(comm, in, out).
 template <class T, class Call>
 ranks_values<T> on_host(int ranks, std::size_t in_count, std::size_t out_count, Call const& call) {
   ranks_values<T> out(static_cast<std::size_t>(ranks), uneven_values<T>(99, out_count));

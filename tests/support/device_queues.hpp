@@ -122,7 +122,7 @@ class device_queues {
     std::mt19937 random;
     device_faults broken;
     int made = 0;
-    std::map<stream_type, std::deque<std::function<bool()>>> streams;  // whose jobs say whether they could run
+    std::map<stream_type, std::deque<std::function<bool()>>> streams;  // jobs return whether they could run
     std::deque<moments> events;
     std::map<std::byte const*, std::size_t> pinned;
     std::vector<device_job> jobs;
@@ -139,7 +139,7 @@ class device_queues {
     if (left > 0) --left;
   }
   void give(stream_type stream, std::function<bool()> job) const { inside_->streams[stream].push_back(std::move(job)); }
-  // The next job of some stream. Whether there was one that could run.
+  // Runs the next job of some stream. Returns whether one could run.
   bool run_one() const {
     if (inside_->broken.stalled) return false;
     auto& all = inside_->streams;
