@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// run_local: ranks as forked processes, how they fail and what is left of them.
+// run_local: ranks as forked processes, how they fail, and what they leave behind.
 // labels: processes waits
 #include <doctest/doctest.h>
 
@@ -112,7 +112,7 @@ TEST_CASE("exit codes and signals are told") {
 }
 
 TEST_CASE("what the parent has not printed yet is printed once") {
-  // Stands in for the output: a file that the parent has a full buffer for.
+  // Stands for the output: a file for which the parent has buffered text.
   char path[] = "/tmp/tutti-test-XXXXXX";
   int const file = ::mkstemp(path);
   REQUIRE(file >= 0);
@@ -162,7 +162,7 @@ TEST_CASE("numbers of ranks that make no sense are refused") {
 }
 
 TEST_CASE("no process is left where not all can be started") {
-  // A process of its own, because the limit stays.
+  // In a process of its own, because the limit is permanent.
   pid_t const process = ::fork();
   if (process == 0) {
     rlimit const few{24, 24};

@@ -80,7 +80,7 @@ TEST_CASE("registered memory may be passed as any other") {
 TEST_CASE("a symmetric call copies nothing to the arena") {
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device;
-    cuda_ipc ranks(comm, device, 64);  // too little for all of it at once
+    cuda_ipc ranks(comm, device, 64);  // too small for the whole message
     auto const in = ranks.template allocate<float>(3 * n), out = ranks.template allocate<float>(3 * n);
     auto const mine = in.subspan(n, n);
     for (int turn = 0; turn < 3; ++turn) {
@@ -149,7 +149,7 @@ TEST_CASE("what one rank cannot launch all ranks hear of, long before their time
         array const data = filled(device, count, 1);
         all_reduce(ranks, data);
         ranks.work().wait();
-        barrier(comm);  // all have seen the end of that
+        barrier(comm);  // all have seen its end
         device.refuses.launching = comm.rank() == 1;
         error const e = error_of([&] {
           all_reduce(ranks, data);

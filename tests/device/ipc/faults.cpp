@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with devices that cannot be had, are late, gone, or call other things: an error at all of them, and no garbage.
+// Ranks with devices whose calls are invalid, or that are late, gone, or make different calls: all of them get an
+// error, and no garbage.
 // labels: threads
 // timeout: 120
 #include <doctest/doctest.h>
@@ -128,7 +129,7 @@ TEST_CASE("different roots, and a block of another size than its receiver expect
     std::vector<std::size_t> const counts{100, 50};
     expect_error(error_of([&] {
                    gather_v(ranks, data, all, counts, {}, 0);
-                   if (comm.rank() == 1) barrier(ranks);  // it has sent all that it has to
+                   if (comm.rank() == 1) barrier(ranks);  // it has sent all its data
                    ranks.work().wait();
                  }),
                  error_code::mismatch, "gather_v of float, root 0");
@@ -158,7 +159,7 @@ TEST_CASE("a rank that does not come is named") {
 
 namespace {
 
-// A sum that a stream does not get through until it may.
+// A sum that a stream does not finish until it is released.
 struct held_sum {
   static inline std::atomic<bool> may_go_on{false};
 

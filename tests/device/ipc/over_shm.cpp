@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// f(ranks, comm) at processes that share a device, or have one each.
+// f(ranks, comm) in processes that share a device, or have one each.
 template <class F>
 void on_processes(int ranks, std::size_t arena, F const& f, bool own = false) {
   run_local(ranks, [&](auto& comm) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that have a device each, so that kernels wait for each other: algorithms that calls name, packets, and who is late,
-// gone, or calls other things. Ranks are threads.
+// Ranks with a device each, so that kernels wait for each other: named algorithms, packets, and ranks that are late,
+// gone, or make different calls. Ranks are threads.
 // labels: threads
 // timeout: 300
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// f(ranks, comm) at ranks with a device each.
+// f(ranks, comm) on ranks with a device each.
 template <class F>
 void on_own_devices(int ranks, F const& f) {
   run_threads(ranks, [&](auto& comm) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices by way of the host, among ranks that are threads, each with a device of its own.
+// Collectives on device memory through the host, among ranks that are threads, each with a device of its own.
 // labels: threads
 // timeout: 600
 #include "tutti/device/staged/cuda_staged.hpp"
@@ -31,7 +31,7 @@ std::vector<std::size_t> counts_for(int ranks) {
   return {0, 1, p - 1, p, p + 1, 1000, 4099};
 }
 
-// f(ranks, comm) on each of p ranks, whose devices run late in ways of their own.
+// f(ranks, comm) on each of p ranks, whose devices run late in different ways.
 template <class F>
 void on_staged(int p, staging const& how, F const& f) {
   CAPTURE(p);
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
 
 namespace {
 
-// Of those that there are, what can be named by its type.
+// Algorithms that a call can name by their type.
 template <class... Algorithms>
 void check_all_named(list<Algorithms...>, int p, staging const& how) {
   on_staged(p, how, [](auto& ranks, auto& comm) {
@@ -160,7 +160,7 @@ TEST_CASE("slices are on their way at once, and no byte goes twice") {
       auto const [kind, bytes] = on.jobs()[i];
       if (kind == device_job::down) down += bytes;
       if (kind == device_job::up) up += bytes;
-      // A whole slice comes down first, and goes up last.
+      // A whole slice is the first to be copied down and the last to be copied up.
       if (kind == device_job::down && bytes == 3 * 1024) most_ahead = std::max(most_ahead, ++ahead);
       if (kind == device_job::up && bytes == 3 * 1024) --ahead;
       kernels += kind == device_job::kernel;
@@ -264,7 +264,7 @@ TEST_CASE("a device that fails in the middle, or stands still, ends the call on 
     return errors_of(3, [=](auto& comm) {
       device_queues const on;
       std::size_t const n = 5000;
-      device_array<device_queues, float> data(on, n);  // to which the device comes back once it goes on
+      device_array<device_queues, float> data(on, n);  // the device still uses it when it continues
       cuda_staged ranks(comm, on, {.slice = 1024});
       barrier(comm);
       if (comm.rank() == 1) on.broken() = {.copies = stands_still ? -1 : 20, .stalled = stands_still};
