@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What carries out a call that has begun: packets, or the slices of a schedule.
+// Carries out a call that has begun: by packets, or slice by slice by a schedule.
 #pragma once
 
 #include <bit>
@@ -11,18 +11,18 @@
 
 namespace tutti::detail {
 
-// From this size on, the caller finds little of an output in a cache, and it is written past the caches: 8 MiB by two_shot
-// on 2 ranks in 0.8 of the time, 128 MiB in 0.75 (AMD EPYC, Zen 4).
+// From this size on, little of an output stays in a cache, so it is written by streaming stores: 8 MiB by two_shot on 2
+// ranks take 0.8 of the time, 128 MiB 0.75 (AMD EPYC, Zen 4).
 inline constexpr std::size_t streamed_output = std::size_t{8} << 20;
 
-// Slices that are fetched are larger than slots, for half a microsecond a system call; all that are combined at once
-// stay in a second-level cache.
+// Fetched slices are larger than slots, because each costs a system call of half a microsecond; all slices that are
+// combined at once fit a second-level cache.
 constexpr std::size_t fetched_slice(int ranks) {
   std::size_t const share = (std::size_t{256} << 10) / static_cast<std::size_t>(ranks - 1);
   return share < slot_bytes ? slot_bytes : std::bit_floor(share);
 }
 
-// While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
+// While a message is known to be short, each slice leaves at once, without asking whether its receiver is waiting.
 template <class Transport>
 constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   if constexpr (has_eager_limit<Transport>)
@@ -70,14 +70,14 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
   return travel;
 }
 
-// Whether a call may be carried out by packets, and by a schedule.
+// Whether packets, or a schedule, may carry out a call.
 template <class Transport, class Memory>
 inline constexpr bool may_be_packets = !Memory::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
 template <class Call>
 inline constexpr bool may_be_scheduled =
     !std::is_same_v<typename Call::algorithm, native> && !in_two_levels<typename Call::algorithm>;
 
-// Calls that were started before end first.
+// Calls that were started earlier end first.
 template <class Transport>
 void finish_started(engine<Transport>& on) {
   if (pending_calls* const calls = on.started.get()) calls->finish();
@@ -123,7 +123,7 @@ template <collective C, class Transport, class Memory>
   begun.drive(slices);
 }
 
-// The call `Call` of any element type and operation. Its functions are outside the class, where `extern template` keeps other
+// A call of any element type and operation. Its functions are outside the class, where `extern template` keeps other
 // programs from compiling them.
 template <collective C, class Transport, class Memory>
 struct call_in_bytes {
