@@ -5,13 +5,13 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
 
@@ -95,14 +95,14 @@ transfer transfer_of(transfer::directions what, int peer, int tag) {
 template <buffer In>
 transfer send_of(In const& in, int to, int tag) {
   transfer out = transfer_of<value_of<In>>(transfer::send, to, tag);
-  out.from = bytes_of(in);
+  out.from = reinterpret_cast<std::byte const*>(std::ranges::data(in));
   out.bytes = std::ranges::size(in) * sizeof(value_of<In>);
   return out;
 }
 template <mutable_buffer Out>
 transfer receive_of(Out&& out_buffer, int from, int tag) {
   transfer out = transfer_of<value_of<Out>>(transfer::receive, from, tag);
-  out.to = writable_bytes_of(out_buffer);
+  out.to = reinterpret_cast<std::byte*>(std::ranges::data(out_buffer));
   out.bytes = std::ranges::size(out_buffer) * sizeof(value_of<Out>);
   return out;
 }
@@ -282,7 +282,9 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
     detail::check_options(comm, "send_recv", o, where);
     detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
                                detail::send_of(detail::inputs(in), to, tag)};
-    detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
+    if (detail::overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
+      detail::refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap",
+                     where);
     detail::run_transfers(comm, both, o, where);
     return detail::received_of(both[0]);
   } else {

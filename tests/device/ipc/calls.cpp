@@ -23,8 +23,6 @@ using namespace tutti::testing;
 
 namespace {
 
-constexpr std::size_t n = 100;
-
 void fill(sharing_stand_in const& on, std::span<float> to, float value) {
   std::vector<float> const values(to.size(), value);
   on.copy({}, to.data(), values.data(), values.size() * sizeof(float));
@@ -38,6 +36,7 @@ std::vector<float> values_of(sharing_stand_in const& on, std::span<float const> 
 }
 // n of 1, n of 2, ...
 std::vector<float> blocks_of(int ranks) {
+  constexpr std::size_t n = 100;
   std::vector<float> out;
   for (int q = 0; q < ranks; ++q) out.insert(out.end(), n, static_cast<float>(q + 1));
   return out;
@@ -46,6 +45,7 @@ std::vector<float> blocks_of(int ranks) {
 }  // namespace
 
 TEST_CASE("registered memory may be passed as any other") {
+  constexpr std::size_t n = 100;
   for (int const p : {2, 3})
     run_threads(p, [p](auto& comm) {
       sharing_stand_in const device;
@@ -78,6 +78,7 @@ TEST_CASE("registered memory may be passed as any other") {
 }
 
 TEST_CASE("a symmetric call copies nothing to the arena") {
+  constexpr std::size_t n = 100;
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device;
     cuda_ipc ranks(comm, device, 64);  // too small for the whole message
@@ -106,6 +107,7 @@ TEST_CASE("a symmetric call copies nothing to the arena") {
 }
 
 TEST_CASE("symmetric calls of different places hear which") {
+  constexpr std::size_t n = 100;
   auto const said = [](auto const& call) {
     std::string out;
     run_threads(2, [&](auto& comm) {
@@ -141,6 +143,7 @@ TEST_CASE("symmetric calls of different places hear which") {
 }
 
 TEST_CASE("what one rank cannot launch all ranks hear of, long before their time is up") {
+  constexpr std::size_t n = 100;
   for (bool const own : {false, true})
     for (std::size_t const count : {n, std::size_t{5000}})
       run_threads(3, [&](auto& comm) {
