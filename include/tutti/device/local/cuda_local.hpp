@@ -41,15 +41,16 @@ void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& o
   detail::reduce_local<Algorithm, collective::all_reduce>(ranks, in, out, op, options, where);
 }
 
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out,
-          class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffer Out, class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
             device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::reduce_local<Algorithm, collective::reduce>(ranks, in, root, op, options, where);
 }
 
-template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
+          detail::device_buffers Out>
 void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
@@ -71,14 +72,16 @@ void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_opti
   detail::move_local<Algorithm, collective::all_gather>(ranks, in, out, options, where);
 }
 
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffer Out>
 void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
             std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::move_local<Algorithm, collective::gather>(ranks, in, root, options, where);
 }
 
-template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
+          detail::device_buffers Out>
 void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
              std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
