@@ -13,11 +13,6 @@
 namespace tutti {
 namespace detail {
 
-template <class Comm>
-inline constexpr bool is_communicator = false;
-template <class Transport>
-inline constexpr bool is_communicator<communicator<Transport>> = true;
-
 // Keeps calls in place of a communicator: defer(call) returns `returned`.
 template <class Comm>
 concept defers_calls = requires(Comm& comm) {

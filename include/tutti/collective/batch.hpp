@@ -18,7 +18,7 @@
 namespace tutti {
 
 // The work of a batch.
-class batch_work : public work {
+class [[nodiscard]] batch_work : public work {
  public:
   batch_work() = default;
   batch_work(work all, std::vector<receive_work> receives) : work(std::move(all)), receives_(std::move(receives)) {}
@@ -131,7 +131,7 @@ class batch : public detail::deferring<Transport> {
   template <class Call>
   void defer(Call&& call) {
     std::source_location const where = call.where;
-    accept(detail::prepare(this->blocking(), std::move(call)), where);
+    accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
   }
   // Puts all_reduces of one operation together; two operations with a state are not known to be the same.
   template <class Algorithm, class T, class Op>

@@ -40,7 +40,7 @@ work joined(std::span<work const> all);
 // on this rank, though other ranks may have used either value. What blocking calls use is not checked.
 //
 // A call goes on while its rank waits in tutti for anything, tests any work, or has a progress_thread.
-class work {
+class [[nodiscard]] work {
  public:
   work() = default;  // of a call that has ended
   explicit work(std::shared_ptr<detail::pending_call> call) : call_(std::move(call)) {}
@@ -164,7 +164,7 @@ void start_all(std::vector<work>& all, F&& f) {
 // What a collective or message on tutti::prepared(comm) returns: the work of its last start. Copies are handles of one
 // operation. It keeps its arguments: the same memory is read and written at every start, which must be there from a start to
 // its end, as that of any work. Operations must not be started when their communicator has gone.
-class persistent : public work {
+class [[nodiscard]] persistent : public work {
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
