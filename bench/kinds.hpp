@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is reduced: an element type, an operation, and a number as an element. Every team does the same work.
+// The kinds of reductions: an element type, an operation, and a conversion from numbers. Every team does the same work.
 #pragma once
 
 #include <cmath>

@@ -87,7 +87,8 @@ class tutti_team {
     return o;
   }
 
-  // What tutti would run. If it rejects the named algorithm for this task, the contender is left out of the row.
+  // The plan that tutti would run. If tutti rejects the named algorithm for this task, the contender is left out of the
+  // row.
   template <class Kind, class T = typename Kind::element>
   std::string plan_of(task const& t, tutti::options const& o) {
     extent<T> const e(t);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# tutti_program: one of the project's own executables. What its source includes is what it links.
+# tutti_program: one of the project's own executables. It links the packages whose headers its sources include.
 
-# The warnings that our own code obeys; nothing of this reaches a consumer of tutti::tutti.
+# The warnings for our own code; consumers of tutti::tutti get none of them.
 add_library(tutti_warnings INTERFACE)
 target_compile_options(tutti_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
   $<$<BOOL:${TUTTI_WERROR}>:-Werror>)
 
-# One line a package: what its includes look like, its name, the target to link, the Debian package that has it.
+# One line per package: the pattern of its includes, its name, the target to link, and the Debian package.
 set(TUTTI_PACKAGES
   "CLI/                  CLI11          CLI11::CLI11                   libcli11-dev"
   "cereal/               cereal         cereal::cereal                 libcereal-dev"
@@ -17,7 +17,7 @@ set(TUTTI_PACKAGES
   "nlohmann/             nlohmann_json  nlohmann_json::nlohmann_json   nlohmann-json3-dev"
   "zlib\\.h              ZLIB           ZLIB::ZLIB                     zlib1g-dev")
 
-# The value of a line `// key: value` in a source file; empty where there is none.
+# The value of a line `// key: value` in a source file; empty if there is none.
 function(tutti_head_line result source key)
   file(STRINGS ${source} lines REGEX "^// ${key}: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^// ${key}: *" "" value "${lines}")
@@ -40,9 +40,9 @@ function(tutti_includes result source)
   set(${result} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# tutti_program(target source... [HEADER_ONLY]): an executable, or more sources of one, that links tutti::compiled, or compiles
-# all of tutti itself; where a package is missing, a line that says which.
-# Test for the target's existence before using it.
+# tutti_program(target source... [HEADER_ONLY]): an executable, or further sources of one, that links tutti::compiled,
+# or compiles all of tutti itself. If a package is missing, it prints which one and creates no target, so test for the
+# target's existence before using it.
 function(tutti_program target)
   cmake_parse_arguments(PARSE_ARGV 1 program "HEADER_ONLY" "" "")
   set(library tutti::compiled)
@@ -53,7 +53,7 @@ function(tutti_program target)
     cmake_path(ABSOLUTE_PATH source)
     tutti_includes(found ${source})
     list(APPEND includes ${found})
-    # A changed include may want another package.
+    # A changed include may need another package.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   endforeach()
   foreach(row IN LISTS TUTTI_PACKAGES)
@@ -86,11 +86,11 @@ function(tutti_program target)
 endfunction()
 
 # tutti_run(test target [argument...] [TIMEOUT seconds] [LABELS label...] [LAUNCHER command...]): the ctest that runs a
-# target. TIMEOUT is what it may take on a machine that does nothing else, 120 seconds if none are given. It is killed after
-# four times that; the program learns of it ten seconds before, in TUTTI_TEST_SECONDS. The launcher and TUTTI_TEST_LAUNCHER are
-# put before the command, and no tuning table of the user is found. Ranks that look for messages take the cores from those of
-# another test, and both take four times as long: with a launcher or the label threads or processes, but not with waits, it
-# counts as two for ctest -j.
+# target. TIMEOUT is the time that it may take on an otherwise idle machine, by default 120 seconds. It is killed after
+# four times that; the program learns the limit, ten seconds shorter, from TUTTI_TEST_SECONDS. The launcher and
+# TUTTI_TEST_LAUNCHER precede the command, and tuning tables of the user are ignored. Polling ranks take the cores from
+# another test, and both then take four times as long. So a test with a launcher or one of the labels threads and
+# processes, but without the label waits, counts as two for ctest -j.
 function(tutti_run test target)
   cmake_parse_arguments(PARSE_ARGV 2 run "" "TIMEOUT" "LABELS;LAUNCHER")
   if(NOT run_TIMEOUT)

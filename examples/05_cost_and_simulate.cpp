@@ -61,7 +61,7 @@ int main() try {
       std::puts("");
     }
 
-  // What papers give in closed form, read off the schedule: 2(p-1) hops and 2(p-1)/p messages' worth of bytes.
+  // The closed form that papers give, derived from the schedule: 2(p-1) hops and 2(p-1)/p messages' worth of bytes.
   auto const ring =
       analyze::terms_of(tutti::find_schedule(algorithm_id::ring, collective::all_reduce), {.ranks = 24756});
   std::printf("\na ring of 24,756 ranks: %.0f hops, %.6f times the message sent, %.6f combined\n", ring.hops, ring.sent,

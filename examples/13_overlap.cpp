@@ -17,7 +17,7 @@ namespace {
 using gradient = std::vector<float>;
 using seconds = std::chrono::duration<double>;
 
-// What stands for the backward pass of a layer: some work for each of its weights.
+// Stands for the backward pass of a layer: some work for each of its weights.
 void compute(gradient& of, int rank, std::size_t layer) {
   for (std::size_t i = 0; i < of.size(); ++i) {
     float x = static_cast<float>((i + layer) % 1000) / 1000 + static_cast<float>(rank);

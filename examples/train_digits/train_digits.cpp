@@ -40,8 +40,8 @@ struct settings {
   float rate() const { return 0.1f * static_cast<float>(std::min(batch, 32)) / 32; }
 };
 
-// What must hold at the end. Two runs add the same numbers up in another order, so they differ by rounding (6e-8 a
-// float addition), which a thousand steps of training carry on.
+// The requirements at the end. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
+// float addition), which a thousand steps of training amplify.
 constexpr double least_accuracy = 0.95, most_difference = 1e-4;
 
 using seconds = std::chrono::duration<double>;

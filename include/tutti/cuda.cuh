@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What runs on GPUs, for nvcc. Include tutti.hpp beside it for collectives on host memory.
+// The parts of tutti that run on GPUs, for nvcc. Also include tutti.hpp for collectives on host memory.
 #pragma once
 
 #include "tutti/device/cuda/nvtx.cuh"

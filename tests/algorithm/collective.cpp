@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the table of collectives says of each of them.
+// The table of collectives describes each of them correctly.
 #include "tutti/algorithm/collective.hpp"
 
 #include <doctest/doctest.h>

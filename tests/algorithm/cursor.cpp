@@ -45,7 +45,7 @@ TEST_CASE("a message is cut as a whole, across its chunks") {
     CHECK(part.more == (s < 2));
     CHECK(w.travels(part, s));
   }
-  // What is kept is shorter, and its last slice is empty.
+  // The kept part is shorter, and its last slice is empty.
   CHECK(w.slice(0, w[0].now.keep, 0, 1).range == extent{4, 1});
   CHECK_FALSE(w.travels(w.slice(0, w[0].now.keep, 0, 2), 2));
 }

@@ -245,11 +245,11 @@ TEST_CASE("the input is written to") {
         "rank 0, lane 0, phase 0, step 0: writes to its input");
 }
 
-TEST_CASE("memory that a peer has still to read") {
+TEST_CASE("memory that a peer has yet to read") {
   circumstances const direct{.direct = true, .slices = 1, .credits = 2};
   CHECK(complaint<doubling_all_reduce>(collective::all_reduce, {.ranks = 4}, direct) ==
-        "deadlock: rank 0, lane 0, phase 0, step 1: waits to overwrite chunk 0, which rank 2 has still to read; "
-        "rank 2, lane 0, phase 0, step 1: waits to overwrite chunk 0, which rank 0 has still to read");
+        "deadlock: rank 0, lane 0, phase 0, step 1: waits to overwrite chunk 0, which rank 2 has yet to read; "
+        "rank 2, lane 0, phase 0, step 1: waits to overwrite chunk 0, which rank 0 has yet to read");
 }
 
 TEST_CASE("in place, a block that is overwritten before it leaves") {
@@ -272,18 +272,18 @@ TEST_CASE("a chunk that the same step has still to send") {
 TEST_CASE("a completion that is missing, early, or elsewhere") {
   using missing = altered<one_shot_reduce, decltype([](shape, position, int, step& t) { t.complete = false; })>;
   CHECK(complaint<missing>(collective::reduce, {.ranks = 3}) ==
-        "rank 0, lane 0, phase 0, step 0: combines the last contribution to chunk 0 and does not say that it is "
+        "rank 0, lane 0, phase 0, step 0: combines the last contribution to chunk 0 but is not marked "
         "complete");
   using early = altered<ring_reduce_scatter, decltype([](shape, position me, int i, step& t) {
                           if (me.rank == 0 && i == 1) t.complete = true;
                         })>;
   CHECK(complaint<early>(collective::reduce_scatter, {.ranks = 4}) ==
-        "rank 0, lane 0, phase 0, step 1: says that chunk 2 is complete where no last contribution is combined");
+        "rank 0, lane 0, phase 0, step 1: is marked complete, but does not combine the last contribution to chunk 2");
   using twice = altered<schedule<binomial_tree, collective::all_reduce>, decltype([](shape, position me, int, step& t) {
                           if (me.phase == 1 && me.rank == 1) t.complete = true;
                         })>;
   CHECK(complaint<twice>(collective::all_reduce, {.ranks = 4}) ==
-        "rank 1, lane 0, phase 1, step 0: says that chunk 0 is complete where no last contribution is combined");
+        "rank 1, lane 0, phase 1, step 0: is marked complete, but does not combine the last contribution to chunk 0");
   struct needless : altered<schedule<one_shot, collective::scan>,
                             decltype([](shape, position, int, step& t) { t.complete = true; })> {};
   CHECK(complaint<needless>(collective::scan, {.ranks = 2}).find("says that chunk 0 is complete") != std::string::npos);

@@ -86,6 +86,6 @@ TEST_CASE("what would take hours is refused") {
   } catch (error const& e) {
     CHECK(e.code() == error_code::bad_argument);
     CHECK(std::string(e.what()).find("a simulation of more than 200000000 messages") != std::string::npos);
-    CHECK(e.way_out().find("take fewer ranks") != std::string::npos);
+    CHECK(e.way_out().find("use fewer ranks") != std::string::npos);
   }
 }

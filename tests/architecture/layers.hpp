@@ -89,7 +89,8 @@ inline page read_page(tree const& files) {
   return out;
 }
 
-// What a header includes of the tree, and a problem for every include of our own that is written in another way.
+// The headers of the tree that a header includes. Reports a problem for every include of our own that is written
+// differently.
 inline std::vector<std::string> own_includes(std::string const& path, tree const& files,
                                              std::vector<std::string>& problems) {
   static std::regex const directive(R"re(^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"])re");

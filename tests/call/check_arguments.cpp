@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank must pass to each collective, which buffers it may leave out, and what may overlap.
+// The arguments of each collective: required sizes, buffers that a rank may omit, and allowed overlaps.
 #include "tutti/call/check_arguments.hpp"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ struct one_rank {
   int size() const { return ranks; }
 };
 
-// What the rank uses of two parts of one array, as text: "in out in place 2", where 2 is the count; or the error.
+// The use of two parts of one array by a rank, as text: "in out in place 2", where 2 is the count; or the error.
 template <collective C>
 std::string used(int rank, std::span<int> array, std::size_t in_begin, std::size_t in_size, std::size_t out_begin,
                  std::size_t out_size, int root = 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a communicator says of its rank, and what rank 0 does alone.
+// A communicator's rank and size, and work that only rank 0 does.
 // labels: threads
 #include <doctest/doctest.h>
 

@@ -181,10 +181,10 @@ void check_refused_lists(Comm& comm) {
   int const other = comm.rank() == 0 ? 1 : 0;
   auto const said = [&](std::vector<int> const& list) { return error_of([&] { comm.subgroup(list); }); };
   auto const bad = error_code::bad_argument;
-  expect_error(said({comm.rank(), 3}), bad, "a group lists rank 3 of a communicator of 3");
-  expect_error(said({-1, comm.rank()}), bad, "use ranks from 0 to 2");
-  expect_error(said({0, 1, 2, 1}), bad, "a group lists rank 1 twice");
-  expect_error(said({other}), bad, "makes a group that does not list it: {" + std::to_string(other) + "}");
+  expect_error(said({comm.rank(), 3}), bad, "the list of a group contains rank 3, but the communicator has only 3");
+  expect_error(said({-1, comm.rank()}), bad, "list ranks from 0 to 2");
+  expect_error(said({0, 1, 2, 1}), bad, "the list of a group contains rank 1 twice");
+  expect_error(said({other}), bad, "creates a group whose list does not contain it: {" + std::to_string(other) + "}");
   expect_error(said({}), bad, "groups.hpp:");
   auto all = comm.subgroup({0, 1, 2});
   expect_members(all, comm.rank(), {0, 1, 2});
@@ -265,7 +265,8 @@ void check_refused_meshes(Comm& comm) {
   expect_error(said({{"a", -1}, {"b", -1}}), bad, "axis \"b\" of a mesh has extent -1");
   expect_error(said({{"a", 0}, {"b", -1}}), bad, "axis \"a\" of a mesh has extent 0");
   expect_error(said({{"a", 2}, {"a", 3}}), bad, "two axes \"a\"");
-  expect_error(said({{comm.rank() == 4 ? "b" : "a", 6}}), error_code::mismatch, "rank 4 makes a mesh of other axes");
+  expect_error(said({{comm.rank() == 4 ? "b" : "a", 6}}), error_code::mismatch,
+               "rank 4 creates a mesh with other axes");
   mesh m(comm, {{"a", 2}, {"b", 3}});
   expect_error(error_of([&] { m.along({"a", "c"}); }), bad, "a mesh of a 2, b 3 has no axis \"c\"");
   expect_error(error_of([&] { m.coordinate("d"); }), bad, "groups.hpp:");

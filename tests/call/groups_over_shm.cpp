@@ -19,7 +19,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// What this process holds: open files, and mappings of memory that ranks share.
+// The resources of this process: open files, and mappings of memory that ranks share.
 std::pair<int, int> own_mappings() {
   int files = 0, mappings = 0;
   for ([[maybe_unused]] auto const& file : std::filesystem::directory_iterator("/proc/self/fd")) ++files;
@@ -28,7 +28,7 @@ std::pair<int, int> own_mappings() {
   return {files, mappings};
 }
 
-// KiB of it that this process has touched.
+// KiB of that memory that this process has touched.
 int touched() {
   int sum = 0;
   bool shared = false;

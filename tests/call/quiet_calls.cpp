@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A small call between ranks with a core each goes through shared memory alone: it allocates nothing, takes no lock and
-// asks nothing of the system.
+// A small call between ranks with a core each uses shared memory only: it allocates nothing, takes no lock and makes no
+// system call.
 // labels: alone processes optimised
 #include <doctest/doctest.h>
 
@@ -44,7 +44,7 @@ counts seen;
 
 }  // namespace
 
-// Not inlined, or GCC finds that free() is not for what operator new has given.
+// Not inlined, because GCC would warn that free() does not match operator new.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++seen.allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -70,7 +70,7 @@ extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
 
 namespace {
 
-// Counts a system call that the filter caught. It is not made and seems to have given 0.
+// Counts a system call that the filter caught. The call is not made and seems to have returned 0.
 void count_system_call(int, siginfo_t*, void* context) {
   ++seen.system_calls;
   mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
@@ -81,7 +81,7 @@ void count_system_call(int, siginfo_t*, void* context) {
 #endif
 }
 
-// From now on, system calls are counted, but for those by which a rank ends and tells why.
+// From now on, counts system calls, except for those by which a rank ends and reports why.
 bool count_system_calls() {
   struct sigaction caught{};
   caught.sa_sigaction = count_system_call;
@@ -96,7 +96,7 @@ constexpr int ranks = 2;
 constexpr int batches = 500;
 constexpr int calls = 100;
 
-// What a rank counted, where its parent can read it.
+// The counts of a rank, where its parent can read them.
 struct report {
   counts batch[batches];
   counts control;
@@ -150,15 +150,15 @@ bool has_cores() {
 
 TEST_CASE("a small call makes no allocation, no lock and no system call") {
   if (testing::sanitized) {
-    MESSAGE("skipped: sanitizers allocate, and ask the system for things of their own");
+    MESSAGE("skipped: sanitizers allocate and make system calls of their own");
     return;
   }
 #if !defined(__x86_64__) && !defined(__aarch64__)
-  MESSAGE("skipped: where a system call leaves its result is known for x86-64 and AArch64 alone");
+  MESSAGE("skipped: the register of a system call's result is known only for x86-64 and AArch64");
   return;
 #endif
   if (!has_cores()) {
-    MESSAGE("skipped: ranks that share a core yield it to each other");
+    MESSAGE("skipped: ranks that share a core yield to each other");
     return;
   }
   auto* const of = static_cast<report*>(
@@ -171,14 +171,14 @@ TEST_CASE("a small call makes no allocation, no lock and no system call") {
     for (int r = 0; r < ranks; ++r) {
       CAPTURE(r);
       if (!of[r].counted) {
-        MESSAGE("skipped: the system takes no filters of system calls");
+        MESSAGE("skipped: the system does not accept filters of system calls");
         return;
       }
       CHECK(of[r].control.allocations == 1);
       CHECK(of[r].control.locks == 1);
       CHECK(of[r].control.system_calls == 1);
       CHECK(std::ranges::all_of(of[r].batch, [](counts const& c) { return c.allocations == 0 && c.locks == 0; }));
-      // A rank whose peer lost its core for a while yields its own: half of the batches may have had that.
+      // A rank whose peer lost its core for a while yields its own, which may affect half of the batches.
       std::ranges::nth_element(of[r].batch, of[r].batch + batches / 2, {}, &counts::system_calls);
       CHECK(of[r].batch[batches / 2].system_calls == 0);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lies between ranks: levels and their text, by places that are made up, and measured by ranks of this machine.
+// Distances between ranks: levels and their text, for made-up locations, and measured by ranks of this machine.
 // labels: processes
 #include "tutti/call/topology.hpp"
 
@@ -100,6 +100,6 @@ TEST_CASE("another wish than to measure is refused by all ranks") {
   ::setenv("TUTTI_TOPOLOGY", "map", 1);
   std::string const failure = start_failure(2);
   INFO(failure);
-  CHECK(failure.find("TUTTI_TOPOLOGY=\"map\" is not known; set it to measure, or to nothing") != std::string::npos);
+  CHECK(failure.find("TUTTI_TOPOLOGY=\"map\" is not known; set it to measure, or unset it") != std::string::npos);
   ::unsetenv("TUTTI_TOPOLOGY");
 }

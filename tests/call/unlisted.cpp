@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Algorithms that a user wrote and the registry does not have: their own schedule runs, and ranks must agree on it.
+// User-defined algorithms that the registry does not have: their own schedule runs, and ranks must agree on it.
 // labels: threads
 #include <doctest/doctest.h>
 
@@ -16,12 +16,12 @@ using namespace tutti;
 using namespace tutti::detail;
 using tutti::testing::contains;
 
-// All send to rank 0, which sends the result to all. It combines in the order of ranks rotated by one, 1, 2, ..., 0, which
-// no registered algorithm does: so the result tells which schedule ran.
+// All send to rank 0, which sends the result to all. It combines in the rotated order 1, 2, ..., 0, which no registered
+// algorithm does, so the result shows which schedule ran.
 struct star {
   static constexpr std::string_view name = "star";
 };
-// The same under the name of a registered algorithm, whose packets must not be taken for it.
+// The same under the name of a registered algorithm, whose packets must not be mistaken for its own.
 struct imposter {
   static constexpr std::string_view name = "one_shot";
 };
@@ -54,14 +54,14 @@ struct tutti::schedule<crowded, collective::all_reduce> : schedule<star, collect
 
 namespace {
 
-// Keeps the left one: the result is the contribution that was combined first. (Not commutative; the schedule's order is
-// the point here.)
+// Returns the left operand, so the result is the contribution that was combined first. (Not commutative; the order of
+// the schedule is the point here.)
 struct first {
   static constexpr bool commutative = true;
   int operator()(int a, int) const { return a; }
 };
 
-// What one rank threw; empty where none did.
+// The error of one rank; empty if none threw.
 template <class F>
 std::string failure_of(F f) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers, structs and arrays that are not to be replaced: collectives return their results.
+// Numbers, structs and const arrays: collectives return their results.
 // labels: processes
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of many arrays, and batches, over one transport. Each function is what a rank does.
+// all_reduce of many arrays, and batches, over one transport. Each function is executed by every rank.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::vector<std::vector<long>> arrays_of(int rank) {
   return out;
 }
 
-// How many calls of all ranks a rank has made, this one included.
+// The number of calls of all ranks that a rank has made, including this one.
 template <class Comm>
 std::uint64_t number_of_calls(Comm& comm) {
   work last = barrier(async(comm));
@@ -108,14 +108,14 @@ void check_batches(Comm& comm) {
     expect(out[2] == static_cast<float>(round * p) && in[2] == static_cast<float>(round) &&
                more[6] == 2 * static_cast<float>(p) && most[299] == 3,
            "sums of other types in a batch are wrong");
-    // Sums of floats in a bucket, of longs in three and four alone, all_gather, max, broadcast, barrier; and the call
-    // that counts.
+    // Sums of floats share a call, sums of longs are in calls three and four by themselves; then all_gather, max,
+    // broadcast, barrier, and the call that counts.
     std::uint64_t const calls = number_of_calls(comm) - before;
     expect(p == 1 || calls == (round == 3 ? 14 : 13), std::to_string(calls) + " calls of a batch");
   }
 }
 
-// Two batches in flight, one of which nobody keeps.
+// Two batches in flight, one of which is destroyed at once.
 template <class Comm>
 void check_batches_in_flight(Comm& comm) {
   std::vector<int> a(1000, 1), b(10, 1), c(10, 2);
@@ -134,7 +134,7 @@ void check_batches_in_flight(Comm& comm) {
                  static_cast<void>(other.start());
                  static_cast<void>(other.start());
                }),
-               error_code::bad_argument, "a persistent operation is started again");
+               error_code::bad_argument, "a persistent operation was started again");
   barrier(comm);
   first.wait();
   expect(a[999] == comm.size() && b[9] == comm.size(), "a batch has not gone on after its list went");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of many arrays, and batches, over loopback: the results of a call for each, for all sizes of buckets, in
-// few calls.
+// all_reduce of many arrays, and batches, over loopback: the results of separate calls, for all bucket sizes, with few
+// calls.
 // labels: threads twin
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of many arrays, and batches, over shm: the results of a call for each, for all sizes of buckets, in few calls.
+// all_reduce of many arrays, and batches, over shm: the results of separate calls, for all bucket sizes, with few
+// calls.
 // labels: processes
 #include <doctest/doctest.h>
 

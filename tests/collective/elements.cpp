@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elements with demands of their own: alignment, size, and a rank that forks while it has shared arrays.
+// Elements with special requirements: alignment, size, and a rank that forks while it has shared arrays.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ struct alignas(Alignment) block {
   std::array<double, Doubles> x{};
 };
 
-// Adds, and refuses operands that are not where their type says.
+// Adds, and throws if operands are not aligned as their type requires.
 template <class Block>
 struct add {
   static constexpr bool commutative = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random sequences of collectives without a pause between them: what one leaves behind must not disturb the next.
+// Random sequences of collectives without a pause between them: no call may disturb the next.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace tutti::testing {
 template <class Comm>
 class random_sequence {
  public:
-  // Equal seeds on all ranks make equal sequences.
+  // Equal seeds on all ranks give equal sequences.
   random_sequence(Comm& comm, unsigned seed) : comm_(comm), check_(comm), random_(seed) {}
 
   void check(int calls) {
@@ -31,7 +31,7 @@ class random_sequence {
   std::size_t pick(std::size_t below) { return random_() % below; }
   int any_rank() { return static_cast<int>(pick(static_cast<std::size_t>(comm_.size()))); }
 
-  // Mostly what fits into packets, sometimes a few slices, rarely many.
+  // Mostly sizes that fit into packets, sometimes a few slices, rarely many.
   std::size_t any_count() {
     switch (pick(6)) {
       case 0: return pick(100) == 0 ? pick(300000) : pick(9000);
@@ -60,13 +60,13 @@ class random_sequence {
     else check_.template check<float>(c, t, sum{});
   }
 
-  // The others nap before they find it there.
+  // The others nap before this rank arrives.
   void be_late() {
     if (comm_.rank() == any_rank()) std::this_thread::sleep_for(2 * detail::patience_sharing_cores.yields);
     any_call();
   }
 
-  // Small rooted calls, of which one rank comes late to the first: a root that hears from nobody runs ahead by as many
+  // Small rooted calls, in the first of which one rank is late: a root that hears from no other runs ahead by as many
   // calls as there are sets of packets, and then has to wait for it.
   void run_ahead() {
     int const late = any_rank();

@@ -31,7 +31,7 @@ struct sample {
   friend bool operator==(sample const&, sample const&) = default;
 };
 
-// Of a size of its own for each rank; that of rank 0 is empty.
+// Of a different size for each rank; that of rank 0 is empty.
 inline sample sample_of(int rank) {
   sample out;
   if (rank == 0) return out;
@@ -59,7 +59,7 @@ void check_objects(Comm& comm) {
       for (int r = 0; r < size; ++r) all.push_back(sample_of(2 * r));
     expect(scatter_object(comm, all, root) == sample_of(2 * rank), "scatter_object");
 
-    // 2 results a rank, of which the last are there to fill the round.
+    // 2 results per rank, of which the last are padding of the round.
     std::size_t const wanted = 2 * static_cast<std::size_t>(size) - 1;
     std::vector<std::string> const local{std::to_string(rank), std::to_string(rank + size)};
     auto const results = collect_results(comm, local, wanted, root);
@@ -95,7 +95,7 @@ void check_named(Comm& comm) {
   expect(sync_random_seed(comm, 7 + static_cast<std::uint64_t>(rank)) == 7, "sync_random_seed of a given seed");
 }
 
-// An object that cannot be written at one rank, and one that cannot be read.
+// An object that one rank cannot serialise, and one that cannot be deserialised.
 struct unwritable {
   bool bad = false;
   template <class Archive>
@@ -120,7 +120,7 @@ struct unreadable {
   }
 };
 
-// In ranks of two and more, of which the last is the odd one.
+// In groups of two and more ranks, with the last rank left over.
 template <class Comm>
 void check_bad_objects(Comm& comm) {
   int const last = comm.size() - 1;
@@ -135,7 +135,7 @@ void check_bad_objects(Comm& comm) {
          [&] { static_cast<void>(all_gather_object(comm, unwritable{odd})); });
   unwritable object{odd};
   thrown(error_code::bad_argument, last, "could not be written", [&] { broadcast_object(comm, object, last); });
-  thrown(error_code::mismatch, 0, "do not make a tutti::testing::unreadable",
+  thrown(error_code::mismatch, 0, "do not decode to a tutti::testing::unreadable",
          [&] { static_cast<void>(all_gather_object(comm, unreadable{})); });
   thrown(error_code::mismatch, odd ? 0 : last, "is no ", [&] {
     if (odd) static_cast<void>(all_gather_object(comm, std::string("text")));
@@ -150,7 +150,7 @@ void check_bad_objects(Comm& comm) {
     thrown(error_code::bad_argument, -1, "is missing: rank 0 has 0",
            [&] { static_cast<void>(collect_results(comm, std::vector<int>{}, 1)); });
   else static_cast<void>(collect_results(comm, std::vector<int>{}, 1));
-  check_objects(comm);  // it goes on
+  check_objects(comm);  // the communicator still works
 }
 
 }  // namespace tutti::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects of more than 2^31 bytes in all.
+// Objects of more than 2^31 bytes in total.
 // labels: processes wide optimised memory
 // timeout: 300
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// It is written as so many blocks, and takes no memory.
+// It is serialised as this many blocks, and takes no memory.
 struct long_object {
   static constexpr std::size_t block = std::size_t{1} << 20;
   std::uint32_t blocks = 0, seed = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank has no memory for the objects of others.
+// A rank lacks the memory for the objects of others.
 // labels: alone processes
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ template <class F>
 void check_short_of_memory(F f) {
   CHECK_NOTHROW(run_local(3, [&](auto& comm) {
     std::string const object(3000000, 'x');
-    comm.agree();  // whoever is still in a barrier would get the error there
+    comm.agree();  // a rank that is still in a barrier would get the error there
     if (comm.rank() == 1) most_at_once = 2000000;
     error const e = error_of([&] { f(comm, object); });
     most_at_once = ~std::size_t{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every registered algorithm, over one transport: awkward numbers of ranks and elements, all protocols, any root, in and
+// Every registered algorithm over one transport: awkward numbers of ranks and elements, all protocols, any root, in and
 // out of place, private and shared memory.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace tutti::testing {
 
-// Races need no more than a few ranks to show.
+// A few ranks are enough to find races.
 inline std::vector<int> rank_counts() {
   if (sanitized) return {1, 2, 3, 5, 8};
   return {1, 2, 3, 4, 5, 7, 8, 13, 16};
@@ -29,7 +29,7 @@ inline std::set<int> some_roots(collective c, int ranks) {
   return {0, 1 % ranks, ranks / 2, ranks - 1};
 }
 
-// What a rank of `ranks` does: everything that is registered.
+// Runs everything that is registered, as one of `ranks`.
 template <class Comm>
 void check_everything_registered(Comm& comm) {
   conformance<Comm> check(comm);
@@ -39,7 +39,7 @@ void check_everything_registered(Comm& comm) {
       for (int const root : some_roots(c, comm.size()))
         for (protocol const how : {protocol::packet, protocol::staged, protocol::direct, protocol::pull})
           for (bool const in_place : {false, true}) {
-            // Many ranks take turns, for the time of a call grows with their square where cores are few.
+            // Many ranks take turns, because the time of a call grows with their square on few cores.
             if (comm.size() > 8 && in_place != ((count + static_cast<std::size_t>(root)) % 2 == 0)) continue;
             if (!possible(comm, s, c, id, how, count * sizeof(affine))) continue;
             trial const t{.options = {.algorithm = id, .protocol = how},
@@ -56,7 +56,7 @@ void check_everything_registered(Comm& comm) {
   });
 }
 
-// The least message that is written past the caches, and some more.
+// The shortest message that is written with streaming stores, and some more elements.
 inline constexpr std::size_t streamed_count = detail::streamed_output / sizeof(std::uint32_t) + 1001;
 
 // Messages of many slices, the same everywhere.
@@ -64,7 +64,7 @@ template <class Comm>
 void check_large_messages(Comm& comm, std::size_t all) {
   conformance<Comm> check(comm);
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
-    // Blocks are a rank's share, so that all messages are of the same size.
+    // Blocks are a rank's share, so all messages have the same size.
     std::size_t const count = all / (by_block(c) ? static_cast<std::size_t>(comm.size()) : 1);
     for (protocol const how : {protocol::staged, protocol::direct, protocol::pull})
       if (c != collective::barrier && possible(comm, s, c, id, how, count * sizeof(std::uint32_t)))

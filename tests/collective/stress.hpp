@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operations of random kinds, sizes and types on random groups, blocking, started, prepared and in batches, with what follows
-// them, many in flight at once, and messages between two ranks among them; each result is held against what one rank computes
-// alone. There are as many as a test asks for, or TUTTI_TEST_OPERATIONS.
+// Operations of random kinds, sizes and types on random groups: blocking, started, prepared and in batches, with
+// continuations, many in flight at once, mixed with messages between two ranks. Each result is compared with that of a
+// single rank. A test chooses their number, or TUTTI_TEST_OPERATIONS.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@
 
 namespace tutti::testing {
 
-// For make_shared, which deduces nothing.
+// For make_shared, which does not deduce template arguments.
 template <class Comm>
 using batch_of = decltype(batch(std::declval<Comm&>()));
 
 template <class Comm>
 class stress {
  public:
-  // Equal seeds on all ranks make equal operations; what is waited for first is each rank's own choice.
+  // Equal seeds on all ranks give equal operations; each rank chooses the order in which it waits.
   stress(Comm& comm, unsigned seed) : shared_(seed), own_(seed + 1 + static_cast<unsigned>(comm.rank())) {
     groups_.push_back({&comm, {}, {}});
     for (int g = 0; g < 4; ++g) {
@@ -50,7 +50,8 @@ class stress {
 
   void run(int operations) {
     for (int i = 0; i < operations; ++i) {
-      switch (shared_() % 9) {  // each type is compiled with every collective: one that commutes and one that does not
+      // each type is compiled with every collective: one operation that commutes and one that does not
+      switch (shared_() % 9) {
         case 0:
         case 1: any_operation<std::int16_t>(max{}); break;
         case 2:
@@ -104,12 +105,12 @@ class stress {
   }
   template <class T, class Expected>
   static void compare(std::vector<T> const& out, std::string const& what, Expected&& expected) {
-    for (std::size_t i = 0; i < out.size(); ++i)  // a sentence for each would take longer than the calls
+    for (std::size_t i = 0; i < out.size(); ++i)  // a message for each would take longer than the calls
       if (!same_bits(out[i], expected(i)))
         throw std::runtime_error("wrong element " + std::to_string(i) + " in " + what);
   }
 
-  // Makes a call, call(comm), in any of the ways in which one can be made; check() is made after it. It may be made twice.
+  // Makes a call, call(comm), in any of the ways to make one; check() runs after it. The call may be made twice.
   template <class Call, class Check>
   void make(Comm& comm, Call const& call, Check&& check) {
     switch (pick(8)) {
@@ -195,7 +196,7 @@ class stress {
         });
   }
 
-  // The _v forms; of the same rank all have the same number.
+  // The _v forms; blocks of the same rank have the same size.
   template <class T, class Op>
   void any_ragged(Op const& op) {
     group_of_ranks& g = groups_[pick(groups_.size())];
@@ -244,7 +245,7 @@ class stress {
         });
   }
 
-  // Sums that share calls, a broadcast, and messages around the ring, at once or only started.
+  // Sums that share calls, a broadcast, and messages around the ring, run at once or only started.
   template <class T>
   void any_batch() {
     group_of_ranks& g = groups_[pick(groups_.size())];
@@ -278,7 +279,7 @@ class stress {
     check();
   }
 
-  // Each has a tag of its own, so it is known whichever way it is asked for.
+  // Each has a tag of its own, so it is identified whichever way it is received.
   template <class T>
   void any_message() {
     group_of_ranks& g = groups_[pick(groups_.size())];
@@ -312,7 +313,7 @@ class stress {
     }
   }
 
-  // Any of those that are in flight.
+  // Any of the calls in flight.
   void finish_one() {
     std::size_t const one = own_() % in_flight_.size();
     pending p = std::move(in_flight_[one]);

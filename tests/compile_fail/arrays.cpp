@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What cannot be an array, as input, as output and in place.
+// Objects that cannot be arrays, as input, as output and in place.
 #include <deque>
 #include <list>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What cannot take the place of a communicator.
+// Objects that cannot take the place of a communicator.
 #include <memory>
 #include <optional>
 #include <span>

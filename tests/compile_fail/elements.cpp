@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What cannot be an element, by all_reduce, by value, and by messages.
+// Types that cannot be elements, in all_reduce, by value, and in messages.
 #include <array>
 #include <atomic>
 #include <span>

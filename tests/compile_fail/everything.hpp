@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What almost all programs here include, for a precompiled header.
+// The includes of almost all programs here, for a precompiled header.
 #include <span>
 #include <string>
 #include <vector>

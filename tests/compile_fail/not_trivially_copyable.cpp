@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What owns memory elsewhere cannot be an element.
+// A type that owns memory elsewhere cannot be an element.
 // expect: elements travel as their bytes
 #include <string>
 #include <vector>

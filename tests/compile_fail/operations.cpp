@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What cannot be an operation.
+// Objects that cannot be operations.
 #include <map>
 #include <memory>
 #include <string>

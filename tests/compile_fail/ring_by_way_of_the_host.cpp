@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // By way of the host a device combines what all ranks have sent, so algorithms that pass it on are refused.
-// expect: by way of the host there are one_shot and two_shot alone
+// expect: cuda_staged has only one_shot, and two_shot for all_reduce and reduce
 #include <cstddef>
 
 #include "tutti/device/staged/cuda_staged.hpp"

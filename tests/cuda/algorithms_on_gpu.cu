@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Algorithms and packets among virtual ranks on a real GPU, whose blocks wait for each other, against the host. Exits 77
-// where there is no GPU. `algorithms_on_gpu quick` is for sanitizers, under which all is slower.
+// Algorithms and packets among virtual ranks on a real GPU, whose blocks wait for each other, compared with the host.
+// Exits with 77 without a GPU. `algorithms_on_gpu quick` is for sanitizers, which are slow.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,7 @@ void check_packets(cuda_device const& gpu, Op const& op) {
   });
 }
 
-// Flags and counts go on from launch to launch, of graphs too.
+// Flags and counts continue across launches, also of graphs.
 void check_graphs(cuda_device const& gpu) {
   auto const soon = [] { return deadline::after(std::chrono::seconds{60}); };
   cudaStream_t const stream = gpu.make_stream();
@@ -88,8 +88,8 @@ void check_many_calls(cuda_device const& gpu) {
   report("a thousand calls", good);
 }
 
-// Ranks on all GPUs of the machine, or on one that is there twice: CUDA does not promise that kernels of two streams run at
-// once, but they do where both fit.
+// Ranks on all GPUs of the machine, or on a single one that is listed twice: CUDA does not guarantee that kernels of
+// two streams run at once, but they do if both fit.
 void check_several_devices() {
   std::vector<cuda_device> gpus = cuda_devices();
   std::string const on =
@@ -141,7 +141,7 @@ void check_errors(cuda_device const& gpu) {
   } catch (tutti::error const& e) {
     said = e.happened();
   }
-  report("more blocks than run at once are refused", said.find("1048576 blocks are to run at once") == 0);
+  report("more blocks than run at once are refused", said.find("1048576 blocks cannot run at once") == 0);
 }
 
 }  // namespace

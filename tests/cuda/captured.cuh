@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that a stream is given once, as a graph, and repeats.
+// Calls that are captured once in a graph and replayed.
 #pragma once
 
 #include "tutti/cuda.cuh"
 
 namespace tutti::testing {
 
-// Its launches end before it does. Other threads may call CUDA while it records.
+// The destructor waits for its launches. Other threads may call CUDA during the capture.
 class captured {
  public:
   template <class F>

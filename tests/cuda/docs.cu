@@ -30,7 +30,7 @@ void processes(thrust::device_vector<float>& gradient, cudaStream_t stream) {
   tutti::cuda_ipc ranks(comm, gpu);                        // on one node: they read each other's memory
   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
   tutti::work sum = ranks.work(stream);
-  sum.wait();                                              // or throws: who is late, gone, or calls something else
+  sum.wait();                                              // or throws: names a rank that is late, gone, or makes a different call
 
   tutti::cuda_staged staged(comm, gpu);                    // comm: shared memory, an MPI, nodes
   tutti::all_reduce(staged, gradient, tutti::mean{}, {.stream = stream});

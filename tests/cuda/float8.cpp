@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The 8-bit types against CUDA's own, which do their conversions on the CPU here.
+// The 8-bit types, compared with CUDA's own, whose conversions run on the CPU here.
 #include "tutti/reduce/float8.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The headers of algorithm/ and reduce/ under nvcc, kernels that evaluate schedules, and what is said of errors.
+// The headers of algorithm/ and reduce/ under nvcc, kernels that evaluate schedules, and the advice in errors.
 #include <complex>
 #include <string_view>
 
@@ -7,7 +7,7 @@
 #include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
 
-// A thread evaluates the schedule of the rank with its number.
+// Each thread evaluates the schedule of the rank with its number.
 template <class Schedule>
 __global__ void walk(tutti::shape of, tutti::step* out) {
   Schedule const schedule{};
@@ -19,14 +19,14 @@ template __global__ void walk<tutti::schedule<tutti::ring, tutti::collective::al
 template __global__ void walk<tutti::schedule<tutti::double_binary_tree, tutti::collective::all_reduce>>(tutti::shape,
                                                                                                          tutti::step*);
 
-// What is of the host alone is combined there without a warning.
+// Types for the host only are combined there without a warning.
 using complex = std::complex<float>;
 void combine_on_host(complex const* const* sources, complex* const* to, std::size_t n) {
   tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, tutti::mean{}, {.finish = 2});
   tutti::detail::combine(tutti::detail::one_thread{}, sources, 2, to, 1, n, [](complex a, complex b) { return a - b; });
 }
 
-// What CUDA cannot take back, as the runtime and as the driver say it, and what it can.
+// CUDA documents which errors are sticky, in the runtime and in the driver; `sticky` must agree.
 constexpr bool is_said_to_be_sticky(cudaError_t code) {
   return tutti::detail::sticky(code) &&
          std::string_view(tutti::detail::way_out_of(code)).starts_with("the error is sticky");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that share one GPU, or have one each where the machine has as many: collectives among them against those of
-// the host, graphs, registered buffers, algorithms that are named, and faults. Exits 77 where there is no GPU. Each
-// process makes its own context: nothing of CUDA is called before the fork.
+// Processes that share one GPU, or have one each if the machine has enough: collectives among them, compared with those
+// of the host, graphs, registered buffers, named algorithms, and faults. Exits with 77 without a GPU. Each process
+// creates its own context, so nothing calls CUDA before the fork.
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 int failed = 0;
 
-// On all ranks, said by one.
+// Checks on all ranks, reported by one.
 template <class Comm>
 void report(Comm& comm, std::string const& what, int wrong) {
   std::vector<int> all{wrong};
@@ -135,7 +135,7 @@ void check_late_rank(cuda_device const& gpu, Comm& comm) {
   report(comm, "a rank that does not come is named", !named || !all_are(ranks, data.data(), 1000, 7, stream));
 }
 
-// Kernels of processes that have a GPU each wait for each other.
+// Kernels of processes with a GPU each wait for each other.
 template <class Ranks, class Comm>
 void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   device_options<cuda_device> const how{.stream = stream, .protocol = protocol::staged};
@@ -167,7 +167,7 @@ int run_checks(int processes) {
       check_graph(ranks, comm, stream);
       check_many(ranks, comm);
       if (own) check_algorithms(ranks, comm, stream);
-      else if (comm.is_main()) std::printf("not run: kernels that wait for each other, for a GPU is shared\n");
+      else if (comm.is_main()) std::printf("not run: kernels that wait for each other, because a GPU is shared\n");
     }
     {
       cuda_ipc ranks(comm, gpu, 64 << 10);

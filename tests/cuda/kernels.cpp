@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels as machine code: compiled without a warning, in registers alone, by 128-bit loads and stores.
+// The machine code of the kernels: compiled without warnings, without spills, with 128-bit loads and stores.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -14,8 +14,8 @@
 namespace {
 
 struct kernel {
-  int registers = 0, local_bytes = 0;             // as the assembler says
-  int loads = 0, stores = 0, local_accesses = 0;  // of 128 bits; as the disassembler says
+  int registers = 0, local_bytes = 0;             // reported by the assembler
+  int loads = 0, stores = 0, local_accesses = 0;  // 128-bit ones; reported by the disassembler
 };
 using kernels = std::map<std::string, kernel>;
 
@@ -71,7 +71,7 @@ kernels compiled_for(std::string const& architecture) {
   return out;
 }
 
-// What compiled_for has left in the folder.
+// Reads the files that compiled_for has left in the folder.
 kernels disassembled(std::string const& architecture) {
   output const sass = run(NVDISASM " -c kernels." + architecture + ".cubin");
   if (sass.status != 0) FAIL(sass.text);
@@ -94,14 +94,14 @@ kernels disassembled(std::string const& architecture) {
 bool is_bad_example(std::string_view name) { return name == "spilling"; }
 bool has_packets(std::string_view name) { return name.starts_with("packet_work<"); }  // of 8 bytes, by plain stores
 
-// A table of two numbers a kernel.
+// A table with two numbers per kernel.
 void print(std::string const& architecture, kernels const& all, char const* heads, int kernel::* first,
            int kernel::* second) {
   std::printf("| %s | %s |\n|---|---:|---:|\n", architecture.c_str(), heads);
   for (auto const& [name, k] : all) std::printf("| `%s` | %d | %d |\n", name.c_str(), k.*first, k.*second);
 }
 
-// The sources that a pass of this name reads at once: its first template argument; 1 where that is 0.
+// The number of sources that a pass of this name reads at once: its first template argument; 1 if that is 0.
 int fan_in(std::string const& name) {
   std::smatch match;
   if (!std::regex_search(name, match, std::regex{"^combine_pass<(\\d+),"})) return 1;
@@ -136,7 +136,7 @@ TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
       CHECK((k.local_accesses > 0) == is_bad_example(name));
       if (is_bad_example(name) || has_packets(name)) continue;
       CHECK(k.stores > 0);
-      // Where types differ, the widest alone has such packs.
+      // If types differ, only the widest has packs of 128 bits.
       bool const narrow_sources = std::regex_search(name, std::regex{"float(16|8_e4m3) const\\*, float,"}) ||
                                   name.find("adam") != std::string::npos;
       CHECK(k.loads >= (narrow_sources ? 0 : fan_in(name)));

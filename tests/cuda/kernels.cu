@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels that kernels.cpp looks at, and one that must not pass.
+// The kernels that kernels.cpp examines, and one that must fail the checks.
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -20,7 +20,7 @@ constexpr auto kernel = &detail::run_work<Work>;
 template <class Work>
 constexpr auto together = &detail::run_together<Work>;
 
-// Which element it reads is known to the launch alone, so its array has no place in registers.
+// The index is known only at launch, so the array cannot be in registers.
 struct spilling {
   int which[8];
   float* out;
@@ -36,7 +36,7 @@ struct spilling {
 
 }  // namespace
 
-// What the host refers to is compiled for the device.
+// Kernels that the host refers to are compiled for the device.
 extern void const* const kernels[];
 void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<pass<1, float>>),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranges of NVTX around calls, seen by a library that NVTX loads as it would a profiler's.
+// NVTX ranges around calls, as seen by a library that NVTX loads like a profiler's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace tutti;
 using namespace tutti::detail;
 using namespace tutti::testing;
 
-// Run by the case below, in a process whose environment says that a profiler listens.
+// Run by the case below, in a process whose environment names a profiler.
 TEST_CASE("within" * doctest::skip()) {
   run_threads(2, [](auto& comm) {
     std::array<float, 4> data{};

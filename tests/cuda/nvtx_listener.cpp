@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What NVTX loads in a profiler's place (NVTX_INJECTION64_PATH): a line for each range that starts or ends, in the file of
-// NVTX_LISTENER_LOG.
+// A library that NVTX loads in place of a profiler (NVTX_INJECTION64_PATH). It writes a line for each range that starts
+// or ends to the file NVTX_LISTENER_LOG.
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>

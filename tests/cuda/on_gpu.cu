@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The checks of the tests on a real GPU, and what only one can show: streams, graphs, errors, Thrust. Without doctest, which
-// takes nvcc 15 s to read. Exits 77 where there is no GPU. `on_gpu quick` is for sanitizers, under which all is slower.
+// The checks of the tests on a real GPU, and checks that need one: streams, graphs, errors, Thrust. Without doctest,
+// which nvcc takes 15 s to compile. Exits with 77 without a GPU. `on_gpu quick` is for sanitizers, which are slow.
 #include <chrono>
 #include <complex>
 #include <cstddef>
@@ -62,7 +62,7 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
   }
 }
 
-// What moves blocks on the GPU, against the same jobs without one.
+// Moves blocks on the GPU, compared with the same jobs on the host.
 template <class T>
 void check_movement(cuda_device const& gpu) {
   int const p = 5;
@@ -183,7 +183,7 @@ void check_streams_and_graphs(cuda_device const& gpu) {
   gpu.end_stream(stream);
 }
 
-// Ranks are threads, with the GPU among them.
+// Ranks are threads that share the GPU.
 void check_staged(cuda_device const& gpu) {
   std::string thrown;
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program of checks on a GPU says, without doctest.
+// The output of a program that checks a GPU, without doctest.
 #pragma once
 
 #include <cstdio>

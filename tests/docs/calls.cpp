@@ -70,13 +70,13 @@ void make_groups(Communicator& comm) {
     std::printf("rank %d of %d writes\n", writers->rank(), writers->size());
 
   if (comm.rank() % 2 == 0) {
-    auto even = comm.subgroup({0, 2});  // called by ranks 0 and 2 alone
+    auto even = comm.subgroup({0, 2});  // called by ranks 0 and 2 only
     tutti::barrier(even);
   }
 
   std::vector<float> activation(100), norm(1);
-  tutti::mesh mesh(comm, {{"data", 2}, {"tensor", -1}});    // -1: what is left
-  tutti::all_reduce(mesh.along("tensor"), activation);      // ranks that differ on this axis alone
+  tutti::mesh mesh(comm, {{"data", 2}, {"tensor", -1}});    // -1: the remaining ranks
+  tutti::all_reduce(mesh.along("tensor"), activation);      // ranks that differ only on this axis
   tutti::all_reduce(mesh.along({"data", "tensor"}), norm);  // or on these two
   int const copy = mesh.coordinate("data");
   expect(copy == comm.rank() / 2, "a coordinate");
@@ -90,7 +90,7 @@ template <class Communicator>
 void overlap(Communicator& comm) {
   std::vector<float> gradient(1000, 1.0f), weights(1000), loss(1), losses(static_cast<std::size_t>(comm.size()));
 
-  tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; gradient is the call's until its end
+  tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);  // started; do not touch gradient until its end
   compute();
   sum.wait();  // throws what the blocking call would throw
 
@@ -104,7 +104,7 @@ void overlap(Communicator& comm) {
   tutti::work stepped = tutti::all_reduce(tutti::async(comm), gradient, tutti::mean{}).then([&] {
     step(weights, gradient);
   });                                                                   // called when the sum is complete
-  if (!stepped.wait(10s)) std::puts("still running after 10 seconds");  // and goes on
+  if (!stepped.wait(10s)) std::puts("still running after 10 seconds");  // and continues
   stepped.wait();
 
   std::vector<std::vector<float>> layers(8, std::vector<float>(1000));
@@ -151,7 +151,7 @@ void survive(Communicator& comm) {
     train(comm);
   } catch (tutti::error const& e) {
     if (e.code() != tutti::error_code::rank_lost && e.code() != tutti::error_code::revoked) throw;
-    comm = comm.shrink();  // the ranks that are left, renumbered
+    comm = comm.shrink();  // the survivors, renumbered
     resume(comm);
   }
 }

@@ -40,6 +40,12 @@ struct pair {
   int second;
 };
 
+// Three template lines.
+template <class T,
+          class U>
+  requires true
+void documented(T, U);
+
 }  // namespace tutti
 """
 
@@ -75,6 +81,12 @@ struct pair {
   int first;  ///< the first
   int second;
 };
+
+/// Three template lines.
+template <class T,
+          class U>
+  requires true
+void documented(T, U);
 
 }  // namespace tutti
 """

@@ -55,15 +55,15 @@ TEST_CASE("collectives") {
 
     tutti::all_reduce(comm, in, out);               // out[i] = sum of in[i] over all ranks
     tutti::reduce(comm, in, out, tutti::max{}, 2);  // only rank 2's out is written
-    tutti::broadcast(comm, out, 2);                 // everybody gets rank 2's out
+    tutti::broadcast(comm, out, 2);                 // every rank gets the out of rank 2
     tutti::all_gather(comm, in, all);               // all = in of rank 0, in of rank 1, ...
     tutti::reduce_scatter(comm, all, out);          // out = this rank's block of the sum
-    tutti::gather(comm, in, all, 0);                // as all_gather, at rank 0 alone
+    tutti::gather(comm, in, all, 0);                // as all_gather, at rank 0 only
     tutti::scatter(comm, all, out, 0);              // out = this rank's block of rank 0's all
     tutti::all_to_all(comm, all, blocks);           // block q of blocks = this rank's block of rank q's all
     tutti::scan(comm, in, out);                     // out[i] = sum over ranks 0 to this one
     tutti::exclusive_scan(comm, in, out);           // the same without this one; rank 0's out is not touched
-    tutti::barrier(comm);                           // nobody goes on before all have come
+    tutti::barrier(comm);                           // no rank continues before all have arrived
 
     tutti::all_reduce(comm, in, tutti::mean{});                         // in place
     tutti::all_gather(comm, std::span(all).subspan(8 * rank, 8), all);  // in place: this rank's block of all
@@ -84,7 +84,7 @@ TEST_CASE("collectives") {
     tutti::all_reduce(comm, norms, add);
 
     std::vector<tutti::located<float>> worst{{static_cast<float>(comm.rank()), comm.rank()}};
-    tutti::all_reduce(comm, worst, tutti::argmax{});  // the value and the index of the greatest
+    tutti::all_reduce(comm, worst, tutti::argmax{});  // the greatest value and its index
     expect(worst[0].index == comm.size() - 1, "argmax");
 
     std::vector<std::vector<float>> gradients(50, std::vector<float>(100));

@@ -60,7 +60,7 @@ struct trial {
   }
 };
 
-// The memory of one rank. Every element of every rank has a distinct value, so a sum shows what went into it.
+// The memory of one rank. Every element of every rank has a distinct value, so a sum reveals its contributions.
 class buffers {
  public:
   buffers(trial const& t, int rank) : in_place_(t.in_place) {
@@ -94,7 +94,7 @@ class buffers {
   }
   buffers(buffers&&) = default;
 
-  // The array and the offset of a pointer, which are the same in every run.
+  // The array and offset of a pointer, which are the same in every run.
   std::pair<int, std::ptrdiff_t> place_of(void const* data) const {
     for (int a = 0; a < 3; ++a) {
       auto const* const p = static_cast<element const*>(data);
@@ -357,7 +357,7 @@ class threads {
   std::uint32_t tag_ = 0;
 };
 
-// The first difference between a run and the account; empty where there is none.
+// The first difference between a run and the prediction; empty if there is none.
 std::string difference(outcome const& expected, outcome const& found) {
   auto const text = [](message const& m) {
     return join({m.values.size(), " elements to rank ", m.to, m.more ? ", with more to follow" : "",

@@ -54,7 +54,7 @@ TEST_CASE("memory that is referred to is read in place, and settled when it was 
   pair p({.refers = true, .slice = loopback::slice_bytes});
   std::vector<int> const values(100, 5);
   CHECK_FALSE(
-      p.a.refers(values.data(), inline_bytes / sizeof(int)));  // so short a message travels in the line of the flag
+      p.a.refers(values.data(), inline_bytes / sizeof(int)));  // a message this short travels in the line of the flag
   REQUIRE(p.a.refers(values.data(), 100));
   REQUIRE(p.a.claim(1, 0, 100) != nullptr);
   p.a.refer(1, 0, values.data(), 100, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A job whose ranks are killed at random moments, whatever they are doing; those that are left shrink and finish it.
+// A job whose ranks are killed at random moments; the survivors shrink and finish it.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@
 
 namespace tutti::testing {
 
-// What ranks spend most of a job in; the kill falls into it, or beside it.
+// The activity that ranks spend most of a job in, so that a kill usually interrupts it.
 enum class habit : unsigned { calls, started, groups, shrinks, computes, allocates, messages, agrees, prepared };
 inline constexpr std::array<char const*, 9> habits{"in calls",    "in started calls", "in making groups",
                                                    "in shrink",   "in computing",     "in allocating",
                                                    "in messages", "in agree",         "in prepared calls"};
 
-// The job of a rank: two values are kept, for a rank that is lost may have let only some finish a step.
+// The job of a rank. It keeps two values, because a lost rank may have let only some ranks finish a step.
 template <class Comm>
 class job {
  public:
@@ -55,7 +55,7 @@ class job {
     ++step_;
   }
 
-  // In another communicator, from the earliest step that any of its ranks is in: they are one apart at most.
+  // Resumes in another communicator, from the earliest step that any of its ranks is in; they are at most one apart.
   void go_on_in(Comm& comm) {
     comm_ = &comm;
     std::vector<int> earliest{step_};
@@ -70,7 +70,7 @@ class job {
   static constexpr int steps = 25;
   static constexpr std::size_t items = 500;
 
-  // A step of the job: what it makes of a value depends on all items, and not on which rank has which.
+  // A step of the job. Its effect on a value depends on all items, but not on which rank has which.
   static std::uint64_t part_of(std::uint64_t value, std::size_t item) {
     std::uint64_t const x = (value ^ item) * 0x9e3779b97f4a7c15u;
     return x ^ x >> 29;
@@ -119,7 +119,7 @@ class job {
     }
   }
 
-  // Around the ring: at once, started, and in a batch; small ones and such as are asked for.
+  // Around the ring: blocking, started, and in a batch; small messages and large ones.
   void talk() {
     auto& comm = *comm_;
     int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
@@ -165,7 +165,8 @@ inline void die_in(std::chrono::microseconds delay) {
   }).detach();
 }
 
-// What a rank does; the communicator in which it has finished. Whom it lost is what it was told.
+// Runs the job on a rank; returns the communicator in which it has finished. The rank knows lost ranks only from
+// errors.
 template <class Comm>
 Comm finish_with_losses(Comm& first, script const& s) {
   bool const second = s.victims.size() > 1 && first.rank() == s.victims[1];
@@ -174,10 +175,10 @@ Comm finish_with_losses(Comm& first, script const& s) {
   std::vector<int> names;  // in the first communicator
   for (int r = 0; r < first.size(); ++r) names.push_back(r);
   job<Comm> mine(first, s.what);
-  first.agree();  // or another rank may still be making its communicator
+  first.agree();  // otherwise another rank may still be creating its communicator
   if (first.rank() == s.victims[0]) die_in(s.after[0]);
   bool moves = false;
-  // The job goes on until all victims are dead: a kill may come after the last step.
+  // The job continues until all victims are dead, because a kill may come after the last step.
   while (!mine.done() || comm->size() > s.ranks - static_cast<int>(s.victims.size())) {
     try {
       if (moves) mine.go_on_in(*comm);
@@ -196,7 +197,7 @@ Comm finish_with_losses(Comm& first, script const& s) {
       for (int const r : next.survivors()) now.push_back(names[static_cast<std::size_t>(r)]);
       std::ranges::set_difference(names, now, std::back_inserter(lost));
       expect(!lost.empty() && std::ranges::all_of(lost, [&](int r) { return std::ranges::count(s.victims, r) > 0; }),
-             "shrink has left out a rank that lives, or nobody");
+             "shrink has left out a live rank, or no rank");
       names = now;
       smaller = std::move(next);
       comm = &*smaller;

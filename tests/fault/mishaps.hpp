@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective, by every schedule, and messages between two ranks, over a transport that goes wrong at one rank: right
-// results or errors, on all ranks.
+// Every collective, by every schedule, and messages between two ranks, over a transport that fails at one rank: all
+// ranks get right results or errors.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ struct mishap_case {
   }
 };
 
-// These mishaps, for every schedule, at an early message or at a later one.
+// These failures, for every schedule, at an early message or at a later one.
 inline std::vector<mishap_case> all_cases(std::vector<mishap> const& mishaps, std::vector<protocol> const& protocols) {
   std::vector<mishap_case> out;
   unsigned seed = 0;
@@ -47,8 +47,8 @@ inline std::vector<mishap_case> all_cases(std::vector<mishap> const& mishaps, st
   return out;
 }
 
-// What rank `unlucky` of these does, and the others: the same call twice, for who was sent a message twice may learn it in
-// the next call over the channel. A wrong result is right as long as an error follows.
+// The call of rank `unlucky` and of the others: the same call twice, because a duplicated message may be detected only
+// in the next call over the channel. A wrong result is accepted if an error follows.
 template <class Comm>
 void check_mishap(Comm& comm, mishap_case const& k) {
   bool const vanishes = k.fortune.what == mishap::lose || k.fortune.what == mishap::mute;
@@ -86,7 +86,7 @@ inline std::vector<misfortune> message_fortunes(std::vector<mishap> const& misha
   return out;
 }
 
-// Around the ring, in one way: which one, of how many elements.
+// Around the ring, in one way, with a given number of elements.
 template <class Comm>
 void pass_around(Comm& comm, int way, std::size_t count, options const& o) {
   int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
@@ -108,7 +108,7 @@ void pass_around(Comm& comm, int way, std::size_t count, options const& o) {
   for (std::size_t i = 0; i < count; ++i) expect(in[i] == value(left, i), "a message has another element");
 }
 
-// The ranks of `sound` are the same, by a transport that works.
+// The ranks of `sound` are the same, over a transport that works.
 template <class Sound, class Comm>
 void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
   std::string const text = "messages, " + mishap_case::text_of(fortune);
@@ -118,7 +118,7 @@ void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
     for (std::size_t const count : {3u, 3000u, 60000u})
       for (int const way : {0, 1, 2}) pass_around(comm, way, count, o);
   });
-  while (!comm.engine().transport().all_sent()) std::this_thread::yield();  // what is late
+  while (!comm.engine().transport().all_sent()) std::this_thread::yield();  // delayed messages
   bool const threw = e.happened() != "nothing was thrown";
   expect(!threw || e.happened().find("rank ") != std::string::npos,
          text + ": an error that names no rank: " + e.what());
@@ -130,11 +130,11 @@ void check_message_mishap(Sound& sound, Comm& comm, misfortune const& fortune) {
   all_reduce(sound, fine, min{});
   all_reduce(sound, struck, max{});
   error const last = error_of([&] { barrier(comm); });
-  barrier(sound);  // nobody leaves before all have looked
+  barrier(sound);  // nobody leaves before all have checked
   expect((fine[0] != 0) == (last.happened() == "nothing was thrown"), text + ": not all ranks have an error, or none");
   bool const late = fortune.what == mishap::delay || fortune.what == mishap::none;
   expect(late || struck[0] != 0, text + ": there was no such message");
-  // Who sent the last message twice, need not be found out.
+  // A duplicate of the last message need not be detected.
   expect(late == (fine[0] != 0) || fortune.what == mishap::repeat, text + ": " + last.what());
 }
 

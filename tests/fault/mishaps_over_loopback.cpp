@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between threads that are late, lost, sent twice, cut, or of another call.
+// Messages between threads that are late, lost, duplicated, truncated, or of another call.
 // labels: threads twin
 // timeout: 300
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ static_assert(maps_memory<faulty<loopback>> && shares_packets<faulty<loopback>> 
 
 namespace {
 
-// What a rank says that is not content.
+// Runs one case, and returns the complaints of its ranks.
 std::string run_case(mishap_case const& k) {
   auto const shared = std::make_shared<loopback::hub>(mishap_ranks, max_tracks);
   std::string said[mishap_ranks];
@@ -35,7 +35,7 @@ std::string run_case(mishap_case const& k) {
         } catch (std::exception const& e) {
           said[r] = e.what();
         }
-        comm.agree();  // nobody leaves before all have looked
+        comm.agree();  // nobody leaves before all have checked
       });
   }
   std::string out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that write past each other, or give up in a call: every rank gets an error that names who and what. mismatches.hpp has
-// those that disagree, over every transport.
+// Ranks whose messages of different calls pass each other, or that give up in a call: every rank gets an error that
+// names the ranks and calls. mismatches.hpp has disagreements over every transport.
 // labels: processes
 // timeout: 120
 #include <doctest/doctest.h>
@@ -66,12 +66,12 @@ TEST_CASE("another number of slices in a block of a _v form is a mismatch") {
     barrier(comm);
   });
   CHECK(errors[0].peer() == 2);
-  CHECK(contains(errors[0], "rank 2 sent 16384 bytes and more where rank 0 expects 16384"));
+  CHECK(contains(errors[0], "rank 2 sent 16384 or more bytes where rank 0 expects 16384"));
   for (error const& e : errors) CHECK(e.code() == error_code::mismatch);
 }
 
 TEST_CASE("an exception in a call ends it for the others too") {
-  // Rank 1 has taken most of its heap, so there is no room for the scratch of this reduction, 4 MiB.
+  // Rank 1 has allocated most of its heap, so there is no room for the scratch of this reduction, 4 MiB.
   ::setenv("TUTTI_HEAP", "8388608", 1);
   std::string said;
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that disagree, do not come or leave, over one transport: all get the same error, which names who and what. Each
-// function is what a rank of three or more does.
+// Ranks that disagree, are late or leave, over one transport: all get the same error, which names the ranks and their
+// calls. Each function is executed by each of three or more ranks.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace tutti::testing {
 
-// What run(group) throws, on a communicator of its own that has made one call. Nobody goes on before all have their error,
-// and those of the ranks for which `counts` say the same, but for the place and what to do.
+// The error of run(group) on a new communicator that has made one call. No rank continues before all have their error.
+// The errors of the ranks for which `counts` holds are the same, except for the call site and the advice.
 template <class Comm, class F>
 error shared_error(Comm& comm, F&& run, bool counts = true) {
   std::optional<Comm> group(*comm.split(0));
@@ -80,7 +80,7 @@ void check_mismatches(Comm& comm) {
   check([&](auto& c) { all_reduce(async(c), five).wait(); }, "all_reduce of 5 float with sum");
 }
 
-// The same calls, at rank 1 in another order; and a call that it leaves out.
+// The same calls, in another order at rank 1; and a call that it leaves out.
 template <class Comm>
 void check_order_of_calls(Comm& comm) {
   std::vector<float> one(4), all(4 * static_cast<std::size_t>(comm.size()));
@@ -135,7 +135,7 @@ void check_roots_and_blocks(Comm& comm) {
   check(10, 0, "rank 2 sent 10 bytes where rank 0 expects 0");
 }
 
-// Rank 2 does not come until the others have given up.
+// Rank 2 does not arrive until the others have given up.
 template <class Comm>
 void check_absence(Comm& comm) {
   std::vector<float> data(10);
@@ -144,14 +144,15 @@ void check_absence(Comm& comm) {
     error const found =
         late ? error({}) : error_of([&] { all_reduce(*group, data, sum{}, {.timeout = std::chrono::seconds(2)}); });
     barrier(comm);
-    if (late) barrier(*group);  // it is told when it comes
+    if (late) barrier(*group);  // it gets the error when it arrives
     throw found;
   });
-  expect_error(e, error_code::timeout, "call #2, all_reduce of 10 float with sum did not complete within ");
+  expect_error(e, error_code::timeout, "call #2, all_reduce of 10 float with sum");
+  expect_error(e, error_code::timeout, " did not complete within 2 s; ");
   expect_error(e, error_code::timeout, "rank 2 has not arrived: it is ");
-  // In a barrier over MPI not every rank hears of every other, and the first that gives up speaks for all.
+  // In a barrier over MPI, not every rank hears from every other, and the first that gives up reports for all.
   constexpr bool may_be_unheard = detail::queries_peers<std::remove_cvref_t<decltype(comm.engine().transport())>>;
-  if (!may_be_unheard || std::string(e.what()).find("it is not heard of") == std::string::npos)
+  if (!may_be_unheard || std::string(e.what()).find("it is not heard from yet") == std::string::npos)
     expect_error(e, error_code::timeout, "after call #1, barrier");
   expect(comm.rank() == 2 || e.peer() == 2, "the wrong rank is to blame");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What TUTTI_LOG and TUTTI_STATISTICS print.
+// The output of TUTTI_LOG and TUTTI_STATISTICS.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// What three ranks print to the standard error output while they make some calls, the last of which goes wrong.
+// The standard error output of three ranks that make some calls, the last of which fails.
 std::string printed() {
   temporary_folder const at;
   std::string const path = at.path() / "printed";
@@ -42,7 +42,7 @@ std::string printed() {
         all_reduce(async(group), data).wait();
         barrier(comm);
       }
-      comm.agree();  // no rank is in the barrier any more, which the error would end
+      comm.agree();  // no rank is still in the barrier, which the error would end
       std::vector<double> wrong(comm.rank() == 1 ? 5 : 6);
       expect_error(error_of([&] { all_reduce(comm, wrong); }), error_code::mismatch, "call #7");
       expect_error(error_of([&] { all_reduce(comm, wrong); }), error_code::mismatch, "call #7");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Flight records, traces and statistics: what they say, and when.
+// Flight records, traces and statistics: their contents, and when they are written.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -128,7 +128,7 @@ TEST_CASE("an error leaves a record at each rank, in which the odd one can be se
     json const record = read(at.path() / ("run." + std::to_string(r) + ".json"));
     CHECK(record["reason"].get<std::string>().find("ranks disagree in call #2") != std::string::npos);
     CHECK(record["calls"].back()["ended"] == false);
-    // Who finds the fault at the end of the barrier has no second call.
+    // A rank that finds the fault at the end of the barrier makes no second call.
     for (json const& peer : record["peers"])
       if (peer["called"] == 2 && record["calls"].back()["sequence"] == 2)
         CHECK((peer["fingerprint"] == record["calls"].back()["fingerprint"]) == (r != 1 && peer["rank"] != 1));
@@ -156,7 +156,7 @@ TEST_CASE("a signal asks ranks that wait for a record, and they go on") {
         all_gather(comm, std::span(&mine, 1), out);
         return out;
       }();
-      // Rank 1 comes late, and rank 0 is asked while it waits for it.
+      // Rank 1 is late, and rank 0 gets the signal while it waits for it.
       if (comm.rank() == 0) std::ofstream(at.path() / "through");
       for (int i = 0; comm.rank() == 1 && i < 1000 && !std::filesystem::exists(file); ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));

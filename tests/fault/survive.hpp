@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// revoke, agree and shrink over one transport, where ranks leave; each function is what a rank does.
+// revoke, agree and shrink over one transport while ranks leave; each function is executed by every rank.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace tutti::testing {
 
-// No rank is in the call any more when it returns, so a fault that comes next finds nobody there.
+// Returns when no rank is in the call any more, so a later fault interrupts nobody in it.
 template <class Comm>
 void expect_sum(Comm& comm) {
   std::vector<int> ones(1000, 1);
@@ -55,7 +55,7 @@ void check_revoke(Comm& comm) {
   expect_sum(again);
 }
 
-// Without a fault: agreements between calls and beside calls that were started.
+// Without a fault: agreements between calls, and while started calls are in progress.
 template <class Comm>
 void check_agree(Comm& comm) {
   for (int round = 0; round < 200; ++round) {
@@ -68,14 +68,14 @@ void check_agree(Comm& comm) {
   }
 }
 
-// Ranks leave one after another, the highest first, and the others go on.
+// Ranks leave one after another, the highest first, and the others continue.
 template <class Comm>
 void check_shrink_to_one(Comm all) {
   int const before = all.rank(), ranks = all.size();
   for (int left = ranks; left > 1; --left) {
     expect_sum(all);
     if (all.rank() == left - 1) return;
-    if (left % 2 == 0) {  // else the first to know is the one that comes first to shrink
+    if (left % 2 == 0) {  // otherwise the first rank to learn of it is the first to call shrink
       error const e = error_of([&] { barrier(all); });
       bool const knows = e.code() == error_code::rank_left && e.peer() == left - 1;
       expect(knows, std::string("not the rank that has left: ") + e.what());
@@ -83,7 +83,7 @@ void check_shrink_to_one(Comm all) {
     expect(all.agree().gone == std::vector{left - 1}, "another rank has gone");
     Comm rest = all.shrink();
     expect_error(error_of([&] { barrier(all); }), error_code::revoked, "has shrunk this communicator to the ranks 0");
-    expect_error(error_of([&] { all.shrink(); }), error_code::revoked, "go on in the communicator that shrink()");
+    expect_error(error_of([&] { all.shrink(); }), error_code::revoked, "continue with the communicator that shrink()");
     expect(rest.size() == left - 1 && rest.rank() == before, "a rank is in the wrong place");
     expect(rest.survivors().size() == static_cast<std::size_t>(left - 1) && rest.survivors().back() == left - 2,
            "the survivors are others");
@@ -94,13 +94,13 @@ void check_shrink_to_one(Comm all) {
   expect_error(error_of([&] { expect_sum(all); }), error_code::revoked, "rank 0 has revoked the communicator: the end");
 }
 
-// With a short TUTTI_TIMEOUT: rank 1 of 3 comes late, and then in time.
+// With a short TUTTI_TIMEOUT: rank 1 of 3 is late, and then on time.
 template <class Comm>
 void check_late_to_agree(Comm& comm) {
   auto sound = comm.subgroup({0, 1, 2});
   auto const missed = [&](int number) {
     expect_error(error_of([&] { comm.agree(); }), error_code::timeout,
-                 "did not come to agreement #" + std::to_string(number) + " in time: 1");
+                 "did not join agreement #" + std::to_string(number) + " in time: 1");
   };
   for (int number = 1; number <= 2; ++number)
     for (bool const late : {false, true}) {
@@ -111,7 +111,7 @@ void check_late_to_agree(Comm& comm) {
   expect(comm.shrink().size() == 3, "nobody has gone");
 }
 
-// Rank 0 of 3 calls agree where the others shrink.
+// Rank 0 of 3 calls agree and the others call shrink.
 template <class Comm>
 void check_confusion(Comm& comm) {
   expect_sum(comm);
@@ -119,7 +119,7 @@ void check_confusion(Comm& comm) {
     if (comm.rank() == 0) comm.agree();
     else comm.shrink();
   });
-  expect_error(e, error_code::mismatch, "some ranks call agree where others call shrink; on one side are: ");
+  expect_error(e, error_code::mismatch, "some ranks call agree and others call shrink; on one side are: ");
   expect(comm.shrink().size() == 3, "nobody has gone");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// revoke, abort, agree and shrink over shm; ranks that are killed in the middle of them.
+// revoke, abort, agree and shrink over shm, and ranks that are killed during them.
 // labels: processes
 // timeout: 200
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// What the parent hears of ranks of which the victims are killed.
+// Runs ranks of which the victims are killed; returns the error of run_local.
 template <class F>
 void run_with_victims(int ranks, std::vector<int> const& victims, F&& rank) {
   std::string said;

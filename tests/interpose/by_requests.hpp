@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Put before a program, it makes its blocking collectives by those that return a request, and waits for each.
+// Included before a program, it replaces each blocking collective by the one that returns a request, and waits for it.
 #pragma once
 
 #include <mpi.h>

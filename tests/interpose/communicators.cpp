@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Communicators that come and go, and what a program may do around its collectives: messages that need somebody in MPI,
-// non-blocking collectives, threads, errors.
+// Communicators that are created and freed, and the other activities of a program around its collectives: messages that
+// need the receiver in MPI, non-blocking collectives, threads, errors.
 // ranks: 2 4
 // on tutti: MPI_Allreduce MPI_Barrier
 #include <mpi.h>
@@ -62,7 +62,7 @@ void check_between_groups() {
   for (MPI_Comm* comm : {&half, &between, &merged}) MPI_Comm_free(comm);
 }
 
-// A message that leaves in parts, while its sender is in a collective.
+// A message that leaves in parts while its sender is in a collective.
 void check_progress() {
   int const rank = rank_of(MPI_COMM_WORLD), ranks = size_of(MPI_COMM_WORLD);
   if (ranks < 2) return;
@@ -87,7 +87,7 @@ void check_non_blocking() {
   int const n = static_cast<int>(mine.size());
   MPI_Request request = MPI_REQUEST_NULL;
   int token = 0;
-  if (rank % 2 == 0) {  // a neighbour gets the token before it comes to the collective
+  if (rank % 2 == 0) {  // a neighbour gets the token before it reaches the collective
     MPI_Iallreduce(mine.data(), first.data(), n, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
     if (rank + 1 < ranks) MPI_Send(&token, 1, MPI_INT, rank + 1, 1, MPI_COMM_WORLD);
   } else {
@@ -100,7 +100,7 @@ void check_non_blocking() {
   expect(second, first, "MPI_Allreduce while MPI_Iallreduce is on its way");
 }
 
-// Two threads, each with communicators of its own, which have the same ranks.
+// Two threads, each with communicators of its own among the same ranks.
 void check_threads() {
   for (int round = 0; round < 4; ++round) {
     MPI_Comm comms[2];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of MPI that move values, in place too, where ranks describe the same values by different types, with
+// The collectives of MPI that move values, also in place, with ranks that describe the same values by different types, with
 // gaps and out of order. With the argument `strict`, also what MPICH 4.0 gets wrong: it ignores the displacement of a
-// rank alone. ranks: 1 2 3 7
-// on tutti: MPI_Allgather MPI_Allgatherv MPI_Alltoall MPI_Alltoallv MPI_Barrier MPI_Bcast MPI_Gather MPI_Gatherv
-// MPI_Scatter MPI_Scatterv
+// single rank.
+// ranks: 1 2 3 7
+// on tutti: MPI_Allgather MPI_Allgatherv MPI_Alltoall MPI_Alltoallv MPI_Barrier MPI_Bcast MPI_Gather MPI_Gatherv MPI_Scatter MPI_Scatterv
 #include <mpi.h>
 #include <numeric>
 #include <string>
@@ -16,17 +16,17 @@ using namespace program;
 namespace {
 
 bool strict = false;
-constexpr int unit = 6;  // integers of an element: what each of the types below has
+constexpr int unit = 6;  // the integers in an element of each of the types below
 constexpr int hole = -1;
 
-// A way to lay out the integers of an element in memory.
+// A layout of the integers of an element in memory.
 struct form {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   int extent = 0;           // in integers
   std::vector<int> places;  // of the integers, in their order
   std::string name;
 
-  // Elements first, first+1 ..., each of integers that follow each other.
+  // Elements first, first+1, ..., each of consecutive integers.
   std::vector<int> fill(int first, int n) const {
     std::vector<int> out(static_cast<std::size_t>(extent * n), hole);
     for (int i = 0; i < n; ++i)
@@ -82,7 +82,7 @@ struct uneven {
   }
 };
 
-// Blocks of `of`, filled from first(q), in the memory of all.
+// Blocks of `of`, filled from first(q), in a buffer for all ranks.
 template <class First>
 std::vector<int> filled(form const& f, uneven const& of, First&& first) {
   auto out = f.empty(of.end);
@@ -157,7 +157,7 @@ void check_uneven(MPI_Comm comm, form const& sent, form const& received, int bas
   auto const first = [](int q) { return q * 100; };
   auto const mine = sent.fill(first(rank), n);
   auto const all = filled(received, blocks, first);
-  uneven only = blocks;  // this rank's block alone
+  uneven only = blocks;  // only this rank's block
   for (int q = 0; q < ranks; ++q)
     if (q != rank) only.counts[static_cast<std::size_t>(q)] = 0;
 
@@ -209,7 +209,7 @@ void check_uneven(MPI_Comm comm, form const& sent, form const& received, int bas
   expect(out, incoming(sent), "MPI_Alltoallv in place" + what);
 }
 
-// What a rank sends lies between the blocks that it receives.
+// The block that a rank sends lies between the blocks that it receives.
 void check_between_blocks(MPI_Comm comm) {
   int const rank = rank_of(comm), ranks = size_of(comm);
   auto const p = static_cast<std::size_t>(ranks);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the MPI programs of this folder share. They know nothing of tutti: they are right without it, and with it.
+// Shared code of the MPI programs of this folder. They do not use tutti: their results must be right with it and
+// without it.
 #pragma once
 
 #include <cstdio>
@@ -29,7 +30,7 @@ inline int size_of(MPI_Comm comm) {
   return out;
 }
 
-// Runs f() between MPI_Init_thread and MPI_Finalize; what main returns: 1 where a rank found a wrong result.
+// Runs f() between MPI_Init_thread and MPI_Finalize; returns the exit code of main: 1 if a rank found a wrong result.
 template <class F>
 int run(int level, F&& f) {
   int provided = 0;
@@ -44,7 +45,7 @@ int run(int level, F&& f) {
   return all == 0 ? 0 : 1;
 }
 
-// Calls f(comm) with the world, with its ranks in reverse, with halves of it, and with each rank alone.
+// Calls f(comm) with the world, with its ranks reversed, with halves of it, and with each rank by itself.
 template <class F>
 void on_communicators(F&& f) {
   int const rank = rank_of(MPI_COMM_WORLD);

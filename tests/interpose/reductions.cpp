@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every reduction of MPI with every predefined operation on every type that has it, and with operations of the program's
-// own, against a loop over the ranks. With the argument `strict`, also what MPIs get wrong: Open MPI 4.1 saturates small
-// integers, MPICH 4.0 compares unsigned ones as signed, and crashes in place at a root above 0.
+// Every reduction of MPI with every predefined operation on every type that supports it, and with user-defined
+// operations, compared with a loop over the ranks. With the argument `strict`, also cases that MPIs get wrong: Open MPI
+// 4.1 saturates small integers; MPICH 4.0 compares unsigned ones as signed, and crashes in place at a root above 0.
 // ranks: 1 2 3 7
 // on tutti: MPI_Allreduce MPI_Exscan MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block MPI_Scan
 #include <algorithm>
@@ -36,7 +36,7 @@ inline constexpr bool is_indexed = false;
 template <class T>
 inline constexpr bool is_indexed<indexed<T>> = true;
 
-// x -> a * x + b: their composition depends on the order.
+// x -> a * x + b: the composition depends on the order.
 struct affine {
   std::uint32_t a, b;
   bool operator==(affine const&) const = default;
@@ -59,7 +59,7 @@ T value(int rank, std::size_t i) {
 template <class T>
 using binary = std::function<T(T const&, T const&)>;
 
-// Over ranks 0 to `last` of the communicator.
+// The combination of ranks 0 to `last` of the communicator.
 template <class T>
 std::vector<T> combined(int last, std::size_t begin, std::size_t count, binary<T> const& op) {
   std::vector<T> out(count);
@@ -71,7 +71,7 @@ std::vector<T> combined(int last, std::size_t begin, std::size_t count, binary<T
   return out;
 }
 
-// std::vector<bool> has no memory of bools.
+// std::vector<bool> is not an array of bools.
 template <class T>
 class array {
  public:
@@ -131,7 +131,7 @@ void check(MPI_Comm comm, MPI_Datatype type, MPI_Op mpi_op, std::string const& n
     }
 }
 
-// What the standard gives a type: MPI-4.1, 6.9.2 and 6.9.4.
+// Checks the operations that the standard defines for a type: MPI-4.1, 6.9.2 and 6.9.4.
 template <class T>
 void check_predefined(MPI_Comm comm, MPI_Datatype type, std::string const& name) {
   auto const with = [&](MPI_Op op, char const* op_name, auto f) { check<T>(comm, type, op, name + " " + op_name, f); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Many collectives in flight, on several communicators and together with messages, waited for in every way that MPI has.
+// Many collectives in flight, on several communicators and together with messages, waited for in every way that MPI
+// offers.
 // ranks: 2 4
 // on tutti: MPI_Iallreduce MPI_Ibcast MPI_Ibarrier MPI_Iallgather MPI_Ialltoall
 #include <mpi.h>
@@ -16,7 +17,7 @@ struct flight {
   std::vector<MPI_Request> requests;
 };
 
-// Five collectives, a blocking one among them.
+// Five collectives, one of them blocking.
 flight start(MPI_Comm comm, int n) {
   int const rank = rank_of(comm), ranks = size_of(comm);
   auto const count = static_cast<std::size_t>(n);
@@ -29,7 +30,7 @@ flight start(MPI_Comm comm, int n) {
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
   expect(sum, ranks, "a blocking sum among others");
   MPI_Iallgather(&rank, n > 0 ? 1 : 0, MPI_INT, out.all.data(), n > 0 ? 1 : 0, MPI_INT, comm, &out.requests[2]);
-  MPI_Wait(&out.requests[2], MPI_STATUS_IGNORE);  // `rank` goes
+  MPI_Wait(&out.requests[2], MPI_STATUS_IGNORE);  // `rank` goes out of scope
   MPI_Ibarrier(comm, &out.requests[3]);
   return out;
 }
@@ -91,7 +92,7 @@ void wait_for_messages() {
   expect(sum, ranks * (ranks - 1) / 2, "a sum beside a message");
   if (world_rank == 1) expect(token, 0, "a message beside a sum");
 
-  // Together in one list.
+  // Both in one list.
   int from_left = -1;
   MPI_Request both[3];
   MPI_Irecv(&from_left, 1, MPI_INT, (world_rank + ranks - 1) % ranks, 8, MPI_COMM_WORLD, &both[0]);
@@ -101,7 +102,7 @@ void wait_for_messages() {
   expect(from_left, (world_rank + ranks - 1) % ranks, "a message in a list with a barrier");
 }
 
-// A long message needs its sender in the MPI, which waits in a barrier while another collective is pending.
+// A long message needs its sender in the MPI; the sender waits in a barrier while another collective is pending.
 void wait_beside_a_message(MPI_Comm other) {
   std::vector<char> message(std::size_t{8} << 20, static_cast<char>(world_rank));
   int sum = 0;
@@ -117,7 +118,8 @@ void wait_beside_a_message(MPI_Comm other) {
   if (world_rank == 1) expect(message.back(), char{0}, "a long message beside a sum");
 }
 
-// Ranks wait in opposite orders for calls on two communicators, and close one whose call goes on; and one ends with MPI.
+// Ranks wait in opposite orders for calls on two communicators, and free one whose call is in progress; one call ends
+// with MPI.
 void two_communicators() {
   MPI_Comm other = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &other);
@@ -142,7 +144,7 @@ void two_communicators() {
     expect(a[2999], ranks, "a sum of two in flight");
     expect(b[1], 2 * ranks, "the other sum of two in flight");
   }
-  // Every second element, packed at the start and put back when the request is completed.
+  // Every second element, packed at the start and unpacked when the request is completed.
   MPI_Datatype spread = MPI_DATATYPE_NULL;
   MPI_Type_vector(10, 1, 2, MPI_INT, &spread);
   MPI_Type_commit(&spread);

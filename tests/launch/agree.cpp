@@ -21,7 +21,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// A table with one rule, as a file that goes when this object goes.
+// A file with a table of one rule, which is deleted with this object.
 class table_file {
  public:
   explicit table_file(std::string const& algorithm, int further_rules = 0)
@@ -37,7 +37,7 @@ class table_file {
   std::string path_;
 };
 
-// Every rank chooses this, and a call that needs all of them to do so works.
+// Every rank must choose this algorithm, and a call that needs all of them to do so must work.
 template <class Communicator>
 void expect_choice(Communicator& comm, algorithm_id wanted) {
   auto const said = explain<float>(comm, collective::all_reduce, 1000);
@@ -51,7 +51,7 @@ void expect_choice(Communicator& comm, algorithm_id wanted) {
 
 TEST_CASE("ranks that name different files get that of rank 0") {
   table_file const main("ring"), other("recursive_doubling");
-  // The ranks of run_local inherit one environment, so they change it and then meet again, over another segment.
+  // The ranks of run_local inherit one environment, so they change it and then meet again over another segment.
   int const ranks = 3;
   descriptor const segment = shm::create(ranks, all_tracks);
   run_local(ranks, [&](auto& outer) {
@@ -124,7 +124,7 @@ TEST_CASE("what rank 0 cannot read, nobody runs without") {
   INFO(absent);
   for (int const rank : {0, 1, 2})
     CHECK(absent.find("the tuning table /no/such/file cannot be read: No such file or directory; write it with "
-                      "`tutti-tune`, or set TUTTI_TUNING to another file, or to nothing [rank " +
+                      "`tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value [rank " +
                       std::to_string(rank) + "]") != std::string::npos);
   table_file const file("rong");
   ::setenv("TUTTI_TUNING", file.path(), 1);

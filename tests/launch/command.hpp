@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Commands of the shell, for tests of programs.
+// Shell commands, for tests of programs.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 namespace tutti::testing {
 
-// A command that runs at the side; its output and its errors come together.
+// A command that runs in the background; its output and its errors arrive together.
 class command {
  public:
   explicit command(std::string const& line) {
@@ -41,7 +41,7 @@ class command {
 
   void signal(int number) const { ::kill(process_, number); }
 
-  // Reads until the output has `text`, or ends.
+  // Reads until the output contains `text`, or ends.
   void read_until(std::string const& text) {
     while (output.find(text) == output.npos && read_some()) {
     }

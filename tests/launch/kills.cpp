@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank is killed at a random moment of random calls: every other rank learns of it, soon, by name.
+// A rank is killed at a random moment of random calls: every other rank soon gets an error that names it.
 // labels: processes
 // timeout: 300
 #include <doctest/doctest.h>
@@ -32,14 +32,14 @@ namespace {
 
 constexpr int rank_count = 4;
 
-// What a rank saw, written where its parent can read it.
+// The observations of a rank, written where its parent can read them.
 struct sight {
   std::int64_t time;  // of the error or, at the victim, of its end
   std::int64_t calls;
   error_code code;
   int peer;
   bool saw;
-  bool ready;  // for the kill: an error of the next call is seen
+  bool ready;  // for the kill; an error of the next call is noticed
 };
 
 std::int64_t now() { return deadline::clock::now().time_since_epoch().count(); }
@@ -70,8 +70,8 @@ class sights {
   std::abort();
 }
 
-// Calls work() until it throws; the victim dies `delay` after all ranks have come here. Before, another rank may still be
-// making its communicator.
+// Calls work() until it throws; the victim dies `delay` after all ranks have arrived here. Before that, another rank
+// may still be creating its communicator.
 template <class Comm, class Work>
 void go_on_until_error(Comm& comm, int victim, std::chrono::microseconds delay, sights const& seen, Work&& work) {
   sight& mine = seen[comm.rank()];
@@ -159,7 +159,7 @@ std::size_t count_children() {
   return out;
 }
 
-// But folders, which benchmarks make.
+// Except for folders, which benchmarks create.
 std::size_t count_entries(char const* folder, std::string const& having) {
   std::size_t out = 0;
   if (DIR* const d = ::opendir(folder)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// run_local: ranks as forked processes, how they fail and what is left of them.
+// run_local: ranks as forked processes, how they fail, and what they leave behind.
 // labels: processes waits
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// What run_local throws for a function of ranks.
+// The error that run_local throws for a function of ranks.
 template <class F>
 error failure_of(int ranks, F&& f) {
   try {
@@ -75,7 +75,7 @@ TEST_CASE("the words of an exception come with its rank, before those of the ran
     CHECK(e.peer() == 2);
     CHECK(has(e, "tutti: rank 2 ended with exit code 1, no bread in the house"));
     CHECK(has(e, "rank 0 ended with exit code 1, tutti: rank 2 closed its communicator after call #1"));
-    CHECK(has(e, "the first of them is the cause"));
+    CHECK(has(e, "start with the first, which caused the others"));
     CHECK_FALSE(has_children());
   }
 }
@@ -85,7 +85,7 @@ TEST_CASE("an exception of any kind and any length is told") {
                        [](auto& comm) {
                          if (comm.rank() == 1) throw 5;
                        }),
-            "rank 1 ended with exit code 1, an exception that is no std::exception"));
+            "rank 1 ended with exit code 1, an exception that is not a std::exception"));
   error const e = failure_of(2, [](auto& comm) {
     if (comm.rank() == 1) throw std::runtime_error(std::string(1 << 20, 'x'));
   });
@@ -112,7 +112,7 @@ TEST_CASE("exit codes and signals are told") {
 }
 
 TEST_CASE("what the parent has not printed yet is printed once") {
-  // Stands in for the output: a file that the parent has a full buffer for.
+  // Stands for the output: a file for which the parent has buffered text.
   char path[] = "/tmp/tutti-test-XXXXXX";
   int const file = ::mkstemp(path);
   REQUIRE(file >= 0);
@@ -162,7 +162,7 @@ TEST_CASE("numbers of ranks that make no sense are refused") {
 }
 
 TEST_CASE("no process is left where not all can be started") {
-  // A process of its own, because the limit stays.
+  // In a process of its own, because the limit is permanent.
   pid_t const process = ::fork();
   if (process == 0) {
     rlimit const few{24, 24};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// find_place: what each launcher puts into the environment.
+// find_place: the environment variables that each launcher sets.
 #include <doctest/doctest.h>
 
 #include <unistd.h>
@@ -75,7 +75,7 @@ TEST_CASE("every launcher is found") {
         {"SLURM_JOB_ID", "9"},
         {"SLURM_STEP_ID", "1"}},
        {3, 5, 3, "srun", "5-9-1"}},
-      // A batch script alone: sbatch -n 4, and the program started without srun.
+      // A batch script by itself: sbatch -n 4, and the program started without srun.
       {{{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_TASKS_PER_NODE", "4"}},
        {0, 1, 1, "", ""}},
       {{{"RANK", "1"},
@@ -84,9 +84,9 @@ TEST_CASE("every launcher is found") {
         {"TORCHELASTIC_RUN_ID", "none"},
         {"MASTER_PORT", "29500"}},
        {1, 2, 2, "torchrun", "2-none-29500"}},
-      // A variable that many programs use says nothing alone.
+      // A variable that many programs use means nothing by itself.
       {{{"RANK", "colonel"}}, {0, 1, 1, "", ""}},
-      // The innermost launcher counts: torchrun within srun, tutti-run within everything.
+      // The innermost launcher decides: torchrun within srun, tutti-run within any other.
       {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1"}},
        {1, 2, 2, "torchrun", "2-1"}},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"TUTTI_RANK", "1"}, {"TUTTI_SIZE", "2"}, {"TUTTI_JOB", "x"}},

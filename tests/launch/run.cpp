@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// run: the ranks of a launcher, or forked ones where there is none.
+// run: the ranks of a launcher, or forked ones without a launcher.
 // labels: processes
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks are killed at random moments of a job, whatever they are doing; those that are left shrink and finish it. The
-// number of kills is TUTTI_TEST_KILLS, or 500.
+// Ranks are killed at random moments of a job, whatever they are doing; the survivors shrink and finish it. The number
+// of kills is TUTTI_TEST_KILLS, or 500.
 // labels: processes
 // timeout: 400
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ int segments() {
   for (std::string line; std::getline(maps, line);) out += line.find("/memfd:tutti") != line.npos ? 1 : 0;
   return out;
 }
-// Of memory that is this process's own: segments are counted above.
+// KiB of memory that belongs to this process only: segments are counted above.
 std::size_t anonymous_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -108,7 +108,7 @@ TEST_CASE("who shrinks again and again holds no more than one communicator") {
       comm = comm.shrink();
     }
     expect(segments() == 2 && open_files() == files, "a communicator has not been closed");
-    // 14 KiB of each that is kept would be 2 MiB.
+    // A leak of 14 KiB for each would be 2 MiB.
     expect(anonymous_bytes() < memory + (std::size_t{sanitized ? 64 : 1} << 20), "memory has grown");
   }));
 }

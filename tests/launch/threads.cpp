@@ -29,7 +29,7 @@ TEST_CASE("an exception of one rank ends all, and is the one that is thrown") {
     std::atomic<int> ended = 0;
     auto const rank = [&](auto& comm) {
       try {
-        barrier(comm);  // which may end by the fault as well: rank 1 need not wait until all have left it
+        barrier(comm);  // it may end with the fault as well, because rank 1 need not wait until all have left it
         if (comm.rank() == 1) throw std::out_of_range("mine");
         while (true) barrier(comm);
       } catch (error const& e) {

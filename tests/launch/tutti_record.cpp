@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti-record: who is behind, who disagrees, and one trace of several.
+// tutti-record: ranks that are behind, ranks that disagree, and several traces joined to one.
 // labels: processes
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ std::string const tool = TUTTI_RECORD_TOOL;
 
 void write(std::string const& path, std::string const& text) { std::ofstream(path) << text; }
 
-// Of two ranks, rank 1 has not come to the second call of rank 0, and its first was another.
+// Of two ranks, rank 1 has not reached the second call of rank 0, and its first call was a different one.
 std::string record_of(int rank) {
   std::string const mine = rank == 0 ? "barrier" : "all_reduce of 4 float", print = rank == 0 ? "1" : "2";
   std::string const first =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti-run: what ranks are given, what comes out, and how a job ends.
+// tutti-run: the environment of ranks, their output, and the end of a job.
 // labels: processes waits
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks, over one transport: any count, order and tag, beside calls, and what goes wrong.
+// Messages between two ranks over one transport: any count, order and tag, mixed with calls, and errors.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline std::vector<std::size_t> message_counts() {
   return {0, 1, 7, 8, 1000, 4099, slice + 3, (std::size_t{1} << 18) + 5};
 }
 
-// A message in a buffer that is longer than it by some.
+// Receives a message into a buffer that is longer by some elements.
 template <class T>
 void expect_message(std::vector<T> const& buffer, received const& got, std::size_t count, std::uint32_t seed,
                     int source, int tag) {
@@ -47,7 +47,7 @@ void expect_message(std::vector<T> const& buffer, received const& got, std::size
          "behind a message something was written");
 }
 
-// A rank alone has no fault that stays.
+// A fault of a single rank does not last.
 template <class Comm>
 void check_after_mismatch_alone(Comm& comm) {
   std::vector<int> const ten(10, 1), one(1, 7);
@@ -61,7 +61,7 @@ void check_after_mismatch_alone(Comm& comm) {
   }
 }
 
-// Around a ring, this rank included where it is alone.
+// Around a ring, also of a single rank.
 template <class Comm>
 void check_ways_to_send(Comm& comm) {
   int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
@@ -113,7 +113,7 @@ struct planned_message {
   bool any_source;
 };
 
-// All ranks make the same plan. Where a receive takes any source, its tag is of its own, also in plans that follow.
+// All ranks make the same plan. A receive from any source has a tag of its own, also in later plans.
 inline std::vector<planned_message> random_plan(int ranks, unsigned seed, int messages) {
   std::mt19937 random(seed);
   std::vector<planned_message> out;
@@ -128,7 +128,7 @@ inline std::vector<planned_message> random_plan(int ranks, unsigned seed, int me
   return out;
 }
 
-// Messages of a sender with one tag are received in their order, whatever the order in which those with other tags are.
+// Messages of a sender with one tag are received in order, whatever the order of those with other tags.
 template <class Comm>
 void check_random_mesh(Comm& comm, unsigned seed, int messages) {
   auto const plan = random_plan(comm.size(), seed, messages);
@@ -137,7 +137,7 @@ void check_random_mesh(Comm& comm, unsigned seed, int messages) {
   std::vector<std::size_t> receives, all;
   for (std::size_t i = 0; i < plan.size(); ++i)
     if (plan[i].to == comm.rank()) receives.push_back(i);
-  // Shuffled, and then those of one source and tag put in order.
+  // Shuffled, then those of each source and tag put in order.
   std::ranges::shuffle(receives, own);
   for (std::size_t i = 0; i < receives.size(); ++i)
     for (std::size_t k = i + 1; k < receives.size(); ++k) {
@@ -168,7 +168,7 @@ void check_random_mesh(Comm& comm, unsigned seed, int messages) {
   wait_for_all(sends);
 }
 
-// What is not asked for is kept, and matched in its order.
+// Messages without a receive are kept, and matched in order.
 template <class Comm>
 void check_order(Comm& comm) {
   if (comm.rank() == 0) {
@@ -202,7 +202,7 @@ void check_order(Comm& comm) {
   barrier(comm);
 }
 
-// Nothing at all, where the receiver has no room for more.
+// Empty messages, also if the receiver has no credit left.
 template <class Comm>
 void check_empty_offer(Comm& comm) {
   std::vector<int> data(256, 3), in(256), none;
@@ -221,7 +221,7 @@ void check_empty_offer(Comm& comm) {
   barrier(comm);
 }
 
-// A sender whose receiver does not ask for its messages is held back, and so is what the receiver keeps.
+// A sender whose receiver does not ask for its messages is held back, which bounds the memory of the receiver.
 template <class Comm>
 void check_flood(Comm& comm) {
   std::vector<int> const data(1024, 1);
@@ -261,7 +261,7 @@ void check_flood(Comm& comm) {
   barrier(comm);
 }
 
-// Calls, blocking and started, while messages are on their way.
+// Calls, blocking and started, while messages are in flight.
 template <class Comm>
 void check_beside_calls(Comm& comm) {
   int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
@@ -304,7 +304,7 @@ void check_batched_messages(Comm& comm) {
   }
 }
 
-// no_rank, groups, and what is refused.
+// no_rank, groups, and rejected arguments.
 template <class Comm>
 void check_arguments_of_messages(Comm& comm) {
   std::vector<int> data(4, 3), copy(4);
@@ -331,9 +331,9 @@ void check_arguments_of_messages(Comm& comm) {
   barrier(comm);
 }
 
-// -- What goes wrong, on a communicator of its own each.
+// -- Errors, each on a communicator of its own.
 
-// Both ends, and whoever calls next.
+// Both ends throw, and so does the next call of any rank.
 template <class Comm>
 void check_unfit_messages(Comm& comm) {
   std::vector<float> floats(10);
@@ -361,7 +361,7 @@ void check_unfit_messages(Comm& comm) {
         "a message of 800000 bytes of double from rank 0");
 }
 
-// Two ranks that both send, or both receive, first.
+// Two ranks that both send first, or both receive first.
 template <class Comm>
 void check_circles(Comm& comm) {
   if (comm.rank() > 1) return;
@@ -398,7 +398,7 @@ void check_absent_ranks(Comm& comm) {
     auto pair = comm.subgroup({0, 1});
     int through = 0;
     if (pair.rank() == 1) {
-      recv(comm, std::span(&through, 1), 0);  // elsewhere
+      recv(comm, std::span(&through, 1), 0);  // in another call
       continue;
     }
     auto const run = [&] {

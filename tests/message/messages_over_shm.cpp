@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks, over shm: windows of them, of ranks that wait or are elsewhere; and what is said where a
+// Messages between two ranks over shm: windows of them, from ranks that wait or are busy elsewhere, and errors after a
 // rank is killed.
 // labels: processes
 // timeout: 200
@@ -62,13 +62,15 @@ TEST_CASE("a rank that is killed ends the messages of all who wait for it") {
     };
     CHECK_THROWS_WITH_AS(
         run_local(3, run),
-        doctest::Contains("tutti: rank 1 was ended by signal 9 (Killed); the first of them is the cause"), error);
+        doctest::Contains(
+            "tutti: rank 1 was ended by signal 9 (Killed); start with the first, which caused the others"),
+        error);
   }
 }
 
 namespace {
 
-// Words that all ranks of a run see, whatever they do in tutti.
+// Words in memory that all ranks of a run share, whatever they do in tutti.
 class shared_words {
  public:
   shared_words()
@@ -85,7 +87,7 @@ class shared_words {
   std::atomic<int>* all_;
 };
 
-// Of every rank to every other at once, of 40 KiB and more, too many for what a channel holds.
+// From every rank to every other at once, of 40 KiB and more, too many for a channel.
 struct window {
   template <class Comm>
   window(Comm& comm, std::size_t count, int messages, int round) : count_(count) {
@@ -102,7 +104,7 @@ struct window {
         works_.push_back(isend(comm, out_[static_cast<std::size_t>(i)], r, i));
   }
   std::vector<work>& works() { return works_; }
-  // What was sent is written to at once.
+  // The sent buffer is overwritten at once.
   void check() {
     for (auto& o : out_) std::ranges::fill(o, -1);
     for (std::size_t i = 0; i < in_.size(); ++i)
@@ -160,7 +162,7 @@ TEST_CASE("windows of messages arrive over shm, whoever waits for which") {
 TEST_CASE("what a receiver has asked a sender for that waits arrives, though the sender goes on to something else") {
   shared_words const words;
   auto const run = [&](auto& comm) {
-    if (!comm.engine().transport().pulls()) return;  // the system lets no rank read another
+    if (!comm.engine().transport().pulls()) return;  // the system does not let ranks read each other's memory
     int const rounds = 30;
     std::vector<std::vector<int>> data(6);
     for (int round = 1; round <= rounds; ++round) {
@@ -255,7 +257,7 @@ TEST_CASE("a rank that is killed while slices of its messages are on their way e
           works.back().wait(std::chrono::microseconds(microseconds));
           ::raise(SIGKILL);
         }
-        std::vector<int> last(500000);  // its peer never comes to it
+        std::vector<int> last(500000);  // its peer never receives it
         if (comm.rank() == 0) works.push_back(isend(comm, last, 1));
         else works.push_back(irecv(comm, last, 0));
         auto const end_all = [&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that are started, over MPI and over nodes.
+// Started calls, over MPI and over nodes.
 // ranks: 4
 // timeout: 200
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that share memory of devices find each other by way of an MPI, and of nodes.
+// Ranks that share device memory over an MPI communicator, and over nodes.
 // ranks: 4
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks over MPI that come late, do not come, or get an error of their MPI: all get the same error, and none hangs.
+// Ranks over MPI that are late, do not arrive, or get an error of their MPI: all get the same error, and none hangs.
 // ranks: 4
 // labels: alone
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ namespace {
 
 std::atomic<int> sends_that_fail{0};
 
-// What f(comm) threw on this rank; nothing where it did not.
+// The error that f(comm) threw on this rank, if any.
 template <class F>
 error error_of(int ranks, F&& f) {
   error out({.what = "nothing was thrown"});
@@ -31,7 +31,7 @@ error error_of(int ranks, F&& f) {
   return out;
 }
 
-// The sentence without what is this rank's own.
+// The message without the parts that are specific to this rank.
 std::string common_part(error const& e) {
   std::string const text = e.what();
   return text.substr(0, text.find(" [rank"));
@@ -51,7 +51,7 @@ bool same_on_all_ranks(error const& e) {
 
 }  // namespace
 
-// The way in which MPI lets a program stand between itself and the library.
+// The profiling interface, by which MPI lets a program intercept calls of the library.
 extern "C" int MPI_Isend(void const* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                          MPI_Request* request) {
   if (sends_that_fail > 0 && sends_that_fail-- > 0) return MPI_ERR_NO_MEM;
@@ -82,7 +82,7 @@ TEST_CASE("a timeout over MPI names who has not arrived and what it called last"
       std::vector<int> v(3, 1);
       all_reduce(comm, v, sum{}, {.algorithm = id});
       if (comm.rank() == 2) std::this_thread::sleep_for(4s);
-      all_reduce(comm, v, sum{}, {.algorithm = id, .timeout = 2s});  // rank 2 may find all there that it needs
+      all_reduce(comm, v, sum{}, {.algorithm = id, .timeout = 2s});  // rank 2 may find all messages that it needs
       barrier(comm);
     });
     INFO(std::string(e.what()));

@@ -15,7 +15,7 @@ using namespace tutti::detail;
 
 namespace {
 
-// Closed when the process exits, after MPI_Finalize.
+// Destroyed when the process exits, after MPI_Finalize.
 std::optional<communicator<mpi>> forgotten;
 
 }  // namespace
@@ -35,7 +35,7 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
     CHECK(half.rank() == (rank < 2 ? 1 : 0));
     CHECK(all.rank() == rank);
 
-    // The program's messages and tutti's do not meet, with one tag and one order.
+    // The program's messages and tutti's do not mix, with the same tag and order.
     int const right = (rank + 1) % all.size(), left = (rank + all.size() - 1) % all.size();
     int mine = 100 + rank, got = 0;
     MPI_Request requests[2];
@@ -52,7 +52,9 @@ TEST_CASE("a program's own MPI, and parts of its ranks") {
     int level = 0;
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_SERIALIZED)
-      std::thread([&] { CHECK_THROWS_WITH_AS(barrier(all), doctest::Contains("from a thread that MPI does not allow"), error); }).join();
+      std::thread([&] {
+        CHECK_THROWS_WITH_AS(barrier(all), doctest::Contains("from a thread that MPI does not allow"), error);
+      }).join();
     barrier(all);
   }
   forgotten = from_mpi();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks of one MPI job are killed one after another at random moments, until two or three are left, who finish it: over
-// MPI, or with an odd seed (TUTTI_TEST_SEED) over nodes of two ranks. For an MPI with fault tolerance; where only the launcher
-// goes on (TUTTI_TEST_RECOVERY), one rank is killed, and all are on one node. kills.sh repeats it.
+// Ranks of one MPI job are killed one after another at random moments until two or three survive, which finish it: over
+// MPI, or with an odd seed (TUTTI_TEST_SEED) over nodes of two ranks. For an MPI with fault tolerance; if only the
+// launcher continues (TUTTI_TEST_RECOVERY), one rank is killed, and all are on one node. kills.sh repeats it.
 // ranks: 6
 // ulfm: kills.sh
 // recovery: kills.sh
@@ -28,11 +28,12 @@ bool recovers() { return std::getenv("TUTTI_TEST_RECOVERY") != nullptr; }
 template <class Comm>
 int lose_most(Comm comm, unsigned seed) {
   std::mt19937 random(seed);
-  // An MPI without fault tolerance may wait for ever for who dies where the others shrink or make a group: one dies, elsewhere.
+  // An MPI without fault tolerance may wait for ever for a rank that dies while the others shrink or create a group, so
+  // one rank is killed elsewhere.
   int const least = recovers() ? comm.size() - 1 : 3;
   while (comm.size() > least) {
     script s = any_script(random, comm.size());
-    // Open MPI 5.0.7 never returns from MPI_Comm_create_group where a rank dies in it.
+    // Open MPI 5.0.7 never returns from MPI_Comm_create_group if a rank dies in it.
     if (s.what == habit::groups) s.what = habit::calls;
     if (s.what == habit::shrinks && recovers()) {
       s.what = habit::calls;
@@ -51,7 +52,7 @@ TEST_CASE("whenever ranks of an MPI job are killed, the others learn who, shrink
   bool const on = mpi_survives();
   CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
   if (!on && !recovers()) {
-    std::puts("this MPI has no ULFM, or it is off: nobody is killed");
+    std::puts("this MPI has no ULFM, or it is off: no rank is killed");
     return;
   }
   char const* const said = std::getenv("TUTTI_TEST_SEED");
@@ -74,5 +75,5 @@ TEST_CASE("whenever ranks of an MPI job are killed, the others learn who, shrink
     thrown = e.what();
   }
   CHECK(thrown == "");
-  if (thrown.empty()) std::printf("one of %d ranks that are left has finished\n", left);
+  if (thrown.empty()) std::printf("one of %d survivors has finished\n", left);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Nodes as the machine has them: one here, two where two_nodes.sh runs this.
+// Nodes as the machine has them: one here, two if two_nodes.sh runs this test.
 // ranks: 4
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks over MPI that are late, lost, sent twice, cut, or not for their receiver.
+// Messages between two ranks over MPI that are late, lost, duplicated, truncated, or addressed to another rank.
 // ranks: 3
 #include "fault/mishaps.hpp"
 

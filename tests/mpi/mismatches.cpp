@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that disagree, do not come or leave over MPI and over nodes.
+// Ranks that disagree, are late or leave, over MPI and over nodes.
 // ranks: 4
 // labels: waits
 // timeout: 200

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The MPI's own collectives, as the algorithm `native`, against the reference.
+// The MPI's own collectives, as the algorithm `native`, compared with the reference.
 // ranks: 3
 #include <doctest/doctest.h>
 
@@ -32,7 +32,7 @@ void check_all(Comm& comm, Op const& op) {
         }
 }
 
-// A functor with a state of its own, of which two may be in use at once.
+// A functor with state, of which two may be in use at once.
 struct weighted {
   static constexpr bool commutative = true;
   int weight;
@@ -74,7 +74,7 @@ TEST_CASE("native takes every type and operation") {
 
 TEST_CASE("what a library would round on the way is not left to it") {
   CHECK(on_ranks(3, [](auto& comm) {
-          std::vector<half> v(10'000, half(40000.0f));  // of which no half holds the sum of two
+          std::vector<half> v(10'000, half(40000.0f));  // the sum of two of them overflows half
           all_reduce(comm, v, mean{});
           for (half const x : v)
             if (static_cast<float>(x) != 40000.0f) throw std::runtime_error("a mean has overflowed");

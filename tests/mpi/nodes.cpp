@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks on nodes: every collective by two_level over even, uneven and scattered nodes that are made up, and what it says
-// where ranks disagree, come late or leave.
+// Ranks on nodes: every collective by two_level over even, uneven and scattered made-up nodes, and the errors of ranks
+// that disagree, are late or leave.
 // ranks: 8
 // timeout: 280
 #include <doctest/doctest.h>
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Which rank is on which node.
+// The node of each rank.
 struct ground {
   char const* name;
   int (*node_of)(int rank);
@@ -193,7 +193,7 @@ TEST_CASE("what is chosen over nodes, and why") {
   CHECK(on_ground(grounds[4], 4, [](auto& comm) {
           std::vector<affine> v(3);
           CHECK_THROWS_WITH_AS(all_reduce(comm, v, compose{}, {.algorithm = algorithm_id::two_level}),
-                               doctest::Contains("the ranks of a node do not follow each other"), error);
+                               doctest::Contains("the ranks of a node are not consecutive"), error);
         }) == "");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that are prepared, batches, and what follows calls, over MPI and over nodes.
+// Prepared calls, batches and continuations, over MPI and over nodes.
 // ranks: 4
 // timeout: 200
 #include "started/persistent.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A start of what was prepared allocates nothing over MPI and over nodes; what the MPI allocates is its own.
+// Starting a prepared call allocates nothing over MPI and over nodes, except within the MPI.
 // ranks: 2
 // labels: alone
 #include "started/quiet_starts.hpp"

@@ -18,7 +18,7 @@ inline communicator<mpi>& world() {
   return all;
 }
 
-// Waits for all launched ranks, and leaves the cores to those that still work.
+// Waits for all launched ranks, leaving the cores to those that still work.
 inline void meet() {
   MPI_Request request;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -26,8 +26,8 @@ inline void meet() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Calls f(comm) on the first `ranks` launched ones, with what make(MPI_Comm) gives, and returns on all when they have done;
-// what it threw, or nothing.
+// Calls f(comm) on the first `ranks` launched ranks, with the communicator of make(MPI_Comm), and returns on all when
+// they have finished; returns the text of an exception, or nothing.
 template <class Make, class F>
 std::string on_ranks(int ranks, Make&& make, F&& f) {
   bool const takes_part = world().rank() < ranks;
@@ -51,7 +51,7 @@ std::string on_ranks(int ranks, F&& f) {
   return on_ranks(ranks, [](MPI_Comm part) { return from_mpi(part); }, f);
 }
 
-// For on_ranks: the ranks of a tutti::hierarchical; nodes of so many ranks each.
+// For on_ranks: the ranks of a tutti::hierarchical, on nodes with this many ranks each.
 inline auto const hierarchical_ranks = [](MPI_Comm part) { return from_mpi<hierarchical>(part); };
 inline auto on_nodes_of(int ranks) {
   return [ranks](MPI_Comm part) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Flight records over MPI: as many calls and messages as anywhere.
+// Flight records over MPI contain as many calls and messages as over other transports.
 // ranks: 2
 #include <doctest/doctest.h>
 
@@ -44,7 +44,7 @@ TEST_CASE("a record over nodes has the calls of the only node, and one more thos
   temporary_folder const at;
   ::setenv("TUTTI_TRACE", (at.path() / "trace").c_str(), 1);
   auto const records_of = [&](char const* name) {
-    std::map<std::string, nlohmann::json> out;  // by what each says of the transport
+    std::map<std::string, nlohmann::json> out;  // by the transport that each of them names
     for (auto const& entry : std::filesystem::directory_iterator(at.path())) {
       if (!entry.path().filename().string().starts_with(name)) continue;
       std::ifstream file(entry.path());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every registered algorithm over MPI, on groups of the ranks that were launched.
+// Every registered algorithm over MPI, on groups of the launched ranks.
 // ranks: 8
 #include <doctest/doctest.h>
 

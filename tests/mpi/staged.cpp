@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices over MPI, by way of the host, and handed to the MPI as to one that takes such memory:
-// the tests' device has the host's.
+// Collectives on device memory over MPI, through the host, and directly as with an MPI that accepts device memory: the
+// memory of the test device is the host's.
 // ranks: 4
 // timeout: 200
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// revoke, agree and shrink over MPI, on one node and on several, where the MPI has fault tolerance; what is refused where it
-// has none; and both through the memory of a node.
+// revoke, agree and shrink over MPI, on one node and on several, if the MPI has fault tolerance; the errors if it has
+// none; and both through the shared memory of a node.
 // ranks: 4
 // ulfm: too
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ communicator<hierarchical> on_pairs(MPI_Comm part) { return on_nodes_of(2)(part)
 bool has_ulfm() {
   world();
   bool const out = mpi_survives();
-  if (!out && world().rank() == 0) std::puts("this MPI has no ULFM, or it is off: only refusals are tested");
+  if (!out && world().rank() == 0) std::puts("this MPI has no ULFM, or it is off: only the errors are tested");
   return out;
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("fault tolerance is there where the launcher was told so, and refused 
   CHECK((std::getenv("TUTTI_TEST_ULFM") == nullptr || on));
   if (on) return;
   auto const refused = [](auto& comm) {
-    expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "this MPI has no fault tolerance");
+    expect_error(error_of([&] { comm.agree(); }), error_code::bad_argument, "cannot agree on the survivors");
     error const e = error_of([&] { comm.shrink(); });
     expect_error(e, error_code::bad_argument, "use Open MPI 5 or later and mpirun --with-ft ulfm");
   };

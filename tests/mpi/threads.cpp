@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A progress thread beside everything else, where the program has initialised MPI for threads.
+// A progress thread beside other calls, if the program has initialised MPI for threads.
 // ranks: 4
 // timeout: 300
 // ulfm: too
@@ -18,7 +18,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// False where the MPI has no threads.
+// False if the MPI does not support threads.
 bool initialise() {
   static bool const threads = [] {
     int provided = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The data path against a reference that does one element at a time: all tails, fan-ins, fan-outs, alignments and
-// aliases.
+// The data path, compared with a reference that handles one element at a time: all tails, fan-ins, fan-outs, alignments
+// and aliases.
 // labels: optimised
 #include "tutti/reduce/combine.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t margin = 9;
 
-// Elements between margins that nobody may touch, beginning `offset` elements past the start of the allocation.
+// Elements between margins that must not be written, starting `offset` elements past the start of the allocation.
 template <class T>
 class buffer {
  public:
@@ -34,7 +34,7 @@ class buffer {
   T* data() const { return memory_.get() + begin_; }
   std::size_t size() const { return count_ + margin + begin_; }
 
-  // The number of elements that differ from `expected`, or in the margins from what was there at first.
+  // The number of elements that differ from `expected`, or in the margins from their initial values.
   template <class Values>
   int differ(Values const& expected, int seed) const {
     int out = 0;
@@ -51,7 +51,7 @@ class buffer {
   std::unique_ptr<T[]> memory_;
 };
 
-// Element by element and in order, as the contract says.
+// Element by element and in order, as the contract demands.
 template <class T, class Op>
 T reference(T const* const* sources, int count, std::size_t i, Op const& op, stage at) {
   using A = accumulator_for<Op, T>;
@@ -105,7 +105,7 @@ int wrong_elements(std::size_t n, int fan_in, int fan_out, int in_place, std::si
 
 constexpr std::initializer_list<int> fan_ins = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16};
 
-// The operation that stands for its type where two of them would take too long.
+// The operation that represents its type where two of them would take too long.
 template <class T>
 constexpr auto one_operation = std::get<0>(two_operations_on<T>());
 
@@ -116,7 +116,7 @@ TEST_CASE("every type: all tails, fan-ins, fan-outs, offsets, and in place") {
     CAPTURE(std::string{type_name<T>()});
     int wrong = 0;
     for (std::size_t n = 0; n <= 200; n += sanitized ? 3 : 1) {
-      // 10 fan-ins, 3 fan-outs, 4 offsets and in place or not come by in turn; neighbours of n meet other combinations.
+      // 10 fan-ins, 3 fan-outs and 4 offsets, in place and not, alternate; neighbouring n get different combinations.
       for (int const fan_in : fan_ins) {
         int const turn = static_cast<int>(n) + fan_in, fan_out = 1 + turn % 3;
         int const in_place = std::min({(turn / 3) % 3, fan_in, fan_out});
@@ -157,7 +157,7 @@ TEST_CASE("past the caches: every begin and end of a line") {
   for_each_type(type_list<std::int8_t, float, bfloat16, std::complex<float>>{}, check);
 }
 
-// An element that starts within another's last four bytes never ends where a line does.
+// An element that starts within the last four bytes of a line never ends at the end of a line.
 TEST_CASE("past the caches: elements that lie across lines") {
   alignas(64) float memory[2 * 300 + 1] = {};
   auto* const out = reinterpret_cast<std::complex<float>*>(memory + 1);
@@ -173,7 +173,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
     MESSAGE("skipped: this CPU has no AVX2");
     return;
   }
-  // All 2^16 numbers with one that stays and with one that changes.
+  // All 2^16 numbers, with one unchanged operand and with one that changes.
   auto const check = []<class T>(auto const& op) {
     CAPTURE(std::string{type_name<T>()});
     std::size_t const n = 0x10000;
@@ -191,7 +191,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
       detail::use_widest = false;
       combine(one_thread{}, sources, fan_in, &to_plain, 1, n - seed, op, {.finish = 3});
       detail::use_widest = true;
-      // Which of two NaNs a sum keeps is the compiler's choice.
+      // The compiler decides which of two NaNs a sum returns.
       for (std::size_t i = 0; i < n - seed; ++i) {
         bool const nan = float{wide[i]} != float{wide[i]} && float{plain[i]} != float{plain[i]};
         different += wide[i].bits != plain[i].bits && !nan;
@@ -199,7 +199,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
     }
     CHECK(different == 0);
   };
-  // A multiplication and an addition that one CPU might fuse and another not.
+  // A multiplication and an addition that some CPUs might fuse and others not.
   auto const fusible = [](float x, float y) { return x * 0.7f + y; };
   for_each_type(type_list<half, bfloat16>{}, [&]<class T>() {
     check.template operator()<T>(sum{});
@@ -211,7 +211,7 @@ TEST_CASE("the widest instructions give the bits that all CPUs give") {
 
 TEST_CASE("conversions of packs have the bits of conversions one by one, for every float class") {
   if (!detail::use_widest) return;
-  // One source and an operation that only finishes: a conversion there and back. All 2^16 patterns are in.
+  // One source and an operation with only an epilogue: a conversion to float and back, for all 2^16 patterns.
   struct scale : sum {
     float finish(float x, int) const { return x; }
   };
@@ -256,7 +256,7 @@ TEST_CASE("bfloat16 is added up in float and rounded once") {
   for (bfloat16 const x : out) CHECK(float{x} == 1.0078125f);
   combine(one_thread{}, sources, 7, to, 1, out.size(), sum{});
   for (bfloat16 const x : out) CHECK(float{x} == 1.0234375f);
-  // A functor of the storage type asks for the other, and gets it.
+  // A functor of the storage type requests the other accumulator, and gets it.
   auto const rounds = [](bfloat16 a, bfloat16 b) { return bfloat16(float{a} + float{b}); };
   combine(one_thread{}, sources, 7, to, 1, out.size(), rounds);
   for (bfloat16 const x : out) CHECK(float{x} == 1.0f);
@@ -345,7 +345,7 @@ TEST_CASE("copy: to several, to itself, over several blocks") {
 
 namespace {
 
-// A team of which one member at a time is run: together they must do all of the work, each its own part.
+// A team whose members run one at a time: together they must do all of the work, each its own part.
 struct member {
   static constexpr std::size_t block_bytes = 16;
   int rank_, size_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The 8-bit types, against definitions that share nothing with the conversions under test.
+// The 8-bit types, compared with definitions that are independent of the conversions under test.
 #include "tutti/reduce/float8.hpp"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ double value_of(int code) {
   return sign * std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
 }
 
-// Of the two neighbours the nearer one, of equally near ones the even one; nothing above the greatest.
+// The nearer of the two neighbours, the even one if both are equally near; nothing above the greatest.
 template <class T>
 int nearest_code(double x) {
   if (std::isnan(x)) return 0x7f;
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("all 256 codes have the value of the format and survive the t
 
 TEST_CASE_TEMPLATE("rounding is to nearest, ties to even, and saturates", T, float8_e4m3, float8_e5m2) {
   int wrong = 0;
-  // Every 4099th float meets all exponents and signs, every midpoint and its neighbours the ties.
+  // Every 4099th float covers all exponents and signs; every midpoint and its neighbours cover the ties.
   for (std::uint64_t bits = 0; bits <= UINT32_MAX; bits += 4099) {
     float const x = __builtin_bit_cast(float, static_cast<std::uint32_t>(bits));
     wrong += T(x).bits != nearest_code<T>(x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The 16-bit types, against definitions that share nothing with the conversions under test.
+// The 16-bit types, compared with definitions that are independent of the conversions under test.
 // labels: optimised
 #include "tutti/reduce/half.hpp"
 
@@ -41,14 +41,14 @@ void check_all_patterns(int mantissa_bits, int bias) {
   CHECK(wrong_trip == 0);
 }
 
-// Around every midpoint of two neighbours: just below goes down, just above goes up, the tie to the even one.
+// Around every midpoint of two neighbours: values just below round down, values just above round up, and ties to even.
 template <class T>
 void check_rounding(int mantissa_bits) {
   int const infinity = ((1 << (15 - mantissa_bits)) - 1) << mantissa_bits;
   int wrong = 0;
   for (int low = 0; low < infinity; ++low) {
     double const a = float{T::from_bits(static_cast<std::uint16_t>(low))};
-    // Above the greatest finite number the format goes on as if the exponent did.
+    // Above the greatest finite number, rounding works as if the exponent continued.
     double const previous = low > 0 ? float{T::from_bits(static_cast<std::uint16_t>(low - 1))} : 0.0;
     double const b =
         low + 1 < infinity ? double{float{T::from_bits(static_cast<std::uint16_t>(low + 1))}} : a + (a - previous);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws that an operation claims, for every operation on every type, and what each computes.
+// The laws that an operation declares, for every operation on every type, and its results.
 #include "tutti/reduce/ops.hpp"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ static_assert(operation<sum, float> && operation<sum, half> && operation<bit_and
 static_assert(!operation<sum, twelve> && !operation<bit_and, float> && !operation<max, std::complex<float>>);
 static_assert(!operation<max_location, float> && !operation<log_sum_exp, int> && !operation<mean, bool>);
 
-// A functor of the storage type has that as its accumulator, one of float has float.
+// The accumulator of a functor of the storage type is that type; that of a functor of float is float.
 struct of_bfloat16 {
   bfloat16 operator()(bfloat16 a, bfloat16 b) const { return float{a} < float{b} ? b : a; }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What makes a program with tutti/mpi.hpp a simulated one: included first, by the one source file of the program. Where a
-// rank polls, simulated time stands still; so a rank that finds nothing waits in the simulator.
+// Makes a program that uses tutti/mpi.hpp a simulated one: included first, by the program's single source file.
+// Simulated time stands still while a rank polls, so a rank without progress waits in the simulator.
 #pragma once
 
 #define SMPI_NO_OVERRIDE_MALLOC

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that are started over one transport: they do what blocking ones do, in flight together and waited for in any order,
-// and end with an error where those would. Each function is what a rank does.
+// Started calls over one transport: they give the results of blocking ones, are in flight together, are waited for in
+// any order, and end with an error if those would. Each function is executed by every rank.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,8 @@
 
 namespace tutti::testing {
 
-// Every collective on `count` elements a rank, by the same code blocking and started: f(comm, buffers) makes the call.
+// Every collective on `count` elements per rank, with the same code for blocking and started calls: f(comm, buffers)
+// makes the call.
 template <class T, class Op>
 class every_call {
  public:
@@ -101,7 +102,7 @@ class every_call {
   std::size_t all_;
 };
 
-// All collectives in flight at once, blocking ones among them, waited for in an order of each rank's own.
+// All collectives in flight at once, mixed with blocking ones, waited for in a different order on each rank.
 template <class T, class Op, class Comm>
 void check_started(Comm& comm, std::size_t count, options const& o, unsigned seed) {
   using calls = every_call<T, Op>;
@@ -124,7 +125,7 @@ void check_started(Comm& comm, std::size_t count, options const& o, unsigned see
   for (auto& [k, w] : started) {
     switch (own() % 3) {
       case 0: w.wait(); break;
-      case 1: expect(w.wait(std::chrono::seconds(20)), "a call has not ended in time"); break;
+      case 1: expect(w.wait(std::chrono::seconds(20)), "a call did not complete in time"); break;
       default:
         while (!w.test()) std::this_thread::yield();
     }
@@ -150,8 +151,8 @@ Comm of_all(Comm& comm) {
   return comm.subgroup(all);
 }
 
-// Ranks wait for calls on several communicators in opposite orders, and make blocking calls on one while calls on another
-// go on.
+// Ranks wait for calls on several communicators in opposite orders, and make blocking calls on one while calls on
+// another are in progress.
 template <class Comm>
 void check_several_communicators(Comm& comm) {
   Comm other = of_all(comm);
@@ -175,7 +176,7 @@ void check_several_communicators(Comm& comm) {
     }
     while (!fifth.test()) {
     }
-    // Some are in the making of a group while others wait.
+    // Some ranks are creating a group while others wait.
     work sixth = all_reduce(async(other), a);
     if (odd) sixth.wait();
     Comm made = of_all(comm);
@@ -201,18 +202,18 @@ void check_lists(Comm& comm) {
   expect(works[0].duration().count() > 0 && works[0].duration() == works[0].duration(), "a duration goes on");
 }
 
-// Arguments are checked at the start; what only running finds is thrown by all ways to wait, and by what comes after.
+// Arguments are checked at the start; errors of a running call are thrown by all ways to wait, and by later calls.
 template <class Comm>
 void check_started_mismatch(Comm& comm) {
   std::vector<int> ones(10, 1), wrong(9);
   expect_error(error_of([&] { return all_reduce(async(comm), ones, wrong); }), error_code::bad_argument,
                "the output of all_reduce has 9 elements, but");
   expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
-               error_code::bad_argument, "native waits inside");
+               error_code::bad_argument, "native waits internally");
   std::vector<int> uneven(static_cast<std::size_t>(comm.rank() + 1));
   work fits = all_reduce(async(comm), ones);
   fits.wait();
-  Comm sound = of_all(comm);  // who is still in the call before would get the fault too
+  Comm sound = of_all(comm);  // a rank that is still in the call before would get the fault too
   barrier(sound);
   work does_not = all_reduce(async(comm), uneven), after = all_reduce(async(comm), ones);
   for (int again = 0; again < 2; ++again)
@@ -224,7 +225,7 @@ void check_started_mismatch(Comm& comm) {
   expect_error(error_of([&] { barrier(comm); }), error_code::mismatch, "ranks disagree in call #2");
 }
 
-// Rank 1 comes late, and later not at all.
+// Rank 1 is late, and later does not arrive at all.
 template <class Comm>
 void check_started_timeout(Comm& comm) {
   std::vector<int> ones(10, 1);
@@ -238,7 +239,7 @@ void check_started_timeout(Comm& comm) {
   }
   late.wait();
   expect(ones[9] == comm.size(), "a sum is wrong");
-  barrier(sound);  // who is still in the call before would get the fault of the next
+  barrier(sound);  // a rank that is still in the call before would get the fault of the next
   if (comm.rank() == 1) return barrier(sound);
   work never = all_reduce(async(comm), ones, sum{}, {.timeout = std::chrono::milliseconds(300)});
   auto const polled = [&] {
@@ -251,7 +252,7 @@ void check_started_timeout(Comm& comm) {
   barrier(sound);
 }
 
-// A thread moves what this rank does not look at.
+// A progress_thread drives calls that this rank does not poll.
 template <class Comm>
 void check_progress_thread(Comm& comm) {
   progress_thread const moves_calls;
@@ -269,7 +270,7 @@ void check_progress_thread(Comm& comm) {
   }
 }
 
-// What was started ends before its communicator goes.
+// Closing a communicator waits for its started calls.
 template <class Comm>
 void check_closing(Comm& comm) {
   std::vector<int> a(30000, 1);
@@ -282,7 +283,7 @@ void check_closing(Comm& comm) {
   expect(left.done() && left.test() && a[29999] == ranks, "a call was cut off");
 }
 
-// An exception takes the memory of a call before its communicator. Not for threads: peers may be reading it.
+// An exception destroys the memory of a call before its communicator. Not for threads, because peers may be reading it.
 template <class Comm>
 void check_unwinding(Comm& comm) {
   bool const thrower = comm.rank() == 0;

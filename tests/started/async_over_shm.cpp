@@ -60,7 +60,9 @@ TEST_CASE("a rank that is killed ends the calls that were started, whoever looks
     };
     CHECK_THROWS_WITH_AS(
         run_local(3, run),
-        doctest::Contains("tutti: rank 1 was ended by signal 9 (Killed); the first of them is the cause"), error);
+        doctest::Contains(
+            "tutti: rank 1 was ended by signal 9 (Killed); start with the first, which caused the others"),
+        error);
   }
 }
 

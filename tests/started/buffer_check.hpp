@@ -79,7 +79,7 @@ void check_changes(Comm& comm) {
   out[7] = 2;
   barrier(comm);  // nobody receives before
   recv(comm, in, left);
-  expect_error(error_of([&] { sends.wait(); }), error_code::buffer_in_use, "what send reads was changed before");
+  expect_error(error_of([&] { sends.wait(); }), error_code::buffer_in_use, "an input of send was changed before");
   out[7] = 1;
   persistent again = send(prepared(comm), out, right);
   for (int round = 0; round < 2; ++round) {

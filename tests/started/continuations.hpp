@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What follows calls that were started (work::then), and their numbers. Each function is what a rank does.
+// Continuations of started calls (work::then), and numbers of calls. Each function is executed by every rank.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ void check_then(Comm& comm) {
   barrier(comm);
   expect(ran && inner.done() && a[0] == p * p && b[4] == 2 * p, "what a continuation started has not ended");
 
-  // A chain that starts itself; that of a single rank, whose calls end at once, must not go deeper and deeper.
+  // A chain that starts itself. On a single rank, whose calls end at once, it must not recurse ever deeper.
   int const most = p == 1 ? 100000 : 20;
   int rounds = 0;
   std::function<void()> next = [&] {
@@ -64,7 +64,7 @@ void check_then(Comm& comm) {
   expect(got == left, "what follows a receive has not seen its message");
 }
 
-// What is thrown goes on to what follows.
+// An exception is passed on to the continuations.
 template <class Comm>
 void check_then_throws(Comm& comm) {
   std::vector<int> ones(10, 1);
@@ -87,15 +87,15 @@ void check_then_throws(Comm& comm) {
 
   if (comm.size() > 1) {
     work waits_for_itself = all_reduce(async(comm), ones).then([&] { barrier(comm); });
-    expect_error(error_of([&] { waits_for_itself.wait(); }), error_code::bad_argument, "and so for itself");
+    expect_error(error_of([&] { waits_for_itself.wait(); }), error_code::bad_argument, "and so waits for itself");
     work within = all_reduce(async(comm), ones).then([&] { work().then([&] { barrier(comm); }).wait(); });
-    expect_error(error_of([&] { within.wait(); }), error_code::bad_argument, "and so for itself");
+    expect_error(error_of([&] { within.wait(); }), error_code::bad_argument, "and so waits for itself");
   }
 }
 
 template <class Comm>
 void check_then_after_fault(Comm& comm) {
-  Comm sound = of_all(comm);  // who is still in the call before would get the fault too
+  Comm sound = of_all(comm);  // a rank that is still in the call before would get the fault too
   barrier(sound);
   std::vector<int> uneven(static_cast<std::size_t>(comm.rank() + 1));
   bool called = false;
@@ -105,7 +105,7 @@ void check_then_after_fault(Comm& comm) {
   expect(!called, "what follows a call has run though that went wrong");
 }
 
-// Nobody of this rank looks: the thread runs it; and closing waits for it.
+// No thread of this rank polls: the progress_thread runs the continuation, and closing waits for it.
 template <class Comm>
 void check_then_elsewhere(Comm& comm) {
   std::vector<int> a(1000, 1), b(1000, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What follows calls that were started, over loopback.
+// Continuations of started calls, over loopback.
 // labels: threads twin
 #include <doctest/doctest.h>
 

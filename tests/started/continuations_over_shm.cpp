@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What follows calls that were started, over shm.
+// Continuations of started calls, over shm.
 // labels: processes
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls collectives and compares every element with what the contract says. Runs inside a rank, so it throws: the
-// launcher brings the message to the test.
+// Calls collectives and compares every element with the contract. It runs inside a rank, so it throws; the launcher
+// reports the message to the test.
 #pragma once
 
 #include <concepts>
@@ -21,7 +21,7 @@
 
 namespace tutti::testing {
 
-// What one check is about; printed where it fails.
+// Describes one check; printed if it fails.
 struct trial {
   tutti::options options{};
   std::size_t count = 0;
@@ -37,7 +37,7 @@ struct trial {
   }
 };
 
-// Whether a call by this algorithm and protocol can be had: what cannot is refused in tests of its own.
+// Whether a call can use this algorithm and protocol; rejected combinations have tests of their own.
 template <class Comm>
 bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id id, protocol how, std::size_t bytes) {
   if (comm.size() == 1) return true;
@@ -55,7 +55,7 @@ bool possible(Comm& comm, dynamic_schedule const& s, collective c, algorithm_id 
   }
 }
 
-// An array between two guards that nobody may touch, in private memory or from comm.allocate.
+// An array between two guards that must not be written, in private memory or from comm.allocate.
 template <class T, class Comm>
 class guarded {
  public:
@@ -98,7 +98,7 @@ T folded(int ranks, std::size_t i, Op const& op) {
   return static_cast<T>(all);
 }
 
-// The same for elements [first, first + count), remembered, because many algorithms are held against it.
+// The same for elements [first, first + count), cached, because many algorithms are compared with it.
 template <class T, class Op>
 std::deque<T> const& folded_range(int ranks, std::size_t first, std::size_t count, Op const& op) {
   thread_local std::map<std::pair<int, std::size_t>, std::deque<T>> known;
@@ -112,7 +112,7 @@ class conformance {
  public:
   explicit conformance(Comm& comm) : comm_(comm) {}
 
-  // Any collective, with an operation for those that take one.
+  // Any collective, with an operation for those that need one.
   template <class T, class Op>
   void check(collective what, trial const& t, Op const& op) {
     switch (what) {
@@ -130,13 +130,13 @@ class conformance {
     }
   }
 
-  // all_reduce alone, for tests over many types and operations: it is the one that every algorithm serves.
+  // Only all_reduce, for tests over many types and operations, because every algorithm serves it.
   template <class T, class Op>
   void check_all_reduce(trial const& t, Op const& op) {
     reduction<T, collective::all_reduce>(t, op, comm_.size());
   }
 
-  // The _v form, where there is one; blocks of 0, 1, ... times t.count elements and some more.
+  // The _v form, if there is one; blocks of 0, 1, ... times t.count elements and some more.
   template <class T, class Op>
   void check_ragged(collective what, trial const& t, Op const& op) {
     switch (what) {
@@ -256,7 +256,7 @@ class conformance {
     expect_untouched(collective::all_to_all, t, in, out);
   }
 
-  // Block q of a _v form, and where blocks begin.
+  // Block q of a _v form, and the starts of blocks.
   std::vector<std::size_t> block_counts(trial const& t, int salt = 0) const {
     std::vector<std::size_t> out(ranks());
     for (std::size_t q = 0; q < ranks(); ++q)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms of cuda_local against the same on the host, for whatever device. Each check returns how many elements are
-// wrong.
+// The algorithms of cuda_local compared with those of the host, for any device. Each check returns the number of wrong
+// elements.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,8 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
   return out;
 }
 
-// What combines: n elements, or blocks of n. The host's ranks choose the algorithm at run time, which is compiled once.
+// Reductions of n elements, or of blocks of n. The host's ranks choose the algorithm at run time, which is compiled
+// once.
 template <class Algorithm, class T, detail::device D, class Reach, class Op>
 int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
                      device_options<D> const& how = {}) {
@@ -84,7 +85,7 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   return wrong;
 }
 
-// What only moves: against the independent jobs, which have a test of their own.
+// Collectives that only move data, compared with the independent jobs, which have a test of their own.
 template <class Algorithm, class T, detail::device D, class Reach>
 int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_options<D> const& how = {}) {
   int const p = ranks.size();

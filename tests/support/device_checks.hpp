@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What must hold on every device: the stand-in of the tests and a GPU run the same checks. Each returns how many
-// elements are wrong.
+// Checks that every device must pass: the stand-in of the tests and a GPU run the same ones. Each returns the number of
+// wrong elements.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace tutti::testing {
 
-// An array of a device that begins `offset` elements past an aligned address, with margins that nobody may touch.
+// An array on a device that starts `offset` elements past an aligned address, with margins that must not be written.
 template <detail::device D, class T>
 class device_values {
  public:
@@ -35,7 +35,7 @@ class device_values {
   std::size_t size() const { return count_; }
   T const* before() const { return before_.data() + begin_; }
 
-  // Elements that differ from `expected`, or in the margins from what was there at first.
+  // Counts elements that differ from `expected`, or in the margins from their initial values.
   int differ(T const* expected) const {
     std::vector<T> now(before_.size());
     on_->copy({}, now.data(), memory_.data(), now.size() * sizeof(T));
@@ -57,7 +57,7 @@ class device_values {
   detail::device_array<D, T> memory_;
 };
 
-// combine on the device against combine on the host. The last destination is the first source where `in_place`.
+// combine on the device, compared with combine on the host. The last destination is the first source if `in_place`.
 template <class T, detail::device D, class Op>
 int wrong_combined(D const& on, std::size_t n, int fan_in, int fan_out, bool in_place, std::size_t offset, bool alike,
                    Op const& op) {
@@ -91,7 +91,7 @@ int wrong_combined(D const& on, std::size_t n, int fan_in, int fan_out, bool in_
 
 inline constexpr int checked_fan_ins[] = {1, 2, 3, 4, 5, 8, 9, 16};
 
-// All fan-ins with tails, offsets, aligned alike and not, several destinations, in place and not.
+// All fan-ins with tails, offsets, arrays aligned alike and not, several destinations, in place and not.
 template <class T, detail::device D, class Op>
 int wrong_of_type(D const& on, std::span<std::size_t const> counts, Op const& op) {
   int wrong = 0, turn = 0;
@@ -104,7 +104,7 @@ int wrong_of_type(D const& on, std::span<std::size_t const> counts, Op const& op
   return wrong;
 }
 
-// Every code of a narrow type is copied by way of float and back, and comes back as it was, but for NaNs.
+// Every code of a narrow type is converted to float and back without change, except for NaNs.
 template <class T, detail::device D>
 int wrong_codes(D const& on) {
   using bits = decltype(T::bits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of cuda_local against those of the host by one_shot, bit by bit, for whatever device.
+// The collectives of cuda_local compared with one_shot on the host, bit by bit, for any device.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace tutti::testing {
 
-// What ranks contribute: sums of these depend on the order of combination.
+// Contributions of ranks whose sums depend on the order of combination.
 template <class T>
 std::vector<T> uneven_values(int rank, std::size_t count) {
   std::vector<T> out(count);
@@ -52,7 +52,7 @@ std::vector<detail::device_array<D, T>> to_device(D const& on, ranks_values<T> c
   on.wait({}, detail::deadline::after(std::chrono::seconds{60}));
   return out;
 }
-// Where each rank lives.
+// The device of each rank.
 template <detail::device D, class Reach, class T>
 std::vector<detail::device_array<D, T>> to_device(cuda_local<D, Reach> const& ranks, ranks_values<T> const& values) {
   std::vector<detail::device_array<D, T>> out;
@@ -83,8 +83,8 @@ int different(ranks_values<T> const& a, ranks_values<T> const& b) {
   return out;
 }
 
-// What a collective leaves in the buffers of `outs` ranks with `out_count` elements each, all of which begin as those of
-// rank 99: on the device by `call(ranks, in, out)`.
+// The contents of the buffers of `outs` ranks with `out_count` elements each after a collective on the device, by
+// `call(ranks, in, out)`. All buffers start with the values of rank 99.
 template <class T, detail::device D, class Reach, class Call>
 ranks_values<T> result_on_device(cuda_local<D, Reach> const& ranks, int ins, std::size_t in_count, int outs,
                                  std::size_t out_count, Call const& call) {
@@ -99,7 +99,7 @@ ranks_values<T> result_on_device(D const& on, int ranks, int ins, std::size_t in
   return result_on_device<T>(cuda_local(on, ranks), ins, in_count, outs, out_count, call);
 }
 
-// The same from threads as ranks: call(comm, in, out) of each.
+// The same with threads as ranks, each of which calls call(comm, in, out).
 template <class T, class Call>
 ranks_values<T> on_host(int ranks, std::size_t in_count, std::size_t out_count, Call const& call) {
   ranks_values<T> out(static_cast<std::size_t>(ranks), uneven_values<T>(99, out_count));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each rank checks of collectives on memory of its device, whatever carries them out: the bits of the host's by
-// one_shot. It throws where they differ.
+// The checks by each rank of collectives on its device memory, whichever class carries them out: they must give the
+// bits of one_shot on the host. Throws if they differ.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace tutti::testing {
 
-// By an algorithm that calls name, with the bits of the host's by the same.
+// By an algorithm that calls name, compared with the same algorithm on the host.
 template <class T, detail::device_ranks R, class Comm, class Algorithm = automatic>
 class device_conformance {
  public:
@@ -137,13 +137,13 @@ class device_conformance {
 
  private:
   static constexpr bool by_default = std::is_same_v<Algorithm, automatic>;
-  // Not all that carry calls out have all algorithms.
+  // Not every class has all algorithms.
   template <collective C>
   static constexpr bool carries() {
     if constexpr (requires { R::template has_algorithm<Algorithm, C>; }) return R::template has_algorithm<Algorithm, C>;
     else return true;
   }
-  // Whether the algorithm has the collective, with this operation.
+  // Whether the algorithm serves the collective, with this operation.
   template <collective C, class Op = void>
   static constexpr bool has = by_default || (serves_with<Algorithm, C, Op>() && carries<C>());
   static constexpr options by(algorithm_id algorithm) { return {.algorithm = algorithm}; }

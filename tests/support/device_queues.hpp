@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device for tests whose memory is the host's and whose streams run late: what they are given waits in queues, and runs
-// when somebody looks, in an order that changes from run to run and that streams and events allow. What a caller has
-// not ordered goes wrong here.
+// A device for tests whose memory is the host's and whose streams run late: work waits in queues and runs when a thread
+// polls, in any order that streams and events allow, which changes from run to run. A missing order in the caller leads
+// to wrong results here.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@
 
 namespace tutti::testing {
 
-// What the device was given.
+// A piece of work that was given to the device.
 struct device_job {
   enum kinds { down, up, other, kernel } kind;  // a copy to pinned memory, out of it, or between others
   std::size_t bytes;
 };
 struct device_faults {
-  int allocations = -1;  // that succeed; all where it is negative
+  int allocations = -1;  // the number that succeed; all if negative
   int copies = -1;
-  bool stalled = false;   // streams stand still
+  bool stalled = false;   // streams make no progress
   bool captured = false;  // into a graph
 };
 
@@ -122,7 +122,7 @@ class device_queues {
     std::mt19937 random;
     device_faults broken;
     int made = 0;
-    std::map<stream_type, std::deque<std::function<bool()>>> streams;  // whose jobs say whether they could run
+    std::map<stream_type, std::deque<std::function<bool()>>> streams;  // jobs return whether they could run
     std::deque<moments> events;
     std::map<std::byte const*, std::size_t> pinned;
     std::vector<device_job> jobs;
@@ -139,7 +139,7 @@ class device_queues {
     if (left > 0) --left;
   }
   void give(stream_type stream, std::function<bool()> job) const { inside_->streams[stream].push_back(std::move(job)); }
-  // The next job of some stream. Whether there was one that could run.
+  // Runs the next job of some stream. Returns whether one could run.
   bool run_one() const {
     if (inside_->broken.stalled) return false;
     auto& all = inside_->streams;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A device for tests on machines without one: its memory is the host's, and a launch calls the members of a grid one
-// after the other. Blocks that are launched together are threads, and so are their members.
+// after the other. Blocks of a cooperative launch are threads, and so are their members.
 #pragma once
 
 #include <barrier>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank of a test expects; it throws where that is not so, for a rank may be a process of its own.
+// Expectations of a rank of a test. They throw if they fail, because a rank may be a process of its own.
 #pragma once
 
 #include <latch>
@@ -16,7 +16,7 @@ inline void expect(bool truth, std::string const& what) {
   if (!truth) throw std::runtime_error(what);
 }
 
-// What a call throws.
+// The error that a call throws.
 template <class F>
 error error_of(F&& f) {
   try {
@@ -32,7 +32,7 @@ struct arrival_at_end {
   ~arrival_at_end() { at.arrive_and_wait(); }
 };
 
-// What each of some ranks threw, which are threads; none leaves before all have done.
+// The errors of several ranks, which are threads; none leaves before all have finished.
 template <class F>
 std::vector<error> errors_of(int ranks, F const& f) {
   std::vector<error> out(static_cast<std::size_t>(ranks), error({.what = "nothing was thrown"}));
@@ -53,7 +53,7 @@ inline void expect_error(error const& e, error_code code, std::string const& wor
   expect(e.code() == code && contains(e, words), "expected \"" + words + "\", got \"" + e.what() + "\"");
 }
 
-// What forked ranks that do nothing fail to start with.
+// The error of starting forked ranks that do nothing.
 inline std::string start_failure(int ranks) {
   try {
     run_local(ranks, [](auto&) {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A transport whose messages go wrong at one rank: late, lost, twice, with another length or of another call; or which is
-// killed, or says nothing any more.
+// A transport that fails at one rank: its messages are late, lost, duplicated, of another length or of another call, or
+// the rank is killed or falls silent.
 #pragma once
 
 #include <csignal>
@@ -20,11 +20,11 @@ namespace tutti::testing {
 
 enum class mishap { none, delay, lose, repeat, cut, mistake, kill, mute };
 
-// Messages are counted from 1. `delay` is for all of them: each waits in its channel until the transport was asked so many
-// times, at random, while others pass it in other channels.
+// Messages are counted from 1. `delay` applies to all of them: each waits in its channel for a random number of polls,
+// while others pass it in other channels.
 struct misfortune {
   mishap what = mishap::none;
-  int message = 0;  // which one it befalls
+  int message = 0;  // the one that is affected
   unsigned seed = 0;
 };
 
@@ -96,7 +96,7 @@ class faulty : public Transport {
  private:
   struct message {
     int to, track;
-    unsigned looks;  // until it leaves
+    unsigned looks;  // polls until it leaves
     std::function<void()> send;
   };
 
@@ -108,7 +108,7 @@ class faulty : public Transport {
     if (plan_.what == mishap::kill) ::raise(SIGKILL);
     return plan_.what;
   }
-  // publishes(bytes, tag) makes a message of what has been claimed.
+  // publishes(bytes, tag) turns the claimed place into a message.
   template <class Publish>
   void befall(int to, int track, std::size_t bytes, std::uint32_t tag, Publish publishes) noexcept {
     auto const [place, alignment] = claimed_[{to, track}];

@@ -17,7 +17,7 @@ struct recorded_message {
   enum kinds { in_slot, reference, foreign } kind;
   int to, track;
   bool more;
-  std::vector<std::byte> content;  // when it was sent
+  std::vector<std::byte> content;  // at the time of sending
   void const* data;                // of a reference
 };
 struct recorded_release {

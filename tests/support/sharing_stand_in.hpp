@@ -35,8 +35,8 @@
 
 namespace tutti::testing {
 
-// What a stream is given runs in order, later. It can be captured instead, together with what streams are given that follow
-// it, to be given to them as often as wanted.
+// Runs its work in order, later. It can be captured instead, together with the work of streams that follow it, and
+// replayed any number of times.
 class stand_in_stream {
  public:
   using task = std::function<void()>;
@@ -111,7 +111,7 @@ class stand_in_stream {
   std::thread thread_;  // the last member: it uses all others
 };
 
-// What it refuses, on purpose.
+// The operations that it rejects on purpose.
 struct stand_in_refusals {
   bool memory = false;  // that is allocated
   bool sharing = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the system does from now on when this process asks for something: filters that count calls or refuse them.
+// Filters of the system calls of this process, which count calls or reject them.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace tutti::testing {
 
-// For the rest of this process: one action (SECCOMP_RET_...) for the calls that are listed, another for all others. False
-// where the system takes no filters.
+// Sets one action (SECCOMP_RET_...) for the listed calls and another for all others, for the rest of this process.
+// False if the system does not accept filters.
 inline bool filter_system_calls(std::initializer_list<unsigned> listed, unsigned for_listed, unsigned for_others) {
   std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (unsigned const number : listed) {

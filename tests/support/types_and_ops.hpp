@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests run over: the list of element types, the operations that fit each, and values that make results exact
-// in any order of combination. To test one more type or operation, add it here.
+// The types and operations that tests cover: the list of element types, the operations that apply to each, and values
+// that make results exact in any order of combination. To test one more type or operation, add it here.
 #pragma once
 
 #include <complex>
@@ -120,8 +120,8 @@ constexpr std::size_t place_in(type_list<All...>) {
   return place;
 }
 
-// Two of the operations that are legal on T, as a tuple, where all of them would take minutes to compile. Types take turns,
-// so that every operation comes by.
+// Two of the operations that apply to T, as a tuple, where all of them would take minutes to compile. Types take turns,
+// so that every operation occurs.
 template <class T>
 constexpr auto two_operations_on() {
   constexpr auto all = operations_on<T>();
@@ -145,7 +145,7 @@ constexpr std::uint64_t scramble(std::uint64_t rank, std::uint64_t index) {
   return x ^ (x >> 31);
 }
 
-// What `rank` contributes as element `index`. Integers take all values, since they wrap. Floating-point values are
+// The contribution of `rank` as element `index`. Integers take all values, since they wrap. Floating-point values are
 // small powers of two of either sign, so that sums and products over 33 ranks fit the mantissa and the exponent of T
 // and every order of combination gives the same bits; in 8 bits, most of them are 0.
 template <class T>
@@ -166,8 +166,9 @@ constexpr T make_value(int rank, std::size_t index) {
   else return T(static_cast<typename T::value_type>(two_bits % 3 - 1), static_cast<typename T::value_type>(sign));
 }
 
-// The same value in every bit that has a meaning: -0 is not 0, a NaN is itself, padding does not count. Complex numbers
-// alone are compared by value, since the sign of a zero in their product depends on the order of combination.
+// Whether two values have the same meaningful bits: -0 is not 0, a NaN equals itself, padding does not count. Only
+// complex numbers are compared by value, because the sign of a zero in their product depends on the order of
+// combination.
 template <class T>
 bool same_bits(T const& a, T const& b) {
   if constexpr (requires { a.index; }) return same_bits(a.value, b.value) && a.index == b.index;

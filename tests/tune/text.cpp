@@ -93,11 +93,12 @@ TEST_CASE("a wrong line is named") {
   says("rule all_reduce 2 any any 4 ring automatic 1", "\"\" is not a number of bytes");
   says("rule all_reduce 2 any any 4 ring automatic 1 1 more", "\"more\" is left over");
   says("rule all_reduce 2 any any 4 bruck automatic 1 1", "bruck does not serve all_reduce");
-  says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1", "pull is not for all_reduce by recursive_doubling");
+  says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1",
+       "pull does not serve all_reduce by recursive_doubling");
   says("link far 1 2", "\"far\" is not what lies between ranks; there are cache, node, messages, across");
   says("device packet 1", "\"packet\" is not a limit of devices; there are packets, one_shot_of_2, one_shot_of_4");
   says("device packets 8k", "\"8k\" is not a number of bytes, or any");
-  says("device packets 8 9", "\"9\" is left over");
+  says("device packets 8 9", "\"9\" is unexpected");
   says("link node 1", "\"\" is not a number of femtoseconds");
   says("apart 1 2 3", "\"\" is not a number of picoseconds");
   says("crowded 1 2 3 99999999999999999999999", "is not a number of picoseconds");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks of one machine are known from the start; an MPI communicator among them gets a group of theirs when it is first
-// used, which an attribute binds to its life.
+// The ranks of one machine are known from the start. An MPI communicator among them gets a tutti group when it is first
+// used; an attribute ties the group to the lifetime of the communicator.
 #include "binding.hpp"
 
 #include <algorithm>
@@ -26,26 +26,26 @@ namespace interpose {
 namespace {
 
 struct process {
-  MPI_Comm self = MPI_COMM_NULL;         // where progress is asked for
-  MPI_Request never = MPI_REQUEST_NULL;  // a receive there of what nobody sends
+  MPI_Comm self = MPI_COMM_NULL;         // for polling the MPI
+  MPI_Request never = MPI_REQUEST_NULL;  // a receive on it that never completes
   std::mutex looking;
   int keyval = MPI_KEYVAL_INVALID;
-  bool threads = false;                 // may call the MPI at once
-  std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the least of the ranks of its machine
+  bool threads = false;                 // threads may call the MPI concurrently
+  std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the lowest rank on its machine
   std::vector<int> places;              // and its rank on that machine
-  std::optional<communicator> machine;  // all ranks of this machine; none where shared memory could not be made
+  std::optional<communicator> machine;  // all ranks of this machine; none if shared memory could not be created
   std::atomic<std::uint64_t> groups{0};
   std::mutex bindings_change;
   std::map<binding*, std::unique_ptr<binding>> bindings;
-  std::atomic<std::uint64_t> generation{1};  // of what threads remember of bindings
+  std::atomic<std::uint64_t> generation{1};  // incremented when cached bindings of threads become invalid
 };
 process* running = nullptr;
 
-// The MPI moves messages only while it is called, and a program may count on it that a collective does that. A look at a
-// request that has not ended moves all of them, with every MPI; MPICH's MPI_Iprobe does not.
+// The MPI progresses messages only during calls, and a program may rely on collectives for that. Testing a request that
+// has not completed progresses all messages with every MPI; MPICH's MPI_Iprobe does not.
 void let_the_mpi_work() noexcept {
-  if (tutti::detail::in_progress_thread) return;                     // which calls no MPI
-  std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may ask for a request
+  if (tutti::detail::in_progress_thread) return;                     // this thread calls no MPI
+  std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
   int ended = 0;
   if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
 }
@@ -63,7 +63,7 @@ bool all_agree(bool mine, MPI_Comm comm) {
   return all == 1;
 }
 
-// What `make` returns at all ranks of `comm`, or nothing where it throws at one.
+// Creates a communicator at all ranks of `comm` by `make`, or none if it throws at any.
 template <class Make>
 std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
   std::optional<communicator> out;
@@ -76,7 +76,7 @@ std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
   return out;
 }
 
-// When to give up ranks that are known to have begun the same meeting.
+// The deadline for ranks that are known to have begun the same meeting.
 tutti::detail::deadline meetings_end() {
   return tutti::detail::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
 }
@@ -107,7 +107,8 @@ std::vector<int> world_ranks(MPI_Comm comm) {
   return out;
 }
 
-// The ranks of this machine that these ranks of the world are; none where one is elsewhere, or of another job.
+// The ranks on this machine that correspond to these ranks of the world; none if one is on another machine or of
+// another job.
 std::vector<int> places_of(std::vector<int> const& members) {
   std::vector<int> out;
   for (int const member : members) {
@@ -119,7 +120,7 @@ std::vector<int> places_of(std::vector<int> const& members) {
   return out;
 }
 
-// All ranks of `comm` come to the same answer, and wait for each other only while they are in the MPI or known to be here.
+// All ranks of `comm` get the same answer, and wait for each other only in the MPI or when known to be here.
 void bind(MPI_Comm comm, binding& made) {
   int between = 0;
   PMPI_Comm_test_inter(comm, &between);
@@ -151,7 +152,8 @@ void bind(MPI_Comm comm, binding& made) {
 
 extern "C" int forget(MPI_Comm, int, void* value, void*) {
   if (running == nullptr) return MPI_SUCCESS;
-  decltype(running->bindings)::node_type gone;  // not under the lock: its calls may still have to end
+  // destroyed outside the lock, because its calls may still be in progress
+  decltype(running->bindings)::node_type gone;
   std::lock_guard const lock(running->bindings_change);
   gone = running->bindings.extract(static_cast<binding*>(value));
   ++running->generation;
@@ -188,7 +190,8 @@ void start() {
   PMPI_Comm_rank(machine, &place);
   PMPI_Comm_size(machine, &size_here);
   auto job = static_cast<std::uint64_t>(::getpid());
-  static_cast<void>(::getrandom(&job, sizeof job, 0));  // else there is still a number that no other process here has
+  // if it fails, there is still a number that no other process here has
+  static_cast<void>(::getrandom(&job, sizeof job, 0));
   int first = rank;
   PMPI_Bcast(&job, 1, MPI_UINT64_T, 0, machine);
   PMPI_Bcast(&first, 1, MPI_INT, 0, machine);

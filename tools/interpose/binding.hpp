@@ -11,21 +11,22 @@
 
 namespace interpose {
 
-// What an MPI communicator has for its life, the same at all its ranks.
+// The state that belongs to an MPI communicator for its lifetime, the same at all its ranks.
 struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
   reason why = reason::none;
-  std::optional<communicator> own;  // what `ranks` is, but for MPI_COMM_WORLD
-  std::mutex calls;                 // taken where threads may make calls at once
+  std::optional<communicator> own;  // `ranks` refers to it, except for MPI_COMM_WORLD
+  std::mutex calls;                 // locked if threads may make calls concurrently
 };
 
-// Right after MPI was initialised, by all ranks.
+// Called by all ranks right after MPI was initialised.
 void start();
-// Right before it is finalized.
+// Called right before it is finalized.
 void stop();
 
-// The binding of a communicator; null outside of start and stop, and for MPI_COMM_NULL. It is made in the first blocking
-// collective of all its ranks, where they may wait for each other; until then a call that must not wait gets one that says so.
+// The binding of a communicator; null outside of start and stop, and for MPI_COMM_NULL. It is created in the first
+// blocking collective of all its ranks, where they may wait for each other. Before that, a call that must not wait gets
+// a binding that passes it to the MPI.
 binding* find_binding(MPI_Comm comm, bool may_wait);
 
 bool threads_call_at_once();

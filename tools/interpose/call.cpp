@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who combines the elements of a reduction.
+// The distribution of the elements of a reduction among the ranks that combine them.
 #include "call.hpp"
 
 #include <optional>

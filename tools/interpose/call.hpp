@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call of the program: whether tutti takes it, which all ranks of the communicator answer alike, and how it ends.
+// A call of the program: whether tutti carries it out, with the same answer on all ranks of the communicator, and how
+// it ends.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ class call {
         bound_(find_binding(comm, may_wait)),
         why_(bound_ != nullptr ? bound_->why : reason::not_started) {}
 
-  // An argument that makes no sense, which the MPI tells the program in its own way.
+  // An invalid argument, which the MPI reports to the program in its own way.
   void expect(bool right) {
     if (!right) pass_for(reason::bad_argument);
   }
@@ -54,7 +55,7 @@ class call {
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
       std::fprintf(stderr, "%s\n", e.what());
-      if (ranks() > 1) bound_->ranks->engine().give_up();  // where the others do not know
+      if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
       PMPI_Comm_call_errhandler(comm_, MPI_ERR_INTERN);
       return MPI_ERR_INTERN;
     }
@@ -67,7 +68,7 @@ class call {
   reason why_;
 };
 
-// One that ends before it returns. `Function`: the MPI's.
+// A call that ends before it returns. `Function`: the MPI's.
 template <class Function>
 class blocking : public call {
  public:
@@ -95,7 +96,7 @@ class blocking : public call {
   Function* mpi_;
 };
 
-// One that returns a request.
+// A call that returns a request.
 template <class Function>
 class starting : public call {
  public:
@@ -126,10 +127,10 @@ class starting : public call {
   MPI_Request* request_;
 };
 
-// How the elements of a reduction are combined. The standard demands the same count, type and operation of all ranks.
+// How the elements of a reduction are combined. The standard requires the same count, type and operation on all ranks.
 class reduction {
  public:
-  // Decides, with what `c` decides.
+  // Decides it, with the decision of `c`.
   template <class Call>
   reduction(Call& c, int count, MPI_Datatype type, MPI_Op op) : type_(type), op_(op) {
     c.expect(count, type);
@@ -146,7 +147,7 @@ class reduction {
   output write(void* out, std::size_t count) const { return {static_cast<std::byte*>(out), count * element_bytes_}; }
   std::size_t element_bytes() const { return element_bytes_; }
 
-  // Calls work(ranks, how), where the operation is a predefined one, or work(user_reduction).
+  // Calls work(ranks, how) if the operation is predefined, else work(user_reduction).
   template <class Call, class Work>
   int run(Call& c, std::size_t bytes, Work&& work) const {
     return c.run([&]<class Comm>(Comm& ranks, keepsakes& kept) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of MPI: what each does, for the function that ends before it returns and the one that returns a request.
+// The collectives of MPI, each for its blocking function and for the one that returns a request.
 #include <mpi.h>
 #include <numeric>
 #include <vector>
@@ -28,7 +28,7 @@ std::vector<std::size_t> in_bytes(int const* counts, int ranks, std::size_t elem
   return out;
 }
 
-// -- Call is `blocking` or `starting`; `ranks` is what it is made on, and `kept` what lives until it has ended.
+// -- Call is `blocking` or `starting`; `ranks` is the communicator, and `kept` owns objects until the call has ended.
 
 template <class Call>
 int call_barrier(Call c) {

@@ -19,16 +19,16 @@ template <class Comm>
 using returned = tutti::detail::returned_by<Comm&>;
 using input = std::span<std::byte const>;
 using output = std::span<std::byte>;
-using sizes = std::span<std::size_t const>;  // bytes, one of each rank
+using sizes = std::span<std::size_t const>;  // bytes, one entry per rank
 
-// An MPI program may keep its ranks waiting as long as it likes, so only a TUTTI_TIMEOUT that was asked for counts.
+// An MPI program may keep its ranks waiting as long as it likes, so only an explicit TUTTI_TIMEOUT applies.
 inline std::chrono::nanoseconds longest_wait() {
   return std::getenv("TUTTI_TIMEOUT") != nullptr ? tutti::detail::settings::from_environment().timeout
                                                  : std::chrono::hours(24 * 365);
 }
 tutti::options const& as_long_as_it_takes();
 
-// What each of them asks and throws is said in tutti/collective. Comm is a communicator, or asynchronous.
+// Arguments and errors are those of the collectives in tutti/collective. Comm is a communicator, or asynchronous.
 template <class Comm>
 returned<Comm> barrier(Comm& comm);
 template <class Comm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Predefined types from a table; of others, those that repeat a dense type are dense.
+// Predefined types come from a table; a derived type that repeats a dense type is dense.
 #include "datatypes.hpp"
 
 #include <type_traits>
@@ -16,19 +16,19 @@ constexpr element integer_kind() {
   return std::is_signed_v<T> ? with_sign[i] : without[i];
 }
 
-// Reductions of MPI_LONG_DOUBLE and of Fortran's logical type, of which each compiler has its own true, are the MPI's. The
-// standard gives MPI_CHAR, MPI_WCHAR and MPI_PACKED none.
+// The MPI carries out reductions of MPI_LONG_DOUBLE, and of Fortran's logical type, because the value of true depends
+// on the compiler. The standard defines none for MPI_CHAR, MPI_WCHAR and MPI_PACKED.
 using table = std::unordered_map<MPI_Datatype, datatype>;
 table make_table() {
   table out;
   auto const add = [&](MPI_Datatype type, element kind, int expected = 0) {
     int size = 0;
     MPI_Aint lower = 0, extent = 0;
-    if (type == MPI_DATATYPE_NULL) return;  // of Fortran, which the MPI was built without
+    if (type == MPI_DATATYPE_NULL) return;  // a Fortran type, in an MPI without Fortran
     PMPI_Type_size(type, &size);
     PMPI_Type_get_extent(type, &lower, &extent);
     if (expected != 0 && size != expected)
-      kind = element::none;  // Fortran's may be wider, by an option of the compiler
+      kind = element::none;  // Fortran's may be wider, depending on a compiler option
     out[type] = {static_cast<std::size_t>(size), extent, size == extent, kind};
   };
   add(MPI_SIGNED_CHAR, element::int8);
@@ -81,7 +81,7 @@ bool is_predefined(MPI_Datatype type) {
   return combiner == MPI_COMBINER_NAMED;
 }
 
-// A copy of a dense type, or one dense type after the other.
+// A duplicate of a dense type, or consecutive copies of one.
 bool repeats_dense(MPI_Datatype type) {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Packing, by the MPI: what it packs is, among ranks of one machine, the values in their order.
+// Packing by the MPI. Among ranks of one machine, packed data are the values in their order.
 #include "messages.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::byte* writable(void const* memory) { return static_cast<std::byte*>(const_c
 
 std::unique_ptr<std::byte[]> room_for(std::size_t bytes) { return std::make_unique_for_overwrite<std::byte[]>(bytes); }
 
-// Calls f(memory, packed, elements, bytes) for parts of `count` elements whose bytes an int can count.
+// Calls f(memory, packed, elements, bytes) for parts of `count` elements whose size in bytes fits an int.
 template <class F>
 void in_parts(std::byte* memory, std::byte* packed, std::size_t count, datatype const& known, F&& f) {
   constexpr std::size_t most = std::size_t{1} << 30;
@@ -37,7 +37,7 @@ void pack(std::byte* memory, std::byte* packed, std::size_t count, MPI_Datatype 
     int position = 0;
     if (PMPI_Pack(from, n, type, to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
       throw tutti::error({.code = tutti::error_code::system,
-                          .what = tutti::detail::join({"MPI_Pack made ", position, " bytes of ", bytes}),
+                          .what = tutti::detail::join({"MPI_Pack produced ", position, " bytes of ", bytes}),
                           .way_out = "run this program without libtutti-mpi.so"});
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The program's buffers as bytes that follow each other: in place where they are dense, else packed by the MPI.
+// The program's buffers as contiguous bytes: in place if they are dense, else packed by the MPI.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace interpose {
 
-// Whether a call reads a buffer, writes to it, or, in place, both.
+// Whether a call reads a buffer, writes it, or both (in place).
 enum class use { reads, writes, both };
 
-// A datatype that the program may free while it is still needed.
+// A datatype that the program may free while it is still in use.
 class kept_type {
  public:
   kept_type(MPI_Datatype type, bool needed) {
@@ -42,25 +42,25 @@ class message {
   std::size_t size() const { return bytes_; }
   input read() const { return {data_, bytes_}; }
   output write() const { return {data_, bytes_}; }
-  // Block `i` of `n` equal ones.
+  // Block `i` of `n` equal blocks.
   output block(int i, int n) const {
     std::size_t const bytes = bytes_ / static_cast<std::size_t>(n);
     return {data_ + bytes * static_cast<std::size_t>(i), bytes};
   }
-  // Packed values go to where the program wants them; called when the call is done.
+  // Unpacks the values to the program's buffer; called when the call is done.
   void deliver() const;
 
  private:
   std::byte* memory_;
   std::size_t count_;
   datatype known_;
-  kept_type unpacked_as_;  // none where there is nothing to unpack
+  kept_type unpacked_as_;  // none if there is nothing to unpack
   std::size_t bytes_;
   std::unique_ptr<std::byte[]> packed_;
   std::byte* data_;
 };
 
-// A block for each rank, where counts and displacements say, in elements. Without displacements they follow each other.
+// A block for each rank, given by counts and displacements in elements. Without displacements, blocks are adjacent.
 class blocks {
  public:
   blocks(use how, void const* memory, int ranks, int const* counts, int const* displacements, MPI_Datatype type);
@@ -85,7 +85,7 @@ class blocks {
   std::size_t bytes_ = 0;
 };
 
-// A copy of what is read, where it lies between blocks that are written, which MPI allows and tutti does not.
+// A copy of the input if it lies between blocks that are written, which MPI allows and tutti does not.
 class apart {
  public:
   apart(input in, output out);
@@ -96,7 +96,7 @@ class apart {
   input in_;
 };
 
-// What a call refers to until it has ended.
+// Keeps the objects that a call refers to until the call has ended.
 class keepsakes {
  public:
   std::size_t bytes = 0;  // of this rank's part
@@ -109,10 +109,10 @@ class keepsakes {
     return (blocks_[0] ? blocks_[1] : blocks_[0]).emplace(how, memory, ranks, counts, displacements, type);
   }
   input add_apart(input in, output out) { return apart_.emplace(in, out).read(); }
-  // Where MPI has a result at the beginning of the input, where tutti would read it: memory of its own for that.
+  // Separate memory for a result that MPI places at the start of the input, which tutti still reads.
   output add_result(input in, output out);
 
-  // All that was received goes to where the program wants it.
+  // Unpacks all that was received to the program's buffers.
   void deliver() const;
 
  private:

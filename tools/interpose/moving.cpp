@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives that move bytes. No line of the interposer is where the program's call is, so none is named in errors.
+// The collectives that only move bytes. Errors name no call site, because the interposer does not know that of the
+// program.
 #include "collectives.hpp"
 
 #include "tutti/collective/all_gather.hpp"

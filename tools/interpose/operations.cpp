@@ -74,7 +74,7 @@ combination located(operation op) {
 
 combination either(combination a, combination b) { return a.run != nullptr ? a : b; }
 
-// Sums and products wrap, so they are those of the unsigned type.
+// Sums and products wrap, so they use the unsigned type.
 template <std::integral T>
 combination integer(operation op) {
   using U = std::make_unsigned_t<T>;

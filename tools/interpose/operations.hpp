@@ -8,7 +8,7 @@
 
 namespace interpose {
 
-// What an element is to an operation.
+// The kind of an element, which decides the operations that apply to it.
 // clang-format off
 enum class element {
   none,
@@ -21,13 +21,13 @@ enum class element {
 
 enum class operation { sum, product, min, max, land, lor, lxor, band, bor, bxor, maxloc, minloc };
 
-// Does what tutti::detail::combine does.
+// Like tutti::detail::combine.
 using loop = void (*)(void const* const* sources, int source_count, void* const* destinations, int destination_count,
                       std::size_t n, tutti::detail::stage at);
 
 struct combination {
-  loop run = nullptr;    // none where MPI does not define the operation on the type, or tutti leaves it to the MPI
-  std::size_t unit = 0;  // bytes that it counts as one
+  loop run = nullptr;    // null if MPI does not define the operation on the type, or tutti leaves it to the MPI
+  std::size_t unit = 0;  // bytes that count as one element
   std::size_t alignment = 0;
 };
 

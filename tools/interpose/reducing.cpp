@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives that combine: compiled once a size of elements, for an operation that is found at run time.
+// The collectives that combine: compiled once per element size, for an operation that is found at run time.
 #include "collectives.hpp"
 
 #include <type_traits>
@@ -13,7 +13,7 @@
 namespace interpose {
 namespace {
 
-// An element of which only the size and alignment are known.
+// An element of which only size and alignment are known.
 template <std::size_t Bytes, std::size_t Alignment>
 struct alignas(Alignment) cell {
   std::byte data[Bytes];

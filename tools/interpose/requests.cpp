@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The functions of MPI that complete requests also complete those whose calls have ended on tutti.
+// The functions of MPI that complete requests also complete those of calls that tutti carries out.
 #include "requests.hpp"
 
 #include <atomic>
@@ -44,7 +44,7 @@ void finish(pending& p) {
   PMPI_Grequest_complete(p.request);
 }
 
-// Moves what was started, and tells the MPI what has ended. Whether anything moved.
+// Drives started calls, and completes the requests of those that have ended. Returns whether there was progress.
 bool work_off() {
   bool const moved = tutti::detail::progress_list::help() == tutti::detail::progress::moved;
   std::lock_guard const lock(changes);
@@ -57,7 +57,8 @@ bool work_off() {
   return moved;
 }
 
-// Calls test(&flag) of the MPI until it has set the flag, or nothing of tutti's is pending: then `wait`, which is the MPI's.
+// Calls test(&flag) of the MPI until it sets the flag, or no call of tutti's is pending; then calls `wait`, the MPI's
+// function.
 template <class Test, class Wait>
 int until(Test&& test, Wait&& wait) {
   for (tutti::detail::idler rest; list_size > 0; rest.pause()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Requests of calls that were started on tutti: generalized requests of the MPI, so that the program can wait for them
-// together with those of the MPI.
+// Requests of started tutti calls: generalized MPI requests, so that the program can wait for them together with others
+// of the MPI.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ struct pending {
   std::optional<keepsakes> kept{std::in_place};  // until it has ended
   tutti::work work;
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_SUCCESS;  // what it has ended with
+  int code = MPI_SUCCESS;  // the result of the call
 };
 
-// Its request. From the first on, a thread moves what was started, which calls no MPI: the program may wait in the MPI for
-// something else.
+// The request of a call. From the first one on, a thread that makes no MPI calls drives started calls, because the
+// program may wait in the MPI for something else.
 MPI_Request add(std::unique_ptr<pending> started);
 
-// Before MPI is finalized.
+// Called before MPI is finalized.
 void end_requests();
 
 }  // namespace interpose

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the program initialises and finalizes MPI.
+// The functions that initialise and finalize MPI.
 #include <cstdio>
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What became of the program's calls: TUTTI_MPI_STATS=1 prints it when MPI is finalized.
+// Counts the program's calls by how they were carried out; TUTTI_MPI_STATS=1 prints the counts when MPI is finalized.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
 });
 // clang-format on
 
-// Why a call goes to the MPI.
+// The reason why a call goes to the MPI.
 // clang-format off
 enum class reason {
   none, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
@@ -40,7 +40,7 @@ enum class reason {
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
   "", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
-  "an argument that the MPI is to refuse", "outside of MPI_Init and MPI_Finalize", "shared memory could not be made",
+  "an invalid argument", "outside of MPI_Init and MPI_Finalize", "shared memory could not be created",
 });
 // clang-format on
 
@@ -58,7 +58,7 @@ class statistics {
     if (wanted_) of(f).passed[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
 
-  // A line a function that was called.
+  // One line per function that was called.
   std::string text() const {
     std::string out = line("function", "on tutti", "bytes", "passed to the MPI");
     for (std::size_t f = 0; f < rows_.size(); ++f) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two exchanges a round: to who combines, and to who gets the result.
+// Two exchanges per round: to the ranks that combine, and to those that receive the result.
 #include "user_reduction.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace interpose {
 namespace {
 
-constexpr std::size_t most_round_bytes = std::size_t{256} << 10;  // a second-level cache holds them
+constexpr std::size_t max_round_bytes = std::size_t{256} << 10;  // fits a second-level cache
 
 void copy(input from, std::byte* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
@@ -23,7 +23,7 @@ template <class Deliver>
 void user_reduction::in_rounds(input in, Deliver&& deliver) {
   auto const ranks = static_cast<std::size_t>(comm_.size()), rank = static_cast<std::size_t>(comm_.rank());
   std::size_t const count = in.size() / element_bytes_;
-  std::size_t const most = std::max<std::size_t>(1, most_round_bytes / element_bytes_ / ranks) * ranks;
+  std::size_t const most = std::max<std::size_t>(1, max_round_bytes / element_bytes_ / ranks) * ranks;
   for (std::size_t begin = 0; begin < count; begin += most) {
     std::size_t const n = std::min(most, count - begin), share = (n + ranks - 1) / ranks;
     std::size_t const first = std::min(n, rank * share);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reductions by an operation of the program's, on elements without gaps: tutti moves the elements, the MPI calls the
+// Reductions by a user-defined operation, on elements without gaps: tutti moves the elements, and the MPI calls the
 // operation.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace interpose {
 
-// A rank gets what all ranks contribute to its block of the message, a row from each, and combines the rows in rank order,
-// whether the operation commutes or not. Long messages take several rounds.
+// Each rank receives the contributions of all ranks to its block of the message, a row from each, and combines the rows
+// in rank order, whether the operation commutes or not. Long messages take several rounds.
 class user_reduction {
  public:
   user_reduction(communicator& comm, MPI_Op op, MPI_Datatype type, std::size_t element_bytes)
@@ -25,13 +25,13 @@ class user_reduction {
   void exclusive_scan(input in, output out);
 
  private:
-  // The part of a message that is on its way at once.
+  // The part of a message that is in flight at once.
   struct round {
     std::size_t begin, bytes;
-    std::size_t row;       // bytes that each rank has of it
+    std::size_t row;       // bytes of each rank in this round
     std::size_t elements;  // of this rank's row; the last ones may be shorter
   };
-  // Calls deliver(round) for each, when rows_ has come; row 0 is empty.
+  // Calls deliver(round) for each round when rows_ has arrived; row 0 is empty.
   template <class Deliver>
   void in_rounds(input in, Deliver&& deliver);
 

@@ -69,7 +69,7 @@ def undocumented():
 
 
 def main():
-    problems = [p for check in (dead_links, uncompiled_blocks, too_long) for p in check()]
+    problems = [p for check in (dead_links, uncompiled_blocks, too_long, undocumented) for p in check()]
     for problem in problems:
         print(problem)
     print(f"{len(pages.all_pages())} pages: " + (f"{len(problems)} problems" if problems else "no problems"))

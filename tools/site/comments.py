@@ -153,7 +153,7 @@ def trailing(line, where):
 
 
 DECLARED = re.compile(
-    r"^(?!using namespace|namespace|friend|template <>|extern|static_assert|#)"
+    r"^(?!using namespace|namespace|friend|template|extern|static_assert|#)"
     r"(?:\[\[[^\]]*\]\] *|TUTTI_\w+ *|inline +|constexpr +|static +|explicit +)*"
     r"(?:(?:class|struct|union|concept|using|enum(?: class)?) +(\w+)|(?:[\w:<>,&* ]+?[ &*])(\w+)(?:\(|\{| = ))")
 
@@ -171,7 +171,7 @@ def names_without_comment(header):
         if not found:
             continue
         first = i
-        while first > 0 and re.match(r"^(template|  requires|TUTTI_CALLS_ANY|\[\[)", lines[first - 1]) and first not in commented:
+        while first > 0 and re.match(r"^(template|  requires|    +\S|TUTTI_CALLS_ANY|\[\[)", lines[first - 1]) and first not in commented:
             first -= 1
         name = found.group(1) or found.group(2)
         declared.append(name)

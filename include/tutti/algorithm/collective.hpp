@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The table of collectives: one row says what a collective is. The argument checks on host and device, the contract that
+// The table of collectives: one row defines each collective. The argument checks on host and device, the contract that
 // the verifier proves, the kernels that serve the ranks of one process, and the names in messages follow from the row.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 namespace tutti {
 
+// Names a collective at run time.
 enum class collective : std::uint8_t {
   all_reduce,
   reduce,
@@ -33,7 +34,7 @@ enum class message_form : std::uint8_t { array, blocks, token };
 // The part of the message that a buffer holds: nothing, the block with this rank's number, or all of it.
 enum class holding : std::uint8_t { none, own, all };
 
-// What the root holds, and what every other rank does.
+// The holdings of the root and of every other rank.
 struct holdings {
   holding root, others;
 
@@ -107,12 +108,14 @@ static_assert(rows_are_in_order(), "the rows of the table must stand in the orde
 
 }  // namespace detail
 
+// All collectives, in the order of the enumeration.
 inline constexpr auto every_collective = [] {
   std::array<collective, detail::collective_table.size()> out{};
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<collective>(i);
   return out;
 }();
 
+// The name of a collective, such as "all_reduce".
 constexpr std::string_view name(collective c) {
   return static_cast<std::size_t>(c) < every_collective.size() ? detail::row_of(c).name : "?";
 }

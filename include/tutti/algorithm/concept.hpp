@@ -17,27 +17,28 @@ namespace tutti {
 template <class Algorithm, collective C>
 struct schedule;
 
+// Whether an algorithm has a schedule for a collective.
 template <class Algorithm, collective C>
 concept serves = requires { sizeof(schedule<Algorithm, C>); };
 
-// The usual properties of a schedule, which it inherits and overrides where it differs.
+// The usual properties of a schedule, which inherits them and overrides those that differ.
 struct schedule_defaults {
-  // It combines contributions out of rank order, even where shape::ordered asks for it.
+  // It combines contributions out of rank order, even if shape::ordered asks for rank order.
   static constexpr bool needs_commutative = false;
   // A cursor takes one slice through all its steps before the next slice, so slices stream through a tree. Otherwise it
-  // takes all slices through one step before the next step. A pipelined schedule moves one chunk a message.
+  // takes all slices through one step before the next step. A message of a pipelined schedule is one chunk.
   static constexpr bool pipelined = false;
-  // It is right also where input and output are the same memory.
+  // It is correct also if input and output are the same memory.
   static constexpr bool in_place = true;
-  // It does not deadlock where peers read a rank's memory themselves (protocol direct): out of place, and in place.
+  // It does not deadlock if peers read a rank's memory themselves (protocol direct): out of place, and in place.
   static constexpr bool direct = true;
   static constexpr bool direct_in_place = true;
-  // Its messages can be fetched (protocol pull): each is one chunk in the sender's memory, and its receiver keeps it or what it
-  // combines it to. Nothing is forwarded.
+  // Its messages can be fetched (protocol pull): each is one chunk in the sender's memory, and its receiver keeps it or
+  // the result of combining it. Nothing is forwarded.
   static constexpr bool fetchable = false;
   // It keeps partial results in space::scratch.
   static constexpr bool scratch = false;
-  // It serves the _v form too, where blocks differ in size and a rank may know only the sizes of the blocks that it holds.
+  // It serves the _v form too, in which blocks differ in size and a rank may know only the sizes of the blocks that it holds.
   static constexpr bool ragged = true;
 
   // Independent instances, each over its part of the message.
@@ -48,13 +49,16 @@ struct schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int chunks(shape) const { return 1; }
 };
 
+// The defaults of schedules in which each message is one chunk, so that it can be fetched.
 struct one_chunk_messages : schedule_defaults {
   static constexpr bool fetchable = true;
 };
 
-// A schedule may have at most so many (lane, phase) pairs: a transport keeps that many channels between two ranks.
+// The maximal number of (lane, phase) pairs of a schedule: a transport keeps that many channels between two ranks.
 inline constexpr int max_tracks = 4;
 
+// A schedule: a trivially copyable object whose at(shape, position, i) is step i of a cursor, with the properties of
+// schedule_defaults.
 template <class S>
 concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, shape of, position at, int i) {
   { s.lanes(of) } -> std::same_as<int>;

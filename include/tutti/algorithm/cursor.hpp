@@ -24,7 +24,7 @@ concept message_sizes = requires(S const& sizes, int lane, region const& r, int 
 // A slice of a message.
 struct message_slice {
   extent range;       // elements of the message, all its chunks together
-  bool more = false;  // further slices of it follow
+  bool more = false;  // further slices of the message follow
 };
 
 // The state of one (lane, phase) of one rank. Its step has a sending and a receiving half, each of which counts the slices

@@ -41,6 +41,7 @@ enum class algorithm_id : std::uint8_t {
   two_level,
 };
 
+// A list of algorithms.
 template <class... Algorithms>
 struct list {
   static constexpr std::size_t size = sizeof...(Algorithms);
@@ -51,12 +52,12 @@ struct list {
 using algorithms = list<ring, binomial_tree, double_binary_tree, recursive_doubling, recursive_halving, bruck, pairwise,
                         dissemination, one_shot, two_shot>;
 
-// Named at compile time, leaves the choice to the library.
+// As an algorithm named at compile time: leaves the choice to the library.
 struct automatic {
   static constexpr std::string_view name = "automatic";
 };
 
-// Not a schedule: the collective of the library beneath the transport, such as MPI_Allreduce.
+// Not a schedule: the collective of the library that the transport uses, such as MPI_Allreduce.
 struct native {
   static constexpr std::string_view name = "native";
 };
@@ -83,9 +84,10 @@ inline constexpr auto algorithm_names = [] {
 
 }  // namespace detail
 
+// The name of an algorithm, such as "ring".
 constexpr std::string_view name(algorithm_id id) { return detail::algorithm_names[static_cast<std::size_t>(id)]; }
 
-// Whether it is a schedule.
+// Whether an algorithm consists of schedules, unlike automatic, native and two_level.
 constexpr bool is_scheduled(algorithm_id id) { return id > algorithm_id::automatic && id < algorithm_id::native; }
 
 namespace detail {
@@ -121,13 +123,13 @@ inline constexpr auto schedule_table = table_of(algorithms{});
 
 }  // namespace detail
 
-// The schedule of an algorithm for a collective; empty (false) where the algorithm does not serve it.
+// The schedule of an algorithm for a collective; empty (false) if the algorithm does not serve it.
 constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
   if (!is_scheduled(id)) return {};
   return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
 }
 
-// The id with this name, or `automatic` where there is none.
+// The id with this name, or `automatic` if there is none.
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
   for (std::size_t i = 1; i < detail::algorithm_names.size(); ++i)
     if (detail::algorithm_names[i] == wanted) return static_cast<algorithm_id>(i);
@@ -140,6 +142,7 @@ constexpr bool has_two_levels(collective c) {
   return c != collective::all_to_all && c != collective::scan && c != collective::exclusive_scan;
 }
 
+// Whether an algorithm serves a collective; for native and two_level, if the transport supports them.
 constexpr bool is_served(algorithm_id id, collective c) {
   if (id == algorithm_id::two_level) return has_two_levels(c);
   return id == algorithm_id::native || static_cast<bool>(find_schedule(id, c));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One step of a schedule, in ranks and chunks alone: no bytes, types, pointers or transports.
+// One step of a schedule, in terms of ranks and chunks only: no bytes, types, pointers or transports.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,17 @@ struct peers {
   TUTTI_HOST_DEVICE constexpr bool empty() const { return count == 0; }
 };
 
-// One rank; two ranks in this order; all ranks in rank order; all ranks except one, beginning after it.
+// A single rank.
 TUTTI_HOST_DEVICE constexpr peers one(int rank) { return {rank, 1, 1}; }
+// Two ranks, in this order.
 TUTTI_HOST_DEVICE constexpr peers two(int rank, int then) { return {rank, then - rank, 2}; }
+// All ranks, in rank order.
 TUTTI_HOST_DEVICE constexpr peers everyone(shape s) { return {0, 1, s.ranks}; }
+// All ranks except one, starting after it.
 TUTTI_HOST_DEVICE constexpr peers others(shape s, int rank) { return {rank + 1, 1, s.ranks - 1}; }
 
-// `count` chunks, modulo the number of chunks, in runs: the k-th is first + (k / run) * stride + k % run. With the
-// defaults that is a range; run = 1 with another stride a progression; runs of 2^k every 2^(k+1) Bruck's selection.
+// `count` chunks, modulo the number of chunks, in runs: the k-th is first + (k / run) * stride + k % run. The
+// defaults give a range; run = 1 with another stride a progression; runs of 2^k every 2^(k+1) the selection of Bruck.
 struct chunks {
   int first = 0;
   int count = 1;
@@ -37,25 +40,25 @@ struct chunks {
   }
 };
 
-// The memory that a rank has: the caller's input and output, and room for partial results. In a call in place, input and
+// The memory of a rank: the caller's input and output, and room for partial results. In a call in place, input and
 // output are the same memory.
 enum class space : std::uint8_t { none, input, output, scratch };
 
-// Some chunks of a space. Where `split`, the k-th peer has the k-th chunk; otherwise every peer has all of them.
+// Some chunks of a space. If `split`, the k-th peer has the k-th chunk; otherwise every peer has all of them.
 struct region {
   space where = space::none;
   chunks what{};
   bool split = false;
 };
 
-// One fused step. The values that arrive from the ranks of `from` are combined **in that order**; this rank itself, where
-// it stands in `from`, contributes `own`. What results is kept in `keep` and sent to the ranks of `to` in the same pass
+// One fused step. The values that arrive from the ranks of `from` are combined **in that order**; if this rank is
+// in `from`, it contributes `own`. The result is kept in `keep` and sent to the ranks of `to` in the same pass
 // over memory: the middle step of a ring touches an element three times, not five.
 //
 //   from, own    one source: a copy. Several and not split: a reduction. keep.split: the k-th source is chunk k, stored alone.
-//   keep         `what` says which chunks arrive even where they are only passed on (space::none)
+//   keep         `what` says which chunks arrive even if they are only passed on (space::none)
 //   to, give     space::none: forwards the result of this step. Otherwise sends chunks as they are before the step's result
-//                is kept. A rank does not send to itself where it stands in its own `to`.
+//                is kept. A rank that is in its own `to` does not send to itself.
 //   complete     the result holds every contribution that it should, so an epilogue, such as the mean's division, runs here
 //
 // A step sends and receives at the same time; the steps of one cursor follow each other.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checks that the step which combines the last contribution to a chunk says so, and no other step.
+// Checks that exactly the step that combines the last contribution to a chunk is marked complete.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,13 @@ class completion {
 
   completion(expressions& values, collective what, int ranks) : values_(values), what_(what), ranks_(ranks) {}
 
-  // The result of a step, finished where it is complete.
+  // The result of a step, finished if the step is complete.
   value operator()(step const& t, int chunk, value v) {
     if (may_repeat(what_)) return v;
     bool const due = completes(what_) && t.reduces() && has_all(v);
     std::string const name = "chunk " + std::to_string(chunk);
-    if (due && !t.complete)
-      throw flaw{"combines the last contribution to " + name + " and does not say that it is complete"};
-    if (!due && t.complete) throw flaw{"says that " + name + " is complete where no last contribution is combined"};
+    if (due && !t.complete) throw flaw{"combines the last contribution to " + name + " but is not marked complete"};
+    if (!due && t.complete) throw flaw{"is marked complete, but does not combine the last contribution to " + name};
     return due ? values_.finish(v) : v;
   }
 

@@ -41,11 +41,11 @@ constexpr promise promise_of(collective c, shape s, int rank, int chunk) {
 // Whether a contribution may be in the result more than once: a token may be passed on twice.
 constexpr bool may_repeat(collective c) { return detail::row_of(c).message == detail::message_form::token; }
 
-// Whether the contributions must stand in rank order. Otherwise any order will do.
+// Whether the contributions must be combined in rank order. Otherwise any order is allowed.
 constexpr bool in_rank_order(collective c, shape s) { return !may_repeat(c) && (s.ordered || !reduces(c)); }
 
-// Whether there is a moment at which a result is complete, for the last stage of an operation, such as the division of the
-// mean. A prefix is complete at its own rank alone, so scans have none.
+// Whether a result is ever complete, so that the last stage of an operation can be applied, such as the division of the
+// mean. A prefix is complete only at its own rank, so scans have no such step.
 constexpr bool completes(collective c) { return reduces(c) && !detail::is_prefix(c); }
 
 // Whether blocks may change their number on the way. Elsewhere chunks may differ in size by one element, so what is sent as

@@ -12,8 +12,8 @@ namespace tutti::analyze {
 // all-reduce has hops = 2(p-1), sent = 2(p-1)/p and combined = (p-1)/p. (R. Thakur, R. Rabenseifner, W. Gropp, "Optimization
 // of collective communication operations in MPICH", 2005.)
 struct terms {
-  double hops = 0;      // messages in a row
-  double sent = 0;      // messages through the busiest ports in a row, in messages of full size
+  double hops = 0;      // consecutive messages
+  double sent = 0;      // consecutive messages through the busiest ports, in multiples of the full message
   double combined = 0;  // the same for combining
 
   constexpr double seconds(double bytes, model const& m) const {
@@ -21,8 +21,8 @@ struct terms {
   }
 };
 
-// Each term is the critical path of a run without slices in which nothing else takes time. Their sum is the time where these
-// paths coincide, and otherwise an upper bound.
+// Each term is the critical path of an execution without slices in which nothing else takes time. Their sum is the
+// exact time if these paths coincide, and otherwise an upper bound.
 template <step_function S>
 terms terms_of(S const& schedule, shape s) {
   auto const time = [&](double alpha, double beta, double gamma) {
@@ -31,8 +31,8 @@ terms terms_of(S const& schedule, shape s) {
   return {time(1, 0, 0), time(0, 1, 0), time(0, 0, 1)};
 }
 
-// The time where slices stream. A pipeline in its steady state takes the same time for each further slice, so only the first
-// slices are simulated and the rest is extrapolated.
+// The time if slices stream. A pipeline in its steady state takes the same time for each further slice, so only the
+// first slices are simulated and the rest is extrapolated.
 template <step_function S>
 double predict(S const& schedule, shape s, workload work, model const& m = {}) {
   double const chunk = work.bytes / schedule.lanes(s) / schedule.chunks(s);

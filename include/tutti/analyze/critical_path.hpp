@@ -18,13 +18,13 @@ namespace tutti::analyze {
 struct effort {
   std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
 };
-// `longest`: each kind of work in a row, where nothing else takes time. `busiest`: what the busiest rank does at least.
+// `longest`: consecutive work of each kind, if nothing else takes time. `busiest`: the least work of the busiest rank.
 struct efforts {
   effort longest, busiest;
 };
 
-// Nodes with the same number of ranks, which are consecutive or dealt out in turn. A node sends everything that is far through
-// one port and receives it through another, and `longest` is at least what these carry.
+// Nodes with the same number of ranks, placed consecutively or round-robin. A node sends all far messages through one
+// port and receives them through another, and `longest` is at least the work of these ports.
 struct even_nodes {
   int count = 1;
   bool consecutive = true;
@@ -32,12 +32,12 @@ struct even_nodes {
   constexpr int node_of(int rank, int ranks) const { return consecutive ? rank / (ranks / count) : rank % count; }
 };
 
-// Finds what simulate.hpp finds for one slice or two, without its events, observers and symmetries, which would add a second
-// to the compilation of every program, and in whole numbers, so that ranks that were compiled differently agree. Lanes have
-// ports of their own: where they meet, `longest` is too little.
+// Computes the result of simulate.hpp for one slice or two, without its events, observers and symmetries, which would
+// add a second to the compilation of every program, and in integers, so that ranks compiled differently agree. Each
+// lane has ports of its own: if lanes share ports, `longest` is an underestimate.
 class critical_path {
  public:
-  // `slices`: of a chunk; more than one only where the schedule is pipelined.
+  // `slices`: of a chunk; more than one only if the schedule is pipelined.
   critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes = {})
       : schedule_(schedule),
         shape_(s),
@@ -111,7 +111,7 @@ class critical_path {
     return out;
   }
 
-  // One step, which has a single slice; false where a message is missing, or the phase before.
+  // One step, which has a single slice; false if a message or the phase before is missing.
   bool advance(walk& w, int track) {
     cursor& c = w[track];
     clock& k = clock_of(c.me);
@@ -164,7 +164,7 @@ class critical_path {
     }
     return true;
   }
-  // The port takes messages in the order of their arrival.
+  // The port receives messages in the order of their arrival.
   std::uint64_t receive(walk const& w, cursor const& c, std::uint64_t time) {
     heads_.clear();
     for (int k = 0; k < c.now.from.count; ++k) {
@@ -188,7 +188,7 @@ class critical_path {
     return done + work;
   }
 
-  // Of the slice that the cursor is at; a chunk, where chunks are not cut, has length 1.
+  // The length of the slice that the cursor is at; chunks that are not cut have length 1.
   static std::uint64_t length_of(walk const& w, cursor const& c, region const& r) {
     return w.slice(c.me.lane, r, 0, c.turn).range.count;
   }
@@ -214,8 +214,8 @@ class critical_path {
   std::vector<clock> clocks_{};
   std::vector<channel> channels_{};
   std::vector<port> ports_{};
-  std::vector<std::uint64_t> busy_{};     // of each rank, what it sends and combines
-  std::vector<std::uint64_t> carried_{};  // of each node, what it sends far, and what it receives
+  std::vector<std::uint64_t> busy_{};     // of each rank: the work that it sends and combines
+  std::vector<std::uint64_t> carried_{};  // of each node: the far work that it sends and that it receives
   std::vector<head> heads_{};
 };
 

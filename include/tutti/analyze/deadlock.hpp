@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who waits for whom when a symbolic execution stands still.
+// Explains which cursor waits for which when a symbolic execution makes no progress.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tutti::analyze {
 
-// A half of a step that waits: for which cursor, and to do what.
+// The wait of a half of a step: the cursor that it waits for, and the purpose.
 struct wait {
   enum reasons { for_nothing, for_message, for_room, for_reader, for_phase };
 
@@ -22,7 +22,7 @@ struct wait {
     switch (why) {
       case for_message: return "waits for " + what + " from " + who;
       case for_room: return "waits for room to send " + what + " to " + who;
-      case for_reader: return "waits to overwrite " + what + ", which " + who + " has still to read";
+      case for_reader: return "waits to overwrite " + what + ", which " + who + " has yet to read";
       case for_phase: return "waits for the phase before";
       case for_nothing: break;
     }
@@ -30,7 +30,7 @@ struct wait {
   }
 };
 
-// What both halves of a cursor wait for.
+// The waits of both halves of a cursor.
 struct waits {
   wait sending{};
   wait receiving{};
@@ -38,8 +38,9 @@ struct waits {
   wait const& any() const { return receiving.why != wait::for_nothing ? receiving : sending; }
 };
 
-// Follows the waits from cursor `start` until they come round or reach a cursor that has finished. `wait_of(i)` is what
-// cursor i waits for, `cursor_of(wait)` for whom, and `name(i)` says where it is; empty where it has finished.
+// Follows the waits from cursor `start` until they form a cycle or reach a cursor that has finished. `wait_of(i)` is
+// the wait of cursor i, `cursor_of(wait)` the cursor that it waits for, and `name(i)` its position; empty if it has
+// finished.
 template <class WaitOf, class CursorOf, class Name>
 std::string describe_deadlock(std::size_t start, WaitOf wait_of, CursorOf cursor_of, Name name) {
   static constexpr std::size_t enough = 6;
@@ -48,7 +49,7 @@ std::string describe_deadlock(std::size_t start, WaitOf wait_of, CursorOf cursor
     std::size_t const count = path.size() - first;
     for (std::size_t i = 0; i < count && i < enough; ++i)
       text += (i > 0 ? "; " : "") + name(path[first + i]) + wait_of(path[first + i]).text();
-    if (count > enough) text += "; and so on, a circle of " + std::to_string(count);
+    if (count > enough) text += "; and so on, a cycle of " + std::to_string(count);
     return text + end;
   };
   std::vector<std::size_t> path;

@@ -14,8 +14,8 @@
 
 namespace tutti::analyze {
 
-// Describes a step in a word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!" completes
-// it, ">1" sends to rank 1. Several: "c0-3", "6*>" (from six ranks).
+// Describes a step in one word: "3>" receives from rank 3, "c2" is the chunk, "+" combines it, "=" stores it, "!"
+// completes it, ">1" sends to rank 1. Several peers or chunks: "c0-3", "6*>" (from six ranks).
 inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   auto const who = [&](peers const& p) {
     std::vector<int> others;
@@ -49,7 +49,7 @@ inline std::string word(step const& t, int rank, shape s, int total_chunks) {
   return in + (in.empty() || out.empty() ? "" : " ") + out;
 }
 
-// The events to draw: those of an execution in which a message takes one unit of time and nothing else takes any.
+// The events to draw: those of an execution in which a message takes one unit of time and everything else takes none.
 class picture {
  public:
   template <step_function S>
@@ -61,7 +61,7 @@ class picture {
     end_ = simulate(schedule, s, {.bytes = 0}, {.alpha = 1, .beta = 0, .gamma = 0}, &watch).seconds;
   }
 
-  // A row for each rank, and each lane where there are several; a column for each unit of time in which a step ends.
+  // A row for each rank (and lane, if there are several), a column for each unit of time in which a step ends.
   void text(std::ostream& to) const {
     std::size_t const columns = static_cast<std::size_t>(end_) + 1;
     std::size_t const rows = static_cast<std::size_t>(shape_.ranks * lanes_);
@@ -152,7 +152,7 @@ class picture {
   std::vector<message_event> messages_;
 };
 
-// For example, for the reduce-scatter of a ring of three:
+// Draws a schedule as text: a row for each rank, a column for each time. The reduce-scatter of a ring of three:
 //
 //   time    0     1        2
 //   rank 0  c2>1  2>c1+>1  2>c0+!
@@ -163,6 +163,7 @@ void draw_text(std::ostream& to, S const& schedule, shape s) {
   picture(schedule, s).text(to);
 }
 
+// The same as an SVG picture, with a line for each message.
 template <step_function S>
 void draw_svg(std::ostream& to, S const& schedule, shape s) {
   picture(schedule, s).svg(to);

@@ -23,9 +23,9 @@ struct contribution {
   friend constexpr bool operator==(contribution const&, contribution const&) = default;
 };
 
-// Expressions are interned: combining the same operands again yields the same number. So two values have the same number
-// exactly if they are the same contributions combined in the same order **with the same parentheses**, which is what it
-// takes for floating-point results to be the same bits.
+// Expressions are interned: combining the same operands again yields the same number. So two values have the same
+// number exactly if they are the same contributions combined in the same order **with the same parentheses**, which is
+// the condition for floating-point results to have the same bits.
 class expressions {
  public:
   using value = int;
@@ -42,7 +42,7 @@ class expressions {
   value finish(value v) { return intern(v, nothing); }
 
   bool finished(value v) const { return at(v).left != nothing && at(v).right == nothing; }
-  // How many contributions are in it, repeated ones counted again.
+  // The number of contributions in it, with repetitions.
   std::int64_t count(value v) const { return at(v).count; }
 
   // The contributions from left to right, at most `limit` of them.
@@ -75,7 +75,7 @@ class expressions {
     std::int64_t count = 0;
   };
 
-  static constexpr std::int64_t many = std::int64_t{1} << 40;  // doubling a value again and again must not overflow
+  static constexpr std::int64_t many = std::int64_t{1} << 40;  // doubling a value repeatedly must not overflow
 
   node const& at(value v) const { return nodes_[static_cast<std::size_t>(v)]; }
   value last() const { return static_cast<value>(nodes_.size()) - 1; }

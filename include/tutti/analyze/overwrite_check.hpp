@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Refuses a step that overwrites what it has still to send.
+// Rejects a step that overwrites data that it has yet to send.
 #pragma once
 
 #include <cstddef>

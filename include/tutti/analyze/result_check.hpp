@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compares what a symbolic execution has left in the outputs with what the collective promises.
+// Compares the outputs of a symbolic execution with the contract of the collective.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace tutti::analyze {
 
-// A chunk, and its element where chunks have several.
+// A chunk, and its element if chunks have several.
 inline std::string label_of(int chunk, int element, int chunk_length) {
   return "chunk " + std::to_string(chunk) + (chunk_length > 1 ? " (element " + std::to_string(element) + ")" : "");
 }
@@ -24,7 +24,7 @@ class result_check {
   result_check(expressions const& values, collective what, shape s, int chunk_length)
       : values_(values), what_(what), shape_(s), chunk_length_(chunk_length) {}
 
-  // Throws a flaw where `got` is not what belongs into `where` of the output. `first`: what rank 0 has there.
+  // Throws a flaw if `got` is not the value that belongs to `where` in the output. `first`: the value of rank 0 there.
   void operator()(contribution where, value got, value first) const {
     promise const due = promise_of(what_, shape_, where.rank, where.chunk);
     if (due.count == 0) return;
@@ -32,7 +32,7 @@ class result_check {
                              ": output " + label(where.chunk, where.element);
     if (got == expressions::nothing) throw flaw{here + " is never written"};
     bool const compares = what_ == collective::all_reduce && where.rank > 0;
-    if (compares && got == first) return;  // which was checked already
+    if (compares && got == first) return;  // already checked
     check(here, got, due, where);
     if (compares)
       throw flaw{here + " is combined as " + values_.text(got) + ", but at rank 0 as " + values_.text(first) +

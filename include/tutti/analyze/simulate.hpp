@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule on clocks alone, without memory or values, for tens of thousands of ranks.
+// Simulates the times of a schedule, without memory or values, for tens of thousands of ranks.
 #pragma once
 
 #include <algorithm>
@@ -24,25 +24,25 @@ namespace tutti::analyze {
 // are combined in n * gamma. A rank sends one message at a time and receives one at a time, both together.
 struct model {
   double alpha = 1e-6;
-  double beta = 1e-10;      // a byte
-  double gamma = 5e-11;     // a byte combined with another
+  double beta = 1e-10;      // per byte
+  double gamma = 5e-11;     // per byte combined with another
   double gap = 0;           // how long a message keeps a port busy beside its bytes (LogGP's g)
   int ranks_per_node = 0;   // 0: all ranks are equally far apart
   double alpha_inside = 0;  // alpha between ranks of one node
 };
 
 struct workload {
-  double bytes = 0;        // of the message; where chunks are blocks, of all ranks' blocks together
-  double slice_bytes = 0;  // bytes of a slice at most; 0: messages are not cut
+  double bytes = 0;        // of the message; if chunks are blocks, of all ranks' blocks together
+  double slice_bytes = 0;  // maximal bytes of a slice; 0: messages are not cut
 };
 
 struct outcome {
   double seconds = 0;   // until the last rank has finished
-  double messages = 0;  // of all ranks; each slice is one
-  int simulated = 0;    // how many ranks stand for all
+  double messages = 0;  // of all ranks; each slice counts as one
+  int simulated = 0;    // the number of ranks that represent all
 };
 
-// Events for a picture: a step of a rank, and a message on its way. Times are in seconds.
+// Events for a picture: a step of a rank, and a message in flight. Times are in seconds.
 struct step_event {
   position who{};
   int index = 0;
@@ -59,13 +59,13 @@ struct observer {
   std::function<void(message_event const&)> on_message;
 };
 
-// A larger simulation is refused. This one takes about a minute.
+// A larger simulation throws. One of this size takes about a minute.
 inline constexpr double max_messages = 2e8;
 
-// Where all ranks do the same to their neighbours, their clocks are the same, and one rank's clock is everyone's: what it
-// sends d ranks up is what it receives from d ranks down. With nodes, one node stands for all. Channels are therefore named
-// by a sender's number within the period and the distance to the receiver; a schedule without such a symmetry has a period
-// of all ranks.
+// If all ranks do the same to their neighbours, their clocks are the same, and one rank's clock stands for all: the
+// data that it sends d ranks up equal those that it receives from d ranks down. With nodes, one node stands for all.
+// Channels are therefore named by a sender's number within the period and the distance to the receiver; without such a
+// symmetry the period is all ranks.
 template <step_function S>
 class simulation {
  public:
@@ -104,7 +104,7 @@ class simulation {
       if (!cursor_of(i).finished)
         throw error({.code = error_code::bad_argument,
                      .what = "the simulated ranks wait for each other",
-                     .way_out = "`tutti-sim verify` says who waits for whom"});
+                     .way_out = "run `tutti-sim verify`, which prints the ranks that wait for each other"});
     int const copies = shape_.ranks / period_;
     return {.seconds = end_, .messages = messages_ * copies, .simulated = period_};
   }
@@ -119,7 +119,7 @@ class simulation {
 
   struct event {
     double time;
-    std::uint64_t order;  // events of one moment happen in the order in which they were planned
+    std::uint64_t order;  // events at the same time happen in the order in which they were planned
     std::size_t runner;
     half what;
     friend bool operator>(event const& a, event const& b) {
@@ -127,7 +127,7 @@ class simulation {
     }
   };
   struct arrival {
-    double head;  // when the first byte is there
+    double head;  // arrival of the first byte
     double sent;
     double bytes;
     int chunk;
@@ -144,7 +144,7 @@ class simulation {
   struct runner {
     double began = 0, sending = 0, receiving = 0;  // of the step and of its halves
     int source = 0;
-    std::vector<std::pair<arrival, int>> collected{};  // what has arrived for this slice, and from whom
+    std::vector<std::pair<arrival, int>> collected{};  // received for this slice, with the sender
     bool busy = false;                                 // a slice is being received
     bool gated = false;
   };
@@ -155,7 +155,7 @@ class simulation {
   }
 
   void refuse_if_too_long() const {
-    double messages = 0;  // long schedules are sampled
+    double messages = 0;  // of long schedules, only a sample is simulated
     for (int i = 0; i < period_ * tracks_; ++i) {
       position const me{i / tracks_, i % tracks_ / phases_, i % phases_};
       int const steps = schedule_.steps(shape_, me), stride = steps > 64 ? steps / 16 : 1;
@@ -167,7 +167,7 @@ class simulation {
       if (messages <= max_messages) continue;
       throw error({.code = error_code::bad_argument,
                    .what = "a simulation of more than " + std::to_string(static_cast<long>(max_messages)) + " messages",
-                   .way_out = "take fewer ranks or larger slices, or an algorithm with fewer messages"});
+                   .way_out = "use fewer ranks or larger slices, or an algorithm with fewer messages"});
     }
   }
 
@@ -183,7 +183,7 @@ class simulation {
     else plan(time, i, half::sending), plan(time, i, half::receiving);
   }
 
-  // A slice is done: perhaps the step, and perhaps the next phase may go on.
+  // A slice is done: the step may be done, and the next phase may continue.
   void leave(std::size_t i) {
     runner& r = runners_[i];
     cursor& c = cursor_of(i);
@@ -219,7 +219,7 @@ class simulation {
     leave(i);
   }
 
-  // Sends a slice to peer k and says when the port has taken the last of it.
+  // Sends a slice to peer k and returns when the port has accepted all of it.
   double transmit(std::size_t i, region const& r, int k, message_slice const& part) {
     cursor const& c = cursor_of(i);
     int const rank = c.me.rank, peer = walk_of(i).peer(c.now.to, k);
@@ -258,7 +258,7 @@ class simulation {
     for (auto const& [a, peer] : r.collected) ready = std::max(ready, a.head);
     if (ready > now_) return plan(ready, i, half::receiving);
 
-    // The port takes messages in the order of their arrival, whatever the order in which they are combined.
+    // The port receives messages in the order of their arrival, whatever the order in which they are combined.
     if (r.collected.size() > 1)
       std::sort(r.collected.begin(), r.collected.end(),
                 [](auto const& a, auto const& b) { return a.first.head < b.first.head; });
@@ -327,8 +327,8 @@ class simulation {
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
 };
 
-// The time that `schedule` takes. Throws tutti::error where it has more than max_messages messages. `watch` is called for the
-// steps and messages of all ranks, so all ranks are then simulated, even where one could stand for many.
+// The time of `schedule`. Throws tutti::error if it has more than max_messages messages. `watch` is called for the
+// steps and messages of all ranks, so all ranks are then simulated, even if one could stand for many.
 template <step_function S>
 outcome simulate(S const& schedule, shape s, workload work, model const& m = {}, observer const* watch = nullptr) {
   return simulation<S>(schedule, s, work, m, watch)();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lengths of messages where nothing lies in memory: counts that stand for elements.
+// Lengths of messages without memory: counts that represent elements.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct even_chunks {
 
 static_assert(tutti::detail::message_sizes<even_chunks>);
 
-// The length of a slice where messages are not cut.
+// The length of a slice if messages are not cut.
 inline constexpr std::size_t uncut = static_cast<std::size_t>(1) << 62;
 
 }  // namespace tutti::analyze

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors that a schedule or a step shows by itself, before anything moves.
+// Errors of a schedule or a step that are visible before anything moves.
 #pragma once
 
 #include <numeric>
@@ -10,7 +10,7 @@
 
 namespace tutti::analyze {
 
-// Thrown where a schedule is found wrong.
+// Thrown if a schedule is wrong.
 struct flaw {
   std::string why;
 };
@@ -33,7 +33,7 @@ void check_schedule(S const& schedule, collective what, shape s) {
     if (schedule.steps(s, {0, track / phases, track % phases}) != 0) throw flaw{"one rank alone must have no steps"};
 }
 
-// What is wrong with a step of rank `self`; null where nothing is.
+// The defect of a step of rank `self`; null if there is none.
 inline char const* complaint_about(step const& t, int self, shape s, bool pipelined) {
   auto const distinct = [&](peers const& p) { return p.count <= s.ranks / std::gcd(s.ranks, wrap(p.stride, s.ranks)); };
   auto const one_chunk = [](peers const& p, region const& r) { return p.empty() || r.split || r.what.count == 1; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whether all ranks do the same to their neighbours, so that one can stand for many.
+// Whether all ranks do the same to their neighbours, so that one can represent many.
 #pragma once
 
 #include "tutti/algorithm/concept.hpp"

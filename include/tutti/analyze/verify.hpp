@@ -22,17 +22,19 @@
 
 namespace tutti::analyze {
 
+// The result of a proof.
 struct verdict {
   bool ok = true;
-  std::string why;  // where not ok: rank, lane, phase, step, chunk, and what is wrong there, in a sentence
+  std::string why;  // if not ok: rank, lane, phase, step, chunk, and the problem there, in a sentence
 
   explicit operator bool() const { return ok; }
 };
 
-// All cursors move as far as they can, in turn. That is enough to find every deadlock and every wrong value: no rank decides
-// anything by what arrives first, so each channel carries the same messages whatever the timing (Kahn, 1974), and what could
-// move once can still move later. Timing has one choice, how far sending runs ahead of receiving within a step, and a step
-// whose result depends on it is refused: one that overwrites what it has still to send.
+// All cursors move as far as they can, in turn. That is enough to find every deadlock and every wrong value: no rank
+// decides anything by the order of arrival, so each channel carries the same messages whatever the timing (Kahn, 1974),
+// and a cursor that could move once can still move later. Timing has one degree of freedom: how far sending runs ahead
+// of receiving within a step. A step whose result depends on it is rejected: one that overwrites data that it has yet
+// to send.
 template <step_function S>
 class symbolic_execution {
  public:
@@ -226,7 +228,7 @@ class symbolic_execution {
     return memory_[s.cell];
   }
 
-  // What arrives is the slice that is due.
+  // Checks that the message at the head of the channel is the slice that is due.
   void expect(cursor const& c, int peer, message_slice const& part, places const& due) {
     auto const found = channels_.front(peer, c.me.rank, track_of(c));
     for (std::size_t i = 0; i < due.size() && i < index(found.count); ++i) {
@@ -241,7 +243,7 @@ class symbolic_execution {
                  std::to_string(found.count) + (found.more ? " and more" : "")};
   }
 
-  // What this rank itself contributes.
+  // Finds the contribution of this rank itself.
   void find_own(cursor const& c, places const& due, extent range) {
     memory_.find_readable(own_, c.me, c.now.own, 0, range);
     if (own_.size() != due.size())

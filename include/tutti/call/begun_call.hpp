@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call from its begin, when the other ranks can see it, to its end.
+// A call from the moment at which other ranks can see it, to its end.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace tutti::detail {
 template <class Transport>
 class begun_call {
  public:
-  // Throws bad_argument where the request is impossible, and the fault that the communicator has.
+  // Throws bad_argument if the request is impossible, or the fault that the communicator has.
   begun_call(engine<Transport>& on, call_terms const& call)
       : engine_(on),
         timeout_(call.timeout.count() > 0 ? call.timeout : on.environment.timeout),
@@ -35,7 +35,7 @@ class begun_call {
   std::chrono::nanoseconds timeout() const { return timeout_; }
   std::source_location where() const { return where_; }
 
-  // Polls `work` until it has ended. Throws what it has found, and a fault or timeout meanwhile.
+  // Polls `work` until it has ended. Throws its errors, and a fault or timeout that occurs meanwhile.
   template <class Work>
   void drive(Work& work) {
     auto& transport = engine_.transport();
@@ -53,11 +53,11 @@ class begun_call {
     engine_.finish(where_);
     settled_ = true;
   }
-  // Somebody else sees to its end.
+  // Leaves the end of the call to somebody else.
   void hand_over() noexcept { settled_ = true; }
 
  private:
-  // The plan of a request that is new: its names appear on the notice board.
+  // Plans a new request; puts its names on the notice board.
   [[gnu::cold, gnu::noinline]] static tutti::detail::plan introduce(engine<Transport>& on, call_terms const& call) {
     request const& r = call.asked;
     on.introduce(r.type, call.names->type);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A collective as one rank has called it: request, memory, operation, counts, options and place in the program. A blocking
-// call is driven to completion (call/perform.hpp), one on async(comm) is queued and one on prepared(comm) is kept
+// A collective as called by one rank: request, memory, operation, counts, options and call site. A blocking call is
+// driven to completion (call/perform.hpp), one on async(comm) is queued, and one on prepared(comm) is kept
 // (started/queue.hpp).
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace tutti::detail {
 
-// The type and operation of a call, as errors and records show them.
+// The type and operation of a call, as errors and records print them.
 struct call_names {
   std::string_view type, operation;
 };
@@ -29,15 +29,15 @@ inline constexpr call_names names_of{type_name<T>(), [] {
                                        else return name_of<Op>();
                                      }()};
 
-// What does not depend on the memory and the operation.
+// The part of a call that does not depend on its memory and operation.
 struct call_terms {
-  request asked;                     // what all ranks must pass alike, and the caller's choice
+  request asked;                     // the values that all ranks must pass alike, and the caller's choice of algorithm
   std::chrono::nanoseconds timeout;  // 0: the communicator's
   std::source_location where;
   call_names const* names;
 };
 
-// `count`: elements T of the message, or of a block. Op is void where nothing is combined.
+// `count`: elements T of the message, or of a block. Op is void if nothing is combined.
 template <collective C, class Algorithm, class T, class Op = void>
 request request_of(options const& o, std::uint64_t count, int root = 0) {
   request out{.what = C,
@@ -59,7 +59,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
 
 // -- The memory of a call, in three shapes. lay_out() describes it to a schedule.
 
-// One message, whose chunks are any parts of it. `out` is null where this rank gets nothing.
+// One message, whose chunks are arbitrary parts of it. `out` is null if this rank gets no result.
 template <class T>
 struct array_memory {
   static constexpr bool ragged = false;
@@ -79,7 +79,7 @@ struct array_memory {
   }
 };
 
-// A block for each rank, all of one size. `in` and `out` are this rank's own block, or the blocks of all.
+// A block for each rank, all of the same size. `in` and `out` are this rank's own block, or the blocks of all.
 template <class T>
 struct block_memory {
   static constexpr bool ragged = false;
@@ -103,8 +103,8 @@ struct block_memory {
   }
 };
 
-// The counts and offsets of a _v form, which a call has copied. The vector of a blocking call comes from the engine and
-// returns to it, so that such a call allocates nothing.
+// The counts and offsets of a _v form, copied by the call. The vector of a blocking call is borrowed from the engine,
+// so such a call allocates nothing.
 class counts_and_offsets {
  public:
   explicit counts_and_offsets(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
@@ -118,7 +118,7 @@ class counts_and_offsets {
     if (spare_ != nullptr) all_.swap(*spare_);
   }
 
-  // Room for `lists` lists of a number for each rank, which stay where they are.
+  // Makes room for `lists` lists with one number for each rank. They do not move.
   std::size_t* make_room(int lists, int ranks) {
     all_.resize(static_cast<std::size_t>(lists) * static_cast<std::size_t>(ranks));
     return all_.data();
@@ -136,8 +136,8 @@ struct ragged_memory {
   T const* in;
   T* out;
   bool in_place;
-  layout given, got, sizes;  // of the input, the output, and of blocks that are only passed on
-  counts_and_offsets lists;  // to which they refer
+  layout given, got, sizes;  // of the input, of the output, and of blocks that are only passed on
+  counts_and_offsets lists;  // the layouts refer to these
 
   void lay_out(surfaces<T>& s, request const&, int, int) const {
     s.input = {in, given};

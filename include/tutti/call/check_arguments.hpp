@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The checks of a call's buffers, before any communication. They follow from the table of collectives, so host and device
-// refuse the same things in the same words.
+// The checks of a call's buffers, before any communication. They follow from the table of collectives, so host and
+// device reject the same arguments with the same messages.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ inline bool overlap(void const* one, std::size_t one_bytes, void const* other, s
   return one_bytes > 0 && other_bytes > 0 && a < b + other_bytes && b < a + one_bytes;
 }
 
-// Refuses input and output that overlap, unless the output is at `same_place`.
+// Rejects an input and output that overlap, unless the output is at `same_place`.
 inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
                          void const* same_place, std::source_location where) {
   if (out != same_place && overlap(in, in_bytes, out, out_bytes))
@@ -55,7 +55,8 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
   return join({held == only_root(holding::all) ? "the root's " : "the ", name(s), " of ", name(c)});
 }
 
-// The buffer `s` of this rank, which must hold all, has `size` elements; the other buffer tells the count.
+// Rejects the buffer `s` of this rank, which should have a block for every rank but has `size` elements; the other
+// buffer determines the count.
 [[noreturn, gnu::cold]] inline void refuse_size(int rank, int ranks, collective c, side s, std::size_t size,
                                                 std::size_t count, std::source_location where) {
   std::string_view const other = name(s == side::input ? side::output : side::input);
@@ -76,8 +77,8 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
       join({"pass a multiple of ", ranks, " elements, or use ", name(c), "_v"}), where);
 }
 
-// What a call in place looks like follows from the holdings: a chunk that a rank has in its input and in its output is the
-// same memory.
+// The holdings determine what in place means: a chunk that a rank has in its input and in its output is the same
+// memory.
 [[noreturn, gnu::cold]] inline void refuse_overlap(int rank, bool is_root, collective c, bool has_in_place,
                                                    std::source_location where) {
   holding const gives = row_of(c).input.at(is_root), gets = row_of(c).output.at(is_root);
@@ -103,8 +104,8 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
          join({"pass ", end, " elements, or correct the counts"}), where);
 }
 
-// Whether the call is in place: a chunk that a rank has in its input and in its output is the same memory. The own block of
-// the rank begins at `in_begin` of an input with a block for every rank, and at `out_begin` of such an output.
+// Whether the call is in place: a chunk that a rank has in its input and in its output is the same memory. The rank's
+// own block starts at `in_begin` of an input with a block for every rank, and at `out_begin` of such an output.
 template <collective C, class In, class Out>
 bool is_in_place(In const* in, std::size_t in_begin, Out const* out, std::size_t out_begin) {
   if constexpr (!std::is_same_v<In, Out>) return false;
@@ -114,14 +115,14 @@ bool is_in_place(In const* in, std::size_t in_begin, Out const* out, std::size_t
 // The buffers of a call as this rank uses them.
 template <class In, class Out>
 struct call_buffers {
-  In const* in;       // null where the call ignores the input of this rank
-  Out* out;           // null where it ignores the output
+  In const* in;       // null if the call ignores the input of this rank
+  Out* out;           // null if it ignores the output
   std::size_t count;  // elements of the array, or of this rank's block
   bool in_place;
 };
 
-// Checks what a rank passes to a collective whose blocks, if it has any, are all of one size. `root` does not matter where
-// there is none. Throws error: bad_argument.
+// Checks the arguments of a rank in a collective whose blocks, if it has any, are all of one size. Collectives without
+// a root ignore `root`. Throws error: bad_argument.
 template <collective C, class Comm, class In, class Out>
 call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, std::span<Out> out, int root,
                                     std::source_location where) {
@@ -131,7 +132,7 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
   auto const ranks = static_cast<std::size_t>(comm.size());
 
-  // The smaller buffer tells the count.
+  // The smaller buffer determines the count.
   std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();
   if constexpr (deals(C) && collects(C)) {
     if (count % ranks != 0) refuse_unequal_blocks(rank, comm.size(), C, count, where);
@@ -149,8 +150,8 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   return {gives ? in.data() : nullptr, gets ? out.data() : nullptr, count, in_place};
 }
 
-// The same for a _v form. `given` and `got` say where the blocks lie in a buffer that has one for every rank, in `unit`
-// parts of an element; for other buffers they do not matter.
+// The same for a _v form. `given` and `got` describe the blocks in a buffer that has one for every rank, in `unit`
+// parts of an element; other buffers ignore them.
 template <collective C, class Comm, class In, class Out>
 call_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const> in, layout const& given,
                                            std::span<Out> out, layout const& got, std::size_t unit, int root,
@@ -166,7 +167,7 @@ call_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const>
   extent const own_out = collects(C) ? got.at(0, rank) : extent{0, out.size() * unit};
   std::size_t const count = own_in.count / unit;
   if (own_in.count != own_out.count) refuse_own_block(rank, C, count, own_out.count / unit, where);
-  // Without offsets, nothing may be left over.
+  // Without offsets, the blocks must fill the buffer.
   if (reduces(C) && in.size() != given.end() / unit)
     refuse_end(rank, C, side::input, in.size(), given.end() / unit, where);
 
@@ -179,15 +180,15 @@ call_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const>
   return {in.data(), out.data(), count, in_place};
 }
 
-// Where the blocks of a _v form lie in a buffer, in units of a layout.
+// The blocks of a _v form in a buffer, in units of a layout.
 struct block_lists {
   std::vector<std::size_t> counts, offsets;
 
   layout where() const { return layout::table(counts.data(), offsets.data(), static_cast<int>(counts.size())); }
 };
 
-// Makes these lists from what a caller passes: a count and an offset for each rank, in elements. Without offsets, blocks
-// follow each other without gaps. The buffer `s` has `size` elements, each of `unit` units. Throws error: bad_argument.
+// Builds these lists from the caller's: a count and an offset for each rank, in elements. Without offsets, blocks are
+// adjacent. The buffer `s` has `size` elements, each of `unit` units. Throws error: bad_argument.
 [[gnu::noinline]] inline void lay_out_blocks(int rank, int ranks, collective c, side s,
                                              std::span<std::size_t const> counts, std::span<std::size_t const> offsets,
                                              std::size_t size, std::size_t unit, block_lists& out,

@@ -27,8 +27,8 @@
 
 namespace tutti {
 
-// An array that peers can read in place: what communicator::allocate returns. A contiguous range; movable; gives its
-// memory back when it goes, which must be before its communicator does.
+// An array that peers can read in place, returned by communicator::allocate. A contiguous range; movable. It must be
+// destroyed before its communicator, and then returns its memory.
 template <element T, transport Transport>
 class shared_array {
  public:
@@ -80,31 +80,37 @@ consteval void refuse_const_communicator() {
                                         std::source_location where) {
   for (auto m = members.begin(); m != members.end(); ++m) {
     if (*m < 0 || *m >= ranks)
-      refuse(rank, join({"a group lists rank ", *m, " of a communicator of ", ranks}),
-             join({"use ranks from 0 to ", ranks - 1}), where);
+      refuse(rank,
+             join({"the list of a group contains rank ", *m, ", but the communicator has only ", ranks, " ranks"}),
+             join({"list ranks from 0 to ", ranks - 1}), where);
     if (std::find(members.begin(), m, *m) != m)
-      refuse(rank, join({"a group lists rank ", *m, " twice"}), "list every rank once", where);
+      refuse(rank, join({"the list of a group contains rank ", *m, " twice"}), "list every rank once", where);
   }
   if (std::ranges::find(members, rank) == members.end())
-    refuse(rank, join({"rank ", rank, " makes a group that does not list it: {", list_of(members), "}"}),
-           "let the ranks that are listed make it, and no others", where);
+    refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
+           "let only the listed ranks create the group", where);
 }
 
 }  // namespace detail
 
-// What ranks have agreed on.
+// The result of communicator::agree.
 struct agreement {
-  int flags;              // of all that came, bitwise and
-  std::vector<int> gone;  // have ended or closed their communicator
+  int flags;              // bitwise and of the flags of all ranks that voted
+  std::vector<int> gone;  // ranks that have ended or closed their communicator
 };
 
-// What a rank passes to split to be in no group.
+// The color of a rank that is in no group of a split.
 inline constexpr int no_color = -1;
 
+// The transport between processes of one machine; see transport/shared_memory/shm.hpp.
 class shm;
 
-// Every rank has one; communicator<> is that of tutti::init(). All ranks call the same collectives on it in the same order; a rank calls from one thread at a time.
-// After an error of a collective (mismatch, timeout, a rank lost or left) every further call throws that error.
+// The ranks that make collective calls together. Each rank has its own communicator object; communicator<> is the type
+// that tutti::init() returns. All ranks call the same collectives in the same order; a rank calls from one thread at a
+// time. After an error of a collective (mismatch, timeout, a rank lost or left), every further call throws that error.
+//
+//   auto comm = tutti::init();
+//   double const sum = tutti::all_reduce(comm, mine);
 template <transport Transport = shm>
 class communicator {
  public:
@@ -117,7 +123,7 @@ class communicator {
   int size() const noexcept { return engine_->ranks(); }
   bool is_main() const noexcept { return rank() == 0; }
 
-  // This rank among those of the communicator that are on its machine, in rank order, and how many these are.
+  // The index of this rank among the communicator's ranks on the same machine, in rank order, and the number of these.
   int local_rank() const noexcept {
     if constexpr (detail::spans_machines<Transport>) return engine_->transport().local_rank();
     else return rank();
@@ -127,8 +133,8 @@ class communicator {
     else return size();
   }
 
-  // Calls f() on rank 0 alone, for what is to be said or written once. Nothing is sent and nobody waits: the others go on.
-  // Where f returns a value, rank 0 gets it and the others get nothing; tutti::broadcast brings it to them.
+  // Calls f() on rank 0 only, for output or files. Sends nothing and waits for nobody: the other ranks continue. If f
+  // returns a value, rank 0 gets it and the others get nothing; use tutti::broadcast to distribute it.
   //
   //   comm.main_only([&] { std::printf("loss %g\n", loss); });
   //   std::optional<settings> const read = comm.main_only([&] { return read_settings(path); });
@@ -142,17 +148,16 @@ class communicator {
     }
   }
 
-  // Memory for `count` elements, zeroed, that the other ranks can read in place: the fastest buffers for large messages
-  // (protocol direct). This rank alone calls it. Throws std::bad_alloc.
+  // Allocates zeroed memory for `count` elements that the other ranks can read in place: the fastest buffers for large
+  // messages (protocol direct). Not collective. Throws std::bad_alloc.
   template <element T>
   shared_array<T, Transport> allocate(std::size_t count) const {
     static_assert(alignof(T) <= detail::page);
     return {*engine_, count};
   }
 
-  // A communicator of the ranks that pass the same color, which all ranks call; ordered by key, and by rank where keys are
-  // equal. None for a rank that passes no_color, or any negative number. See MPI-4.1, 7.4.2. Defined in
-  // collective/split.hpp.
+  // Creates a communicator of the ranks that pass the same color. Collective over all ranks; ordered by key, and by
+  // rank if keys are equal. Returns nothing on a rank that passes no_color or any negative number. See MPI-4.1, 7.4.2.
   // Throws error as all_gather and subgroup do.
   //
   //   auto row = comm.split(comm.rank() / 4).value();
@@ -161,15 +166,14 @@ class communicator {
                                     std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
 
-  // A communicator of these ranks, in this order: ranks[i] is rank i of it. These ranks alone call it, each with the same
-  // list, and it returns when all of them have. Groups may overlap; ranks that make several must not wait for each other in
-  // a circle, which one order everywhere excludes. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
-  //
-  // It is a communicator like any other: it has its own memory and faults and the tuning table of this one, which it may
-  // outlive. Where this one has a fault, it can still be made: ranks that are left when one was lost go on in a group.
-  // Throws error: bad_argument for a rank that does not exist, is listed twice, or for a list without this rank; timeout
-  // (TUTTI_TIMEOUT) with those that did not come; rank_lost where one of them has ended or closed its communicator; system.
-  //
+  // Creates a communicator of these ranks: ranks[i] becomes its rank i. Only these ranks call it, each with the same
+  // list; it returns when all of them have. Groups may overlap; ranks that create several must not wait for each other
+  // in a cycle, so create them in the same order everywhere. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
+  // | It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it
+  // may outlive. It can also be created after this one has a fault: survivors of a loss can continue in a group.
+  // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank;
+  // timeout (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its
+  // communicator; system.
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
   communicator subgroup(std::vector<int> const& ranks,
                         std::source_location where = std::source_location::current()) const
@@ -183,50 +187,50 @@ class communicator {
     }
   }
 
-  // Writes <prefix>.<rank>.json (of a group: <prefix>.<rank>-<number>.json, where the rank is that of this thread's first
-  // communicator): the last 64 calls of this rank, where in the program they were made and whether they have ended, and what
-  // this rank knows of its peers' last calls. tutti-record reads these files. Where all ranks of a tutti::hierarchical are on
-  // one node, they make their calls over its memory, and those over MPI (native, two_level) have a record of their own,
-  // <prefix>.<rank>-<number>.json.
-  // Throws error: bad_argument where it cannot be written.
+  // Writes <prefix>.<rank>.json (for a group: <prefix>.<rank>-<number>.json, with the rank of this thread's first
+  // communicator): the last 64 calls of this rank, their call sites, whether they have ended, and the known state of
+  // its peers. tutti-record reads these files. If all ranks of a tutti::hierarchical are on one node, their calls use
+  // its memory, and calls over MPI (native, two_level) have a record of their own, <prefix>.<rank>-<number>.json.
+  // Throws error: bad_argument if the file cannot be written.
   void write_record(std::string const& prefix, std::string const& reason = "asked for by the program") const {
     engine_->write_record(prefix, reason);
   }
-  // This rank's calls of a collective that have ended, where TUTTI_STATISTICS=1 or TUTTI_TRACE was set when this was made.
+  // Statistics of this rank's completed calls of a collective, if TUTTI_STATISTICS=1 or TUTTI_TRACE was set when the
+  // communicator was created.
   call_statistics statistics(collective what) const { return engine_->statistics(what); }
 
-  // -- When something went wrong: defined in call/survive.hpp, and named as by ULFM (MPI_Comm_revoke, _agree, _shrink).
+  // -- Recovery from failures, with the names of ULFM (MPI_Comm_revoke, _agree, _shrink).
 
-  // Ends all calls of all ranks on this communicator, running, started or later, with error: revoked, which names this rank
-  // and the reason. This rank alone calls it, and it waits for nobody: ranks that compute learn it in their next call. Where
-  // there is a fault already, that stays. Agreements and groups can still be made.
+  // Ends all calls of all ranks on this communicator, running, started or later, with error: revoked, which names this
+  // rank and the reason. Only this rank calls it, and it waits for nobody: ranks that compute learn of it in their next
+  // call. An earlier fault stays. Agreements and groups remain possible.
   //
   //   if (diverged(loss)) comm.revoke("the loss is not a number");
   void revoke(std::string_view reason);
 
-  // Ends the job: revokes the communicator, says why on stderr and ends this process at once with this exit code. Output is
-  // flushed; destructors and exit handlers, which could wait for ranks that are gone, do not run. Ranks that wait in a call
-  // throw revoked, so do others in their next call, and launchers end them when they see the exit code. Over MPI the
-  // processes are ended by MPI_Abort. Ranks that are threads end with their process.
+  // Ends the job: revokes the communicator, prints the reason on stderr and ends this process at once with this exit
+  // code. Output is flushed; destructors and exit handlers do not run, because they could wait for ranks that are gone.
+  // Ranks in a call throw revoked, and so do others in their next call; launchers end them when they see the exit code.
+  // Over MPI, MPI_Abort ends the processes. Ranks that are threads end with their process.
   //
   //   if (!save(checkpoint)) comm.abort("the disk is full");
   [[noreturn]] void abort(std::string_view reason, int exit_code = 1);
 
-  // All ranks that are left get the same: the bitwise and of the flags of those that came, and which ranks have ended or
-  // closed this communicator. Ranks may be killed in the middle of it, and the communicator may have a fault; calls that
-  // were started go on beside it. All that are left call it, and shrink, in the same order.
-  // Throws error, the same at all: timeout (TUTTI_TIMEOUT) with the ranks that are there and did not come, mismatch where
-  // some shrink; bad_argument over an MPI without fault tolerance, on several nodes too: it cannot tell who is left. Over
-  // MPI a rank that stands still in the middle of it for as long as the time limit may get another outcome.
+  // Returns the same on all surviving ranks: the bitwise and of the flags of those that voted, and the ranks that have
+  // ended or closed this communicator. It works while ranks are being killed and after a fault; started calls continue
+  // meanwhile. All survivors call agree and shrink in the same order.
+  // Throws error, the same on all: timeout (TUTTI_TIMEOUT) with the ranks that are alive and did not vote, mismatch if
+  // some call shrink; bad_argument over an MPI without fault tolerance, also on several nodes, because it cannot tell
+  // which ranks survive. Over MPI, a rank that stalls in the middle for as long as the timeout may see another outcome.
   //
   //   bool const all_saved = comm.agree(saved ? 1 : 0).flags != 0;
   agreement agree(int flags = ~0, std::source_location where = std::source_location::current());
 
-  // A communicator of the ranks that are left, in the order of their ranks, once they have agreed on who these are. All that
-  // are left call it; those in a call on this communicator are ended first (rank_lost or rank_left with the rank that is
-  // gone, else revoked). Ranks that end meanwhile are left out too. After it this communicator is closed at this rank, and
-  // its calls throw revoked; memory from allocate stays until it goes.
-  // Throws error as agree and subgroup do. Where it throws at one rank it throws at all, and can be tried again.
+  // Creates a communicator of the survivors, in the order of their ranks, after they have agreed on who survives. All
+  // survivors call it; those in a call on this communicator leave it with an error first (rank_lost or rank_left with
+  // the rank that is gone, else revoked). Ranks that end meanwhile are left out too. Afterwards this communicator is
+  // closed on this rank, and its calls throw revoked; memory from allocate remains until its destruction.
+  // Throws error as agree and subgroup do. If it throws on one rank, it throws on all, and can be called again.
   //
   //   try { train(comm); } catch (tutti::error const& e) {
   //     if (e.code() != tutti::error_code::rank_lost) throw;
@@ -254,13 +258,13 @@ class communicator {
     detail::refuse_const_communicator<Comm>();
   }
 
-  // Of a communicator that shrink made: the ranks that its own have had before, by their new ones. Empty for any other.
+  // On a communicator that shrink created: the previous rank of each of its ranks. Empty on any other.
   std::vector<int> const& survivors() const noexcept { return survivors_; }
 
   // For the collectives.
   tutti::detail::engine<Transport>& engine() noexcept { return *engine_; }
 
-  // A communicator of some of its ranks, which has its tuning table.
+  // A communicator over `some`, with the tuning table of this one.
   communicator of_this(std::unique_ptr<Transport> some) const {
     communicator out(std::move(some));
     out.engine_->tuned = engine_->tuned;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The engine of a communicator: begins and ends calls, and keeps what is reused from call to call.
+// The engine of a communicator: begins and ends calls, and keeps resources that calls reuse.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace tutti::detail {
 
-// What the algorithm two_level works with; see call/levels.hpp.
+// The state of the algorithm two_level; see call/levels.hpp.
 template <class Transport>
 class levels;
 struct no_levels {};
@@ -33,30 +33,30 @@ class engine : public faults<Transport> {
  public:
   using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport;
 
-  // Whether threads other than that which uses the communicator may move what it has started.
+  // Whether threads other than the one that uses the communicator may drive its started calls.
   bool any_thread = true;
-  tuning tuned;  // by which algorithms are chosen
+  tuning tuned;  // chooses algorithms
   [[no_unique_address]] std::conditional_t<has_levels<Transport>, std::unique_ptr<tutti::detail::levels<Transport>>,
                                            no_levels> levels;
   made_once<detail::pending_calls> started;
   made_once<detail::pending_calls> messages;
 
-  std::uint64_t agreements = 0;  // that this rank has voted in
+  std::uint64_t agreements = 0;  // number of agreements that this rank has voted in
 
-  // Kept from call to call, so that a call allocates nothing once they have grown.
+  // Kept from call to call, so that calls allocate nothing once these have grown.
   plan_cache plans;
   reference_list references;
   grown_memory<Transport> scratch;              // space::scratch
-  grown_memory<Transport> copy;                 // of an input, where an algorithm does not work in place
+  grown_memory<Transport> copy;                 // of an input, if an algorithm does not work in place
   grown_memory<Transport> fetched;              // from peers' private memory, to be combined
   grown_memory<Transport> bucket;               // of small arrays that share a call
-  std::vector<std::size_t> counts_and_offsets;  // lent to _v forms, for their counts and offsets
-  deadline::clock::time_point last_meeting{};   // when this rank came to it
+  std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
+  deadline::clock::time_point last_meeting{};   // when this rank arrived at it
 
   explicit engine(std::unique_ptr<Transport> own);
   ~engine();
 
-  // -- The life of a call. Throws where the communicator has a fault already.
+  // -- The life of a call. Throws if the communicator already has a fault.
   void begin(plan const& p, std::source_location where) {
     if constexpr (bound_to_thread<Transport>) transport().expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
@@ -68,27 +68,27 @@ class engine : public faults<Transport> {
     recorder_->begin(sequence, *notices_);
     if (notices_->faulty()) this->report_fault(where, this->in_call);
   }
-  // Who has a fault may have changed memory that this rank has just read.
+  // A rank that has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
     if (notices_->faulty()) this->report_fault(where, this->in_call);
     notices_->finish(this->sequence());
     recorder_->end(this->sequence(), *notices_);
   }
-  // An exception has ended the call before it was complete: the others must not wait.
+  // Called when an exception ends the call early, so that the others do not wait.
   [[gnu::cold]] void give_up() noexcept;
 
-  // Marks every message of the running call, and depends on all calls before it: where two ranks wrote past each other and
-  // nobody read, the next message that is read tells.
+  // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
+  // which neither receives, the next message that is received reveals it.
   std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(history_ >> 32); }
-  // The calls of another group are the same on all ranks as well, or the next message tells.
+  // Includes the calls of another group, which are also the same on all ranks.
   void follow(std::uint32_t other_tag) noexcept { history_ = (history_ ^ other_tag) * 0x9e3779b97f4a7c15u; }
-  // A place for each rank's packets, packet_stride apart.
+  // The packets of all ranks, packet_stride apart.
   std::byte* inbox() { return inbox_.at_least(packet_stride * static_cast<std::size_t>(ranks())); }
 
   // For calls and messages, which may begin on two threads.
   void introduce(std::uint32_t id, std::string_view name) noexcept;
 
-  // A place in the program, for the board.
+  // A call site, for the board.
   std::uint64_t shared_place(std::source_location where) {
     return to_shared_word(where, [&](std::uint32_t id, std::string_view file) { introduce(id, file); });
   }
@@ -119,14 +119,14 @@ engine<Transport>::engine(std::unique_ptr<Transport> own)
       bucket(transport()),
       inbox_(transport()) {
   if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
-  // Where all ranks are on one node, its group makes their calls, and has the first record.
+  // If all ranks are on one node, its group makes their calls, and writes the first record.
   bool node_is_first = false;
   if constexpr (has_levels<Transport>) node_is_first = transport().nodes().count() == 1;
   if (!node_is_first) make_recorder();
   if constexpr (has_levels<Transport>) levels = std::make_unique<tutti::detail::levels<Transport>>(*this);
   if (node_is_first) make_recorder();
   if constexpr (maps_memory<Transport>) {
-    std::size_t open = 0;  // messages to one peer at once
+    std::size_t open = 0;  // messages to one peer in flight at once
     for (int t = 0; t < max_tracks; ++t) open += slots_of(ranks(), t);
     references.reserve(open * static_cast<std::size_t>(ranks() - 1));
   }
@@ -149,7 +149,7 @@ void engine<Transport>::give_up() noexcept {
   if (notices_->faulty()) return;
   try {
     notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                     join({"rank ", rank(), " gave up ", this->this_call(), ", because of an exception"})});
+                     join({"rank ", rank(), " gave up ", this->this_call(), " because of an exception"})});
   } catch (...) {
     notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
   }

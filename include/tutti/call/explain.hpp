@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// explain: what tutti would choose for a call, and why.
+// explain: the algorithm that tutti would choose for a call, and the reason.
 #pragma once
 
 #include <string>
@@ -23,14 +23,15 @@ std::string levels_of(Transport const& transport) {
 
 }  // namespace detail
 
+// The answer of explain: the algorithm and protocol of a call, and the reason.
 struct explanation {
   algorithm_id algorithm;
   tutti::protocol protocol;
-  std::string text;  // a sentence; and a line for each level, where the topology is known
+  std::string text;  // a sentence, and a line for each level if the topology is known
 };
 
-// What a call of `what` with `count` elements T (of one block, where every rank has a block) and Op would do on this
-// communicator. Sends nothing; any rank may ask. Throws bad_argument for options that can't be had.
+// Explains how a collective `what` with `count` elements T (per block, if every rank has a block) and Op would be
+// carried out on this communicator. Sends nothing; any rank may call it. Throws bad_argument for impossible options.
 //
 //   std::puts(tutti::explain<float, tutti::sum>(comm, tutti::collective::all_reduce, 1 << 20).text.c_str());
 template <element T, class Op = sum, transport Transport>
@@ -52,11 +53,11 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
-  if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank, a copy at most"};
+  if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};
   detail::plan const p = detail::make_plan(comm.engine(), r, where);
   bool const direct = detail::maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
-  if (p.algorithm == algorithm_id::native) text += "by its own means";
+  if (p.algorithm == algorithm_id::native) text += "by the library's own collective";
   else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";

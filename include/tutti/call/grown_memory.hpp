@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory that is kept from call to call, so that a call allocates nothing once it has grown.
+// Memory that is kept from call to call, so that calls allocate nothing once it has grown.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tutti::detail {
 
-// Bytes that grow and are never given back before the end.
+// A buffer that grows on demand and is released only at the end.
 template <class Transport>
 class grown_memory {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is refused at compile time of an algorithm that a call names by its type.
+// Compile-time checks of an algorithm that a call names by its type.
 #pragma once
 
 #include <type_traits>
@@ -9,12 +9,12 @@
 
 namespace tutti::detail {
 
-// Op is void where nothing is combined.
+// Op is void if nothing is combined.
 template <class Algorithm, collective C, class Op>
 constexpr void expect_legal() {
   static_assert(serves<Algorithm, C>,
                 "this algorithm does not serve this collective; leave the choice to tutti, or see "
-                "include/tutti/algorithm/ for who serves what");
+                "include/tutti/algorithm/ for the algorithms of each collective");
   if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
     static_assert(
         !schedule<Algorithm, C>::needs_commutative || is_commutative<Op>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The communicators with which the algorithm two_level works: of the ranks of a node, and of those that stand for nodes.
+// The communicators of the algorithm two_level: one of the ranks of a node, and one of the ranks that represent nodes.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 #include "tutti/call/native.hpp"
 
 namespace tutti::detail {
-// The operation without its prologue and epilogue, which come before and after all levels.
+// The operation without its prologue and epilogue, which are applied before and after all levels.
 template <class Op>
 struct bare {
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr std::string_view name = name_of<Op>();
-  using bare_form_of = Op;  // which a library may know
+  using bare_form_of = Op;  // the library may have this operation
   Op const* op;
 
   template <class A>
@@ -33,8 +33,8 @@ auto bare_operation(reducing<T, Op> const& body) {
   else return body.op;
 }
 
-// An algorithm where it serves a part, else the choice of tutti. `Ragged`: the part is a _v form, where a library may be
-// unable to count.
+// The named algorithm if it serves a part, else the choice of tutti. `Ragged`: the part is a _v form, for which a
+// library may be unable to count.
 template <class Algorithm, class Transport, collective C, bool Commutative, bool Ragged>
 struct serving {
   using type = automatic;
@@ -51,10 +51,9 @@ struct serving<native, Transport, C, Commutative, Ragged> {
   using type = std::conditional_t<!Ragged || reduces(C), native, automatic>;
 };
 
-// The communicators of a rank's levels, and the collectives made of them.
-//
-// On every rank an element of a result is computed once, or copied from where it was, so all have the same bits. Where the
-// ranks of nodes follow each other, and the parts combine in rank order, so does the whole.
+// The communicators of a rank's levels, and the collectives composed of their calls.
+// | Each element of a result is computed once, or copied from where it was computed, so all ranks get the same bits. If
+// the ranks of each node are consecutive and the parts combine in rank order, so does the whole.
 template <class Transport>
 class levels {
  public:
@@ -68,7 +67,7 @@ class levels {
         local_(nodes_.local_rank(whole.rank())),
         inside_(whole.transport().take_inside()) {
     inside_.engine().fault_outside = [this] { return whole_.poll_fault(); };
-    inside_.engine().any_thread = whole.any_thread;  // for that asks the whole's transport
+    inside_.engine().any_thread = whole.any_thread;  // because driving them uses the whole's transport
     for (int node = 0; node < nodes_.count(); ++node)
       if (auto const& m = nodes_.members(node); local_ < static_cast<int>(m.size()))
         alike_.push_back(m[static_cast<std::size_t>(local_)]);
@@ -81,23 +80,23 @@ class levels {
   levels& operator=(levels const&) = delete;
 
   inner& inside() noexcept { return inside_; }
-  // The communicator of all ranks where they are on one node, else null.
+  // The communicator of all ranks if they are on one node, else null.
   inner* only_node() noexcept { return nodes_.count() == 1 ? &inside_ : nullptr; }
 
-  // The calls that were started on the parts end.
+  // Ends the calls that were started on the parts.
   void end_started() noexcept {
     inside_.engine().started.reset();
     inside_.engine().messages.reset();
     if (across_) across_->engine().started.reset();
   }
 
-  // The whole has a fault: no rank waits for another in a part.
+  // Called when the whole has a fault: no rank waits for another in a part.
   void take_over(fault const& f) noexcept {
     inside_.engine().take_over(f);
     if (across_) across_->engine().take_over(f);
   }
 
-  // By which the algorithms of the parts are chosen.
+  // Sets the table that chooses the algorithms of the parts.
   void tune_by(tuning const& table) {
     inside_.engine().tuned = table;
     if (across_) across_->engine().tuned = table;
@@ -116,7 +115,7 @@ class levels {
     if (across_) across_->engine().follow(begun.tag());
     parts<levels_named, C, typename Call::body_type>(*this, begun, c.body).run(c.asked.root, memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
-    // An empty message is not acknowledged, so nothing tells that the others have come.
+    // An empty message is not acknowledged, so it does not show that the others have arrived.
     if (!rooted(C) && c.asked.count > 0) whole_.transport().note_all_arrived();
     begun.finish();
   }

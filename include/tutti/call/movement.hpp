@@ -36,13 +36,13 @@ returned_by<Comm> move(Comm& comm, std::uint64_t count, int root, Memory const& 
 
 // -- _v forms.
 
-// Ranks must agree on the hash of the counts, where all know them.
+// If all ranks know the counts, they must agree on their hash.
 inline request ragged(request r, std::span<std::size_t const> counts = {}) {
   std::uint64_t hash = 0;
   for (std::size_t const n : counts) hash = mix(hash, n);
   r.ragged = true;
   r.counts = static_cast<std::uint32_t>(hash);
-  // The choice goes by the mean block, which all know where they know the counts.
+  // Algorithms are chosen by the mean size of a block, if all ranks know the counts.
   if (!counts.empty()) r.count = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) / counts.size();
   return r;
 }
@@ -63,8 +63,8 @@ counts_and_offsets lists_for(Comm& comm) {
   else return counts_and_offsets();
 }
 
-// A count and an offset for each rank, in units of `unit` (bytes an element, or 1), written to `room`. Blocks follow each
-// other without gaps where no offsets are given.
+// Writes a count and an offset for each rank to `room`, in units of `unit` (bytes of an element, or 1). Without
+// offsets, blocks are adjacent.
 template <class Comm>
 layout ragged_layout(Comm& comm, std::size_t* room, char const* what, std::span<std::size_t const> counts,
                      std::span<std::size_t const> offsets, std::size_t size, std::size_t unit,

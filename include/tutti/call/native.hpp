@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that are handed to the library of the transport: the algorithm `native`.
+// Calls that the library of the transport carries out: the algorithm `native`.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@
 
 namespace tutti::detail {
 
-// Where ranks of a _v form know the sizes of their own blocks alone: receivers are told what senders have, and compare.
+// In _v forms in which ranks know only the sizes of their own blocks, senders first send these sizes to the receivers,
+// which compare.
 template <collective C, class Transport>
 void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request const& r,
                     surfaces<std::byte> const& memory) {
@@ -42,10 +43,10 @@ void compare_blocks(engine<Transport>& on, begun_call<Transport>& begun, request
   }
 }
 
-// All ranks are in this call, and none has given it up. Once all have said that they are here, those who came first may
-// have given up before the last one came, so all say it again. But not where they come soon after each other, and give up
-// late: whoever comes within 50 ms of when it came to the meeting before comes within 50 ms of everybody. A fault outside
-// may make ranks give up at any time.
+// Whether all ranks are in this call and none has given it up. Once all have reported their arrival, the first to
+// arrive may already have given up, so all report again. The second report is skipped if ranks arrive soon after each
+// other and their timeouts are long: a rank that arrives within 50 ms of its previous meeting arrives within 50 ms of
+// all others. It is not skipped if a fault outside this group can make ranks give up at any time.
 template <class Transport>
 void meet(engine<Transport>& on, begun_call<Transport>& begun) {
   static constexpr std::chrono::milliseconds soon{50};
@@ -62,8 +63,8 @@ void meet(engine<Transport>& on, begun_call<Transport>& begun) {
   on.transport().note_all_arrived();
 }
 
-// What comes before and after a reduction by others, which know nothing of the operation's prologue and epilogue.
-// `elements`: of the message, where it is not in blocks.
+// The parts of a reduction before and after the library's collective, which does not know the prologue and epilogue of
+// an operation. `elements`: of the message, if it is not in blocks.
 template <collective C, class Transport, class Body>
 void copy_input(engine<Transport>& on, Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
@@ -83,8 +84,8 @@ void finish_output(engine<Transport>& on, Body body, surfaces<typename Body::ele
   }
 }
 
-// Hands a call to the library of the transport, which would wait for ever: so all ranks meet first, and one that is late,
-// gone or in another call is found as in any algorithm.
+// Lets the library of the transport carry out a call. The library would wait for ever, so all ranks meet first; a rank
+// that is late, gone or in another call is detected as in any algorithm.
 template <collective C, class Transport, class Call>
 void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c,
                     surfaces<typename Call::element>& memory) {
@@ -92,7 +93,7 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   c.memory.lay_out(memory, r, on.rank(), on.ranks());
   std::size_t elements = 0;
   if constexpr (!by_block(C)) elements = c.memory.elements(r);
-  // All that may throw comes before the others are in the library.
+  // Anything that may throw comes before the other ranks enter the library.
   if (r.ragged) Transport::native_collectives::template expect_countable<C>(on.transport(), r, memory);
   if (Call::body_type::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(on, c.body, memory, elements);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a caller may ask of one call.
+// The options of a call.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace tutti {
 
-// algorithm, protocol   the same on all ranks; what cannot be had throws bad_argument before anything is sent
-// timeout               0: the communicator's (5 minutes, or TUTTI_TIMEOUT in seconds); counted from when the call has
-//                       waited long enough to nap, a few milliseconds after it began
+// algorithm, protocol   the same on all ranks; an impossible choice throws bad_argument before any communication
+// timeout               0: that of the communicator (5 minutes, or TUTTI_TIMEOUT in seconds). It counts from the first
+//                       nap of the call, a few milliseconds after its start
 //
 //   tutti::all_reduce(comm, in, out, tutti::sum{}, {.algorithm = tutti::algorithm_id::ring, .timeout = 5s});
 struct options {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The started calls of a communicator, as blocking calls know them: they must end first. started/queue.hpp has the queues.
+// The started calls of a communicator as blocking calls see them: blocking calls wait for them first. started/queue.hpp
+// implements it.
 #pragma once
 
 #include <atomic>
@@ -17,28 +18,28 @@ class pending_call;
 class pending_calls {
  public:
   virtual ~pending_calls() = default;
-  // Goes as far as it can without waiting.
+  // Progresses as far as possible without waiting.
   virtual progress advance() noexcept = 0;
-  // The same, where this thread may, and no other does it just now.
+  // The same, if this thread is allowed to and no other thread is doing it.
   virtual progress help() noexcept = 0;
-  // Until `one`, or all where it is null, has ended: true. False once `until` has passed.
+  // Waits until `one`, or all if it is null, have ended; returns false once `until` has passed.
   virtual bool wait(pending_call const* one, deadline until) = 0;
 
-  // How many there are, with what follows them. Who sees none sees all that they have done.
+  // The number of calls and of continuations. A thread that reads 0 sees all effects of those that have ended.
   std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   void finish() {
     if (following::any(this))
-      throw error(
-          {.code = error_code::bad_argument,
-           .what = "what follows a call (work::then) waits for the communicator of that call, and so for itself",
-           .way_out = "start the call by tutti::async"});
+      throw error({.code = error_code::bad_argument,
+                   .what = "a continuation (work::then) made a blocking call on the communicator of the call that it "
+                           "follows, and so waits for itself",
+                   .way_out = "start the call with tutti::async"});
     if (count() > 0) wait(nullptr, {});
   }
 
-  // What follows a call is one more of them until it has run.
+  // A continuation counts as a call until it has run.
   void count_follower() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   void discount_follower() noexcept { count_.fetch_sub(1, std::memory_order_release); }
-  // While this thread runs what follows one.
+  // While this thread runs a continuation.
   class following {
    public:
     explicit following(pending_calls const* calls) noexcept : calls_(calls), outer_(std::exchange(innermost_, this)) {}

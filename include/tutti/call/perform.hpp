@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Performs a call on whatever stands for its ranks: a communicator drives it to completion; async(comm), prepared(comm) and
-// a batch keep it.
+// Performs a call on the object that stands for its ranks: a communicator drives it to completion; async(comm),
+// prepared(comm) and a batch keep it.
 #pragma once
 
 #include <source_location>
@@ -13,7 +13,7 @@
 namespace tutti {
 namespace detail {
 
-// Keeps calls in place of a communicator: defer(call) returns `returned`.
+// An object in place of a communicator that keeps calls: defer(call) returns `returned`.
 template <class Comm>
 concept defers_calls = requires(Comm& comm) {
   typename Comm::returned;
@@ -31,19 +31,19 @@ struct returns<Comm> {
 
 }  // namespace detail
 
-// What collectives take: a communicator, or async of one, or prepared, or a batch.
+// The first argument of a collective: a communicator, async or prepared of one, or a batch.
 template <class Comm>
 concept communicating =
     detail::is_communicator<std::remove_reference_t<Comm>> || detail::defers_calls<std::remove_reference_t<Comm>>;
 
 namespace detail {
 
-// What collectives return: nothing, work, persistent, nothing.
+// The return type of a collective on it: void, work, persistent, or void.
 template <communicating Comm>
 using returned_by = typename returns<std::remove_reference_t<Comm>>::type;
 
-// The engine that carries out a call, or null: where all ranks are on one node, their own communicator does what the
-// library or the levels are not asked for.
+// The engine that carries out a call, or null. If all ranks are on one node, the node's communicator carries out every
+// call that asks neither for the library nor for levels.
 template <class Algorithm, class Transport>
 auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_location where) {
   if constexpr (has_levels<Transport>) {
@@ -60,7 +60,7 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
   }
 }
 
-// Calls that were started before end first.
+// Calls that were started earlier end first.
 template <class Transport>
 void finish_started(engine<Transport>& on) {
   if (pending_calls* const calls = on.started.get()) calls->finish();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a request to a plan: which algorithm and protocol carry out a call, and why.
+// Turns a request into a plan: the algorithm and protocol of a call, with the reason.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ template <class Algorithm, collective C>
 inline constexpr unlisted_algorithm unlisted{Algorithm::name, type_id<Algorithm>(),
                                              dynamic_schedule::of<schedule<Algorithm, C>>()};
 
-// An algorithm that a user wrote runs its own schedule, whatever its name, and ranks must agree on it.
+// A user's own algorithm runs its own schedule, whatever its name, and ranks must agree on it.
 template <class Algorithm, collective C>
 constexpr unlisted_algorithm const* unlisted_or_none() {
   if constexpr (!std::is_same_v<Algorithm, automatic> && !listed<Algorithm, algorithms> && serves<Algorithm, C>)
@@ -23,7 +23,7 @@ constexpr unlisted_algorithm const* unlisted_or_none() {
   else return nullptr;
 }
 
-// Why an algorithm cannot do a call; empty where it can.
+// Why an algorithm cannot carry out a call; empty if it can.
 inline std::string_view objection_to(request const& r, algorithm_id chosen, problem const& p) {
   return r.unlisted != nullptr ? objection(r.unlisted->schedule, p) : objection(chosen, p);
 }
@@ -36,9 +36,9 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 }
 
 template <class Transport>
-problem problem_of(engine<Transport>& g, request const& r) {
-  auto const& t = g.transport();
-  problem out{r.what, r.bytes(), g.ranks(), r.commutative, r.ragged, t.crowded()};
+problem problem_of(engine<Transport>& on, request const& r) {
+  auto const& t = on.transport();
+  problem out{r.what, r.bytes(), on.ranks(), r.commutative, r.ragged, t.crowded()};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
   out.native = has_native_collectives<Transport> && !r.started;
@@ -53,7 +53,7 @@ problem problem_of(engine<Transport>& g, request const& r) {
   return out;
 }
 
-// The longest message or block that packets carry; 0 where they cannot carry the call.
+// The longest message or block that packets carry; 0 if they cannot carry the call.
 template <class Transport>
 std::size_t longest_packet(request const& r, int ranks) {
   if (r.ragged || r.unlisted != nullptr) return 0;
@@ -63,47 +63,47 @@ std::size_t longest_packet(request const& r, int ranks) {
   else return 0;
 }
 
-// The plan of a request. Throws bad_argument where it asks for something impossible.
+// The plan of a request. Throws bad_argument if the request is impossible.
 template <class Transport>
-[[gnu::cold]] plan make_plan(engine<Transport>& g, request const& r, std::source_location where) {
-  problem const p = problem_of(g, r);
-  choice chosen = g.tuned.select(p);
+[[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, std::source_location where) {
+  problem const p = problem_of(on, r);
+  choice chosen = on.tuned.select(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     if (auto const why = objection_to(r, r.algorithm, p); !why.empty())
-      refuse(g.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
+      refuse(on.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),
              join({"leave options::algorithm automatic, or use ", name(chosen.algorithm)}), where);
-    shape const s{g.ranks(), r.root, !r.commutative};
+    shape const s{on.ranks(), r.root, !r.commutative};
     if (r.unlisted != nullptr && r.unlisted->schedule.lanes(s) * r.unlisted->schedule.phases(s) > max_tracks)
-      refuse(g.rank(),
+      refuse(on.rank(),
              join({algorithm_name(r, r.algorithm), " has more than ", max_tracks, " lanes and phases, taken together"}),
-             "give it fewer", where);
-    chosen = {r.algorithm, "asked for by the caller",
+             "use fewer", where);
+    chosen = {r.algorithm, "requested by the caller",
               chosen.algorithm == r.algorithm ? chosen.how : protocol::automatic};
-  } else if (algorithm_id const wanted = g.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
+  } else if (algorithm_id const wanted = on.environment.algorithms[r.what]; wanted != algorithm_id::automatic) {
     if (objection(wanted, p).empty())
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
-    else chosen.why = "TUTTI_ALGORITHM does not fit this call; the default";
+    else chosen.why = "TUTTI_ALGORITHM does not serve this call; the default";
   }
-  std::size_t const longest = longest_packet<Transport>(r, g.ranks());
+  std::size_t const longest = longest_packet<Transport>(r, on.ranks());
   bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= longest && longest > 0;
   if (r.how == protocol::packet && !packets)
-    refuse(g.rank(), "protocol packet cannot carry this call",
+    refuse(on.rank(), "protocol packet cannot carry this call",
            join({"packets are for one_shot, not for _v forms, and here up to ", longest, " bytes"}), where);
   dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
-  // Of a schedule that was not verified, a wrong flag would be a slice that overruns its slot. What op.prepare makes of an
-  // input is nowhere in memory.
+  // In a schedule that was not verified, a wrong flag would let a slice overrun its slot. The result of op.prepare on
+  // an input is not in memory that could be fetched.
   bool const fetchable =
       schedule.direct && schedule.fetchable && !schedule.pipelined && r.unlisted == nullptr && !r.prepares;
   if ((r.how == protocol::direct && !schedule.direct) || (r.how == protocol::pull && !fetchable))
-    refuse(g.rank(), join({"protocol ", name(r.how), " is not safe for ", algorithm_name(r, chosen.algorithm)}),
+    refuse(on.rank(), join({"protocol ", name(r.how), " is not safe for ", algorithm_name(r, chosen.algorithm)}),
            "use protocol staged, or another algorithm", where);
   if ((r.how == protocol::direct || r.how == protocol::pull) && !maps_memory<Transport>)
-    refuse(g.rank(),
-           join({"protocol ", name(r.how), " needs memory that ranks share, which ", Transport::name, " has not"}),
+    refuse(on.rank(),
+           join({"protocol ", name(r.how), " needs memory that ranks share, but ", Transport::name, " has none"}),
            "leave options::protocol automatic", where);
   if (r.how == protocol::pull && !p.pulls)
-    refuse(g.rank(), "protocol pull needs ranks that can read each other's memory, and the system refuses that",
-           "use another protocol, or see kernel.yama.ptrace_scope and the seccomp rules of the container", where);
+    refuse(on.rank(), "protocol pull needs ranks that can read each other's memory, which the system does not allow",
+           "use another protocol, or check kernel.yama.ptrace_scope and the seccomp rules of the container", where);
   bool const pulls = chosen.how == protocol::pull && fetchable;
   protocol const best = packets ? protocol::packet : pulls ? protocol::pull : protocol::automatic;
   protocol const how = r.how != protocol::automatic ? r.how : best;

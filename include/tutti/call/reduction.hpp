@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// `count` elements. `out` is null where this rank gets nothing.
+// `count` elements. `out` is null if this rank gets no result.
 template <collective C, class Algorithm, class Comm, class T, class Op>
 returned_by<Comm> reduce_message(Comm& comm, T const* in, T* out, std::size_t count, Op const& op, int root,
                                  options const& o, std::source_location where) {

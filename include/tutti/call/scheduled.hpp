@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What carries out a call that has begun: packets, or the slices of a schedule.
+// Carries out a call that has begun: by packets, or slice by slice by a schedule.
 #pragma once
 
 #include <bit>
@@ -11,18 +11,18 @@
 
 namespace tutti::detail {
 
-// From this size on, the caller finds little of an output in a cache, and it is written past the caches: 8 MiB by two_shot
-// on 2 ranks in 0.8 of the time, 128 MiB in 0.75 (AMD EPYC, Zen 4).
+// From this size on, little of an output stays in a cache, so it is written by streaming stores: 8 MiB by two_shot on 2
+// ranks take 0.8 of the time, 128 MiB 0.75 (AMD EPYC, Zen 4).
 inline constexpr std::size_t streamed_output = std::size_t{8} << 20;
 
-// Slices that are fetched are larger than slots, for half a microsecond a system call; all that are combined at once
-// stay in a second-level cache.
+// Fetched slices are larger than slots, because each costs a system call of half a microsecond; all slices that are
+// combined at once fit a second-level cache.
 constexpr std::size_t fetched_slice(int ranks) {
   std::size_t const share = (std::size_t{256} << 10) / static_cast<std::size_t>(ranks - 1);
   return share < slot_bytes ? slot_bytes : std::bit_floor(share);
 }
 
-// While a message is known to be short, each slice leaves at once, and none waits for its receiver to be asked.
+// While a message is known to be short, each slice leaves at once, without asking whether its receiver is waiting.
 template <class Transport>
 constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   if constexpr (has_eager_limit<Transport>)
@@ -31,8 +31,8 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   return Transport::slice_bytes;
 }
 
-// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `elements`: of the
-// message; where chunks are blocks, the surfaces have their layouts already.
+// Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `elements`: of
+// the message; if chunks are blocks, the surfaces have their layouts already.
 template <collective C, class Transport, class Body, class Schedule>
 access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, Schedule const& schedule,
                surfaces<typename Body::element>& memory, std::size_t elements) {
@@ -71,7 +71,7 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
   return travel;
 }
 
-// The execution of a schedule over these surfaces, which must stay where they are.
+// The execution of a schedule on these surfaces, which must not move.
 template <collective C, class Transport, class Body, class Schedule>
 auto execution_of(engine<Transport>& on, begun_call<Transport> const& begun, request const& r, Schedule schedule,
                   Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
@@ -81,14 +81,14 @@ auto execution_of(engine<Transport>& on, begun_call<Transport> const& begun, req
                                               travel, r.ragged && r.counts == 0);
 }
 
-// The schedule that was named at compile time, or the one that was chosen.
+// The schedule that was named at compile time, or the chosen one.
 template <class Algorithm, collective C>
 auto schedule_for(algorithm_id chosen) {
   if constexpr (std::is_same_v<Algorithm, automatic>) return find_schedule(chosen, C);
   else return schedule<Algorithm, C>{};
 }
 
-// Whether a call may be carried out by packets, and by a schedule.
+// Whether packets, or a schedule, may carry out a call.
 template <class Transport, class Call>
 inline constexpr bool may_be_packets =
     !decltype(Call::memory)::ragged && (shares_packets<Transport> || has_eager_limit<Transport>);
@@ -121,7 +121,7 @@ auto packets_of(engine<Transport>& on, begun_call<Transport> const& begun, Call&
       on.transport(), {on.ranks(), c.asked.root}, c.memory.in, c.memory.out, c.memory.elements(c.asked), c.body,
       begun.tag(), on.inbox());
 }
-// `memory` is filled in, and must stay where it is.
+// Fills in `memory`, which must not move.
 template <class Transport, class Call>
 auto slices_of(engine<Transport>& on, begun_call<Transport> const& begun, Call& c,
                surfaces<typename Call::element>& memory) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// revoke, abort, agree and shrink: what ranks do when some of them are lost.
+// revoke, abort, agree and shrink: recovery from the loss of ranks.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@
 namespace tutti {
 namespace detail {
 
-// One agreement of the ranks of a group, as this rank goes through it.
+// One agreement of the ranks of a group, from the view of this rank.
 template <holds_votes Transport>
 class agreeing {
  public:
-  agreeing(engine<Transport>& g, motion on, std::uint32_t flags)
-      : engine_(g), votes_(g.transport().votes()), number_(++g.agreements), on_(on), gone_(ranks()) {
-    votes_.cast(number_, {on, flags});
-    g.transport().wake_all();
+  agreeing(engine<Transport>& on, motion subject, std::uint32_t flags)
+      : engine_(on), votes_(on.transport().votes()), number_(++on.agreements), motion_(subject), gone_(ranks()) {
+    votes_.cast(number_, {subject, flags});
+    on.transport().wake_all();
   }
 
   // Throws error: timeout, mismatch.
@@ -38,7 +38,7 @@ class agreeing {
       auto const late = awaited();
       if (late.empty()) count();
       else propose(resolution::timed_out, late);
-      wait_for(decided);  // by messages it takes a while, and for ever where a rank stands still in the middle
+      wait_for(decided);  // over messages it takes a while, and for ever if a rank stalls in the middle
     }
     resolution const out = votes_.decision(number_).value_or(resolution{resolution::timed_out, 0, {}, {}, others()});
     transport.wake_all();
@@ -50,15 +50,15 @@ class agreeing {
       throw error({.code = error_code::timeout,
                    .rank = engine_.rank(),
                    .peer = peer,
-                   .what = join({"ranks that are there did not come to agreement #", number_, " in time: ", who}),
-                   .way_out = "all ranks that are left must call agree, or shrink; see what keeps them, or raise "
+                   .what = join({"ranks that are alive did not join agreement #", number_, " in time: ", who}),
+                   .way_out = "all survivors must call agree or shrink; find out why these ranks are late, or raise "
                               "TUTTI_TIMEOUT",
                    .where = where});
     throw error({.code = error_code::mismatch,
                  .rank = engine_.rank(),
                  .peer = peer,
-                 .what = join({"some ranks call agree where others call shrink; on one side are: ", who}),
-                 .way_out = "all ranks that are left must make the same of these calls, in the same order",
+                 .what = join({"some ranks call agree and others call shrink; on one side are: ", who}),
+                 .way_out = "all survivors must call agree and shrink in the same order",
                  .where = where});
   }
 
@@ -107,7 +107,7 @@ class agreeing {
       auto const vote = votes_.of(r, number_);
       if (!vote) continue;
       seen.flags &= vote->flags;
-      if (vote->on != on_) others.push_back(r);
+      if (vote->on != motion_) others.push_back(r);
       else if (vote->flags == 0) seen.named.push_back(r);
     }
     if (others.empty()) propose(resolution::agreed, seen.named, seen.flags);
@@ -126,63 +126,64 @@ class agreeing {
   engine<Transport>& engine_;
   decltype(std::declval<Transport&>().votes()) votes_;
   std::uint64_t number_;
-  motion on_;
+  motion motion_;
   std::vector<bool> gone_;
 };
 
-// Calls f(group) with the group whose ranks can see who is left: this one, or that of the only node.
+// Calls f(engine) with the engine whose ranks can tell which of them survive: this one, or that of the only node.
 template <class Transport, class F>
-void with_voters(engine<Transport>& g, std::source_location where, F&& f) {
+void with_voters(engine<Transport>& on, std::source_location where, F&& f) {
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node()) return f(node->engine());
+    if (auto* const node = on.levels->only_node()) return f(node->engine());
   if constexpr (may_survive<Transport>)
-    if (!g.transport().survives())
-      refuse(g.rank(), "ranks over MPI cannot agree on who is left: this MPI has no fault tolerance (ULFM)",
+    if (!on.transport().survives())
+      refuse(on.rank(), "ranks over this MPI cannot agree on the survivors, because it has no fault tolerance (ULFM)",
              "use Open MPI 5 or later and mpirun --with-ft ulfm; on one machine tutti::init() or "
-             "tutti::init<tutti::hierarchical>(); or start anew from what was saved",
+             "tutti::init<tutti::hierarchical>(); or restart the job from saved data",
              where);
-  if constexpr (holds_votes<Transport>) f(g);
+  if constexpr (holds_votes<Transport>) f(on);
   else
-    refuse(g.rank(), "the ranks of this transport cannot agree on who is left", "start anew from what was saved",
+    refuse(on.rank(), "the ranks of this transport cannot agree on the survivors", "restart the job from saved data",
            where);
 }
 
 template <class Transport>
-resolution hold_vote(engine<Transport>& g, motion on, std::uint32_t flags, std::source_location where) {
+resolution hold_vote(engine<Transport>& on, motion subject, std::uint32_t flags, std::source_location where) {
   resolution out;
-  with_voters(g, where, [&](auto& voters) { out = agreeing(voters, on, flags).run(where); });
+  with_voters(on, where, [&](auto& voters) { out = agreeing(voters, subject, flags).run(where); });
   return out;
 }
 
 // Ends the calls of all ranks, and waits for those that this rank has started.
 template <class Transport>
-void end_calls_to_shrink(engine<Transport>& g, std::source_location where) {
+void end_calls_to_shrink(engine<Transport>& on, std::source_location where) {
   auto const end = [](auto& calls) {
     calls.revoke_for_survivors();
     if (pending_calls* const all = calls.started.get()) all->finish();
   };
-  with_voters(g, where, end);
-  if constexpr (has_levels<Transport>) end(g);
+  with_voters(on, where, end);
+  if constexpr (has_levels<Transport>) end(on);
 }
 
-// A communicator of the ranks that are left, who all come.
+// A communicator of the survivors, all of which call it.
 template <class Transport>
 communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
                                        std::source_location where) {
   if constexpr (may_survive<Transport>) {
-    auto& g = comm.engine();
-    if (g.transport().survives())
-      return comm.of_this(g.transport().shrink(left, others_live, deadline::after(g.environment.timeout)));
+    auto& on = comm.engine();
+    if (on.transport().survives())
+      return comm.of_this(on.transport().shrink(left, others_live, deadline::after(on.environment.timeout)));
   }
   return comm.subgroup(left, where);
 }
 
 template <class Transport>
-void revoke_everywhere(engine<Transport>& g, std::string_view why) {
-  // First where all hear of it from this rank: who takes it over from the whole does so in its own name.
+void revoke_everywhere(engine<Transport>& on, std::string_view why) {
+  // First on the levels, where all ranks learn of it from this rank: a rank that takes it over from the whole reports
+  // itself.
   if constexpr (has_levels<Transport>)
-    if (auto* const node = g.levels->only_node()) node->engine().revoke(why);
-  g.revoke(why);
+    if (auto* const node = on.levels->only_node()) node->engine().revoke(why);
+  on.revoke(why);
 }
 
 }  // namespace detail
@@ -197,7 +198,7 @@ void communicator<Transport>::abort(std::string_view reason, int exit_code) {
   std::string const text = detail::join({"rank ", rank(), " has aborted the job: ", reason});
   try {
     detail::revoke_everywhere(*engine_, text);
-  } catch (...) {  // the end of this process is enough
+  } catch (...) {  // this process ends anyway
   }
   std::fprintf(stderr, "tutti: %s\n", text.c_str());
   std::fflush(nullptr);
@@ -213,8 +214,8 @@ agreement communicator<Transport>::agree(int flags, std::source_location where) 
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 
-// Two agreements a round: on who is left, and, when each of these has tried to make their group, on whether all could and
-// all are still there. Each further round has lost a rank, so they end.
+// Two agreements per round: one on the survivors, and, when each of these has tried to create their group, one on
+// whether all succeeded and all are still alive. A further round means that another rank was lost, so the rounds end.
 template <transport Transport>
 communicator<Transport> communicator<Transport>::shrink(std::source_location where)
   requires detail::divisible<Transport>
@@ -244,16 +245,15 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     if (after.gone != gone) continue;
     if (refused) std::rethrow_exception(refused);
     if (!after.named.empty())
-      throw error(
-          {.code = error_code::system,
-           .rank = rank(),
-           .peer = after.named.front(),
-           .what = detail::join({"ranks that are left could not make their group: ", detail::list_of(after.named)}),
-           .way_out = "see the output of these ranks",
-           .where = where});
+      throw error({.code = error_code::system,
+                   .rank = rank(),
+                   .peer = after.named.front(),
+                   .what = detail::join({"survivors could not create their group: ", detail::list_of(after.named)}),
+                   .way_out = "check the output of these ranks",
+                   .where = where});
     engine_->close(
         detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
-        "go on in the communicator that shrink() returned");
+        "continue with the communicator that shrink() returned");
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The topology of a communicator: what lies between any two of its ranks, and what a message takes there.
+// The topology of a communicator: the distance between any two ranks, with its latency and bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ constexpr distance distance_between(location const& a, location const& b) {
 
 }  // namespace detail
 
-// Ranks that share a last-level cache (/sys/devices/system/cpu/cpu*/cache of the cores that they may run on), a node, or
-// neither. Times are of messages of two ranks that are alone: measured by tutti-tune or at start (TUTTI_TOPOLOGY=measure),
-// fitted to the times of collectives, or assumed (see tune/links.hpp); the same on all ranks.
-//
-// It keeps a level's times and each rank's place, not a matrix: 1,024 ranks take 8 KB.
+// The distance between ranks: they share a last-level cache (/sys/devices/system/cpu/cpu*/cache of the cores that they
+// may run on), a node, or neither. Times are of messages between two ranks while no others communicate: measured by
+// tutti-tune or at start (TUTTI_TOPOLOGY=measure), fitted to the times of collectives, or assumed (see tune/links.hpp);
+// the same on all ranks.
+// | It stores the times of each level and the location of each rank rather than a matrix: 8 KB for 1,024 ranks.
 class topology {
  public:
   struct level {
@@ -61,18 +61,19 @@ class topology {
 
   int ranks() const noexcept { return static_cast<int>(places_.size()); }
 
-  // cache, node or across. Algorithms of one level send messages of the MPI inside nodes too.
+  // cache, node or across. Within a node, algorithms of one level also send MPI messages.
   detail::distance between(int a, int b) const {
     return detail::distance_between(places_[static_cast<std::size_t>(a)], places_[static_cast<std::size_t>(b)]);
   }
-  // Of a short message, in microseconds; and of a long one, in GB/s. Nothing lies between a rank and itself.
+  // The latency of a short message in microseconds, and the bandwidth of a long one in GB/s. Undefined between a rank
+  // and itself.
   double latency(int a, int b) const { return links_[between(a, b)].microseconds(); }
   double bandwidth(int a, int b) const { return links_[between(a, b)].gigabytes_per_second(); }
 
-  // Those that there are, shortest first.
+  // The levels that occur, shortest distance first.
   std::vector<level> const& levels() const noexcept { return levels_; }
 
-  // A line a level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (measured)".
+  // One line for each level: "across, 2 nodes of 4 ranks: 31.2 us, 0.117 GB/s (measured)".
   [[gnu::cold]] std::string text() const {
     std::string out;
     for (level const& l : levels_) {
@@ -91,7 +92,7 @@ class topology {
   std::vector<level> levels_;
 };
 
-// Sends nothing; any rank may ask.
+// The topology of a communicator. Sends nothing; any rank may call it.
 //
 //   auto const where = tutti::topology_of(comm);
 //   std::printf("%g us from here to rank 3, %g GB/s\n", where.latency(comm.rank(), 3), where.bandwidth(comm.rank(), 3));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_gather and all_gather_v: every rank gets all ranks' blocks, in rank order.
+// all_gather and all_gather_v: every rank gets the blocks of all ranks, in rank order.
 #pragma once
 
 #include <cstddef>
@@ -48,11 +48,13 @@ returned_by<Comm> all_gather_v_arrays(Comm& comm, std::span<T const> in, std::sp
 
 }  // namespace detail
 
-// Puts the blocks of all ranks one after another: block q of `out` is rank q's `in`.
+// Concatenates the blocks of all ranks on every rank: block q of `out` is rank q's `in`.
 //
 // Each rank passes    `in` of n elements, n equal on all ranks, and `out` of n * size
 // In place            `in` is this rank's block of `out`. Otherwise they must not overlap.
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, blocks of n bytes; every rank sends (p-1) n bytes: one_shot in 1 hop of p-1 messages,
+//                     bruck in log2 p hops of one message each, ring and pairwise in p-1 hops
 // Source              MPI-4.1, 6.7
 //
 //   std::vector<float> all(mine.size() * comm.size());
@@ -65,7 +67,7 @@ auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
     return detail::all_gather_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), o, where);
 }
 
-// By value: returns the numbers or structs of all ranks, one a rank, or the blocks of all ranks. Blocking calls only.
+// By value: returns the numbers or structs of all ranks, one per rank, or the blocks of all ranks. Blocking calls only.
 //
 //   std::vector<row> all = tutti::all_gather(comm, mine);
 template <class Algorithm = automatic, class Comm, class In>
@@ -80,8 +82,9 @@ template <class Algorithm = automatic, class Comm, class In>
   }
 }
 
-// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank].
-// Block q lands at element offsets[q] of `out`, or after block q-1 where no offsets are given.
+// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block); `in` has counts[rank]
+// elements. Block q is placed at element offsets[q] of `out`, or after block q-1 without offsets. All else as
+// all_gather.
 //
 //   tutti::all_gather_v(comm, mine, all, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>

@@ -26,13 +26,19 @@ returned_by<Comm> all_reduce_arrays(Comm& comm, std::span<T const> in, std::span
 
 }  // namespace detail
 
-// Combines the arrays of all ranks element by element; every rank gets the result: out[i] = op over all ranks q of in_q[i].
+// Combines the arrays of all ranks element by element; every rank gets the result: out[i] = op over all ranks q of
+// in_q[i].
 //
 // Each rank passes    `in` and `out` of the same count, which is equal on all ranks and may be 0
-// In place            one array for both (or two that begin at the same element). Otherwise they must not overlap.
-// Order               any if the operation is commutative, else rank order. The grouping depends only on the algorithm, the
-//                     count, the number of ranks and their nodes, so all ranks get the same bits, and every run does.
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// In place            one array for both (or two that start at the same element). Otherwise they must not overlap.
+// Order               any if the operation is commutative, else rank order. The grouping depends only on the algorithm,
+//                     the count, the number of ranks and their nodes, so the bits are the same on all ranks and in
+//                     every run.
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages, (p-1) b bytes;
+//                     two_shot 2 hops, 2(p-1) messages, 2b (p-1)/p bytes; recursive_doubling log2 p hops, b log2 p
+//                     bytes; recursive_halving 2 log2 p hops and ring 2(p-1) hops, each 2b (p-1)/p bytes; see
+//                     docs/collectives.md
 // Source              MPI-4.1, 6.9.6
 //
 //   tutti::all_reduce(comm, in, out, tutti::max{});
@@ -70,8 +76,8 @@ auto all_reduce(Comm&& comm, InOut&& data, options const& o,
   return all_reduce<Algorithm>(comm, data, sum{}, o, where);
 }
 
-// By value: the result of a number or struct is returned, and that of an array which is const or temporary as a
-// std::vector. Blocking calls only.
+// By value: returns the combined number or struct, or for an array that is const or temporary a std::vector. Blocking
+// calls only.
 //
 //   int total = tutti::all_reduce(comm, mine);
 //   double norm = std::sqrt(tutti::all_reduce(comm, x * x));

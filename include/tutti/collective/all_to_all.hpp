@@ -59,7 +59,9 @@ returned_by<Comm> all_to_all_v_arrays(Comm& comm, std::span<T const> in, std::sp
 //
 // Each rank passes    `in` and `out` of n * size elements, n equal on all ranks
 // In place            one array for both. Otherwise they must not overlap.
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, blocks of n bytes: one_shot 1 hop and pairwise p-1 hops, each with p-1 messages and
+//                     (p-1) n bytes per rank; bruck log2 p hops and messages, (n p/2) log2 p bytes
 // Source              MPI-4.1, 6.8
 //
 //   tutti::all_to_all(comm, outgoing, incoming);
@@ -71,7 +73,7 @@ auto all_to_all(Comm&& comm, In&& in, Out&& out, options const& o = {},
     return detail::all_to_all_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), o, where);
 }
 
-// In place: the blocks that arrive replace those that were sent.
+// In place: the received blocks replace those that were sent.
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
   requires detail::host_ranks<Comm>
 auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
@@ -80,7 +82,7 @@ auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
     return detail::all_to_all_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), o, where);
 }
 
-// By value: of an array that is const or temporary, returns the blocks that arrive. Blocking calls only.
+// By value: returns the received blocks, for an array that is const or temporary. Blocking calls only.
 //
 //   std::vector<int> const counts_for_me = tutti::all_to_all(comm, std::as_const(counts_to_send));
 template <class Algorithm = automatic, class Comm, class In>
@@ -93,8 +95,9 @@ template <class Algorithm = automatic, class Comm, class In>
     });
 }
 
-// Blocks of different sizes: send_counts[q] elements go to rank q, receive_counts[q] come from it and must be what rank q
-// sends (else mismatch). Blocks follow each other without gaps, unless offsets are given. Not in place.
+// Blocks of different sizes: send_counts[q] elements go to rank q, and receive_counts[q] come from it, which must equal
+// what rank q sends (else mismatch). Blocks are adjacent unless offsets are given. Not in place. All else as
+// all_to_all.
 //
 //   tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// batch: messages and collectives that are made at once.
+// batch: messages and collectives that start together.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class [[nodiscard]] batch_work : public work {
   batch_work() = default;
   batch_work(work all, std::vector<receive_work> receives) : work(std::move(all)), receives_(std::move(receives)) {}
 
-  // What the receives have got, in their order. Waits as wait() does.
+  // The results of the receives, in their order. Waits as wait() does.
   std::vector<received> get() {
     wait();
     std::vector<received> out;
@@ -38,12 +38,12 @@ class [[nodiscard]] batch_work : public work {
   std::vector<receive_work> receives_;
 };
 
-// Lists sends, receives and collectives, which run() or start() start together, as often as one likes. The order of messages
-// in the list cannot make ranks wait for each other. Any collective takes a batch in place of the communicator, and all
-// ranks list the same; all_reduces of one type, operation (without a state), algorithm and options share calls, as those of a
-// list of arrays do, in place of the first of them. No call may use what another of the batch writes. Arguments are those of
-// send, recv and the collectives, which throw the same. Known as group calls, and as a coalescing manager. It must go before
-// its communicator.
+// Collects sends, receives and collectives, which run() or start() then start together, any number of times. The order
+// of messages in the batch cannot make ranks wait for each other. Any collective accepts a batch in place of the
+// communicator, and all ranks add the same collectives. Several all_reduces of one type, operation (without state),
+// algorithm and set of options share calls, as those of a list of arrays do, at the place of the first of them. No call
+// may use the output of another in the same batch. Arguments and errors are those of send, recv and the collectives.
+// Other libraries call this group calls or a coalescing manager. A batch must be destroyed before its communicator.
 //
 //   tutti::batch halos(comm);
 //   for (auto& side : sides) halos.send(side.edge, side.rank).recv(side.halo, side.rank);
@@ -59,7 +59,7 @@ class batch : public detail::deferring<Transport> {
   explicit batch(communicator<Transport>& comm, coalescing const& bucket = {})
       : detail::deferring<Transport>(comm), bucket_(bucket) {}
 
-  // Arguments as those of tutti::send and tutti::recv.
+  // The arguments are those of tutti::send and tutti::recv.
   template <class In>
   batch& send(In&& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_sent<batch&, In>()) {
@@ -77,7 +77,7 @@ class batch : public detail::deferring<Transport> {
     return *this;
   }
 
-  // Returns when all have ended: what the receives have got, in their order. The options are those of the messages.
+  // Returns the results of the receives, in their order, when all calls have ended. The options apply to the messages.
   std::vector<received> run(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::run", o, where);
     last_.expect_seen(where);
@@ -102,9 +102,9 @@ class batch : public detail::deferring<Transport> {
     return out;
   }
 
-  // Returns before they have ended. All that is said of async holds of the calls, which are started in the order of the list.
-  // They must have ended, and somebody must have seen that by the work, before they are started again: else bad_argument.
-  // Where one cannot be started, those before it end first.
+  // Returns while the calls are in progress. Everything said of async applies to them; they start in the order of the
+  // batch. They must have ended, and test() or wait() of the work must have reported it, before they are started again:
+  // else bad_argument. If one cannot be started, those before it end first.
   batch_work start(options const& o = {}, std::source_location where = std::source_location::current()) {
     detail::check_options(*this, "batch::start", o, where);
     last_.expect_seen(where);
@@ -133,7 +133,7 @@ class batch : public detail::deferring<Transport> {
     std::source_location const where = call.where;
     accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
   }
-  // Puts all_reduces of one operation together; two operations with a state are not known to be the same.
+  // Groups all_reduces of one operation; two operations with state cannot be compared.
   template <class Algorithm, class T, class Op>
     requires std::is_empty_v<Op>
   void defer(detail::reduction<collective::all_reduce, Algorithm, T, Op>&& call) {
@@ -150,7 +150,7 @@ class batch : public detail::deferring<Transport> {
 
  private:
   template <class Call>
-  static inline char kind_of{};  // its address tells
+  static inline char kind_of{};  // its address identifies T and Op
 
   struct listed {
     explicit listed(char const* k) : kind(k) {}

@@ -25,10 +25,13 @@ returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, optio
 
 }  // namespace detail
 
-// Sends the root's array to all ranks, whose own arrays it overwrites.
+// Sends the root's array to all ranks, overwriting their own.
 //
-// Each rank passes    `data` of the same count
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Each rank passes    `data` of the same count, which is equal on all ranks and may be 0
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, an array of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages, (p-1) b bytes;
+//                     binomial_tree log2 p hops, b log2 p bytes; two_shot 2 hops, 2b (p-1)/p bytes; ring p-1 hops, b
+//                     bytes
 // Source              MPI-4.1, 6.4
 //
 //   tutti::broadcast(comm, weights, 0);
@@ -40,8 +43,8 @@ auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
     return detail::broadcast_array<Algorithm>(comm, detail::elements(data), root, o, where);
 }
 
-// By value: returns the root's number or struct, or, of an array that is const or temporary, a std::vector of the root's
-// elements. What the others pass gives the type and the count alone. Blocking calls only.
+// By value: returns the root's number or struct, or, for an array that is const or temporary, a std::vector of the
+// root's elements. The arguments of the other ranks only give the type and the count. Blocking calls only.
 //
 //   config = tutti::broadcast(comm, config, 0);
 //   int n = tutti::broadcast(comm, comm.is_main() ? read_size() : 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Strings of bytes of any length from rank to rank, each with a head that says what it is: what objects travel as.
+// Transfers of byte strings of any length, each with a header that describes it: the transport of objects.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@
 
 namespace tutti::detail {
 
-// Sent before the bytes. A rank that has nothing to send, because it could not make it, sends the reason, or its peers
-// would wait.
+// Sent before the bytes. A rank that failed to produce its bytes sends the reason instead, because its peers wait for
+// it.
 struct bytes_head {
   std::uint64_t bytes = 0;
   std::uint32_t type = 0;  // type_id
@@ -39,7 +39,7 @@ inline byte_string reason(std::uint32_t type, std::string_view text) {
   return {{text.size(), type, 1}, {begin, begin + text.size()}};
 }
 
-// Bytes of several ranks, one after the other.
+// Byte strings of several ranks, one after the other.
 struct byte_strings {
   std::vector<bytes_head> heads;
   std::vector<std::size_t> counts, offsets;
@@ -57,7 +57,7 @@ struct byte_strings {
   std::span<std::byte const> of(std::size_t rank) const { return {all.data() + offsets[rank], counts[rank]}; }
 };
 
-// Where a rank has no memory for what it is to get, nobody waits for it.
+// A rank without memory for its result revokes the communicator, so that nobody waits for it.
 template <class Comm>
 void make_room(Comm& comm, std::vector<std::byte>& room, std::uint64_t bytes, std::source_location where) {
   try {
@@ -68,7 +68,7 @@ void make_room(Comm& comm, std::vector<std::byte>& room, std::uint64_t bytes, st
     throw error({.code = error_code::system,
                  .rank = comm.rank(),
                  .what = what,
-                 .way_out = "send less at once, or give it more",
+                 .way_out = "send less at once, or provide more memory",
                  .where = where});
   }
 }
@@ -90,7 +90,7 @@ byte_strings all_gather_bytes(Comm& comm, byte_string const& mine, std::source_l
   return out;
 }
 
-// At other ranks than the root, none.
+// Returns nothing on ranks other than the root.
 template <class Comm>
 byte_strings gather_bytes(Comm& comm, byte_string const& mine, int root, std::source_location where) {
   byte_strings out;
@@ -101,7 +101,7 @@ byte_strings gather_bytes(Comm& comm, byte_string const& mine, int root, std::so
   return out;
 }
 
-// `from` matters at the root alone.
+// Only the root uses `from`.
 template <class Comm>
 byte_string scatter_bytes(Comm& comm, byte_strings const& from, int root, std::source_location where) {
   byte_string out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of many arrays: small ones share a call.
+// all_reduce of many arrays, in which small arrays share a call.
 #pragma once
 
 #include <concepts>
@@ -18,17 +18,18 @@
 
 namespace tutti {
 
+// How a list of arrays is grouped into calls. The same on all ranks.
 struct coalescing {
-  std::size_t bucket_bytes = std::size_t{1} << 20;  // of neighbours in the list that share a call, at most
+  std::size_t bucket_bytes = std::size_t{1} << 20;  // the maximal size of adjacent arrays in the list that share a call
 };
 
 namespace detail {
 
-// Of a list of arrays: a vector of vectors, a span of spans, a view that makes spans of parameters.
+// The element type of a list of arrays: a vector of vectors, a span of spans, a view that creates spans of parameters.
 template <class R>
 using element_of = element_in<std::ranges::range_reference_t<R>>;
 
-// An array of a list, where it comes from and where it goes to.
+// An array of a list: its input and its output.
 template <class T>
 struct piece {
   T const* in;
@@ -57,7 +58,8 @@ void copy_out_of(T const* bucket, std::span<piece<T> const> pieces) {
   }
 }
 
-// Calls f(pieces, elements) for neighbours that fit into a bucket together, and for one that fits in none.
+// Calls f(pieces, elements) for adjacent arrays that fit into a bucket together, and for each array that fits into
+// none.
 template <class T, class F>
 void for_each_bucket(std::span<piece<T> const> all, std::size_t most, F&& f) {
   for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
@@ -68,7 +70,7 @@ void for_each_bucket(std::span<piece<T> const> all, std::size_t most, F&& f) {
   }
 }
 
-// all_reduce of many arrays, to be started as often as one likes.
+// all_reduce of many arrays, to be started any number of times.
 template <class Algorithm, class Transport, class T, class Op>
 class coalesced_reductions {
  public:
@@ -84,7 +86,7 @@ class coalesced_reductions {
     for (auto const& one : all) add(one);
   }
 
-  // Adds the works of all to the list.
+  // Adds the works of all calls to the list.
   void start(std::vector<work>& works) {
     if (buckets_.empty()) cut();
     for (auto const& b : buckets_) {
@@ -110,7 +112,7 @@ class coalesced_reductions {
   struct bucket {
     explicit bucket(Transport& transport) : memory(transport) {}
     grown_memory<Transport> memory;
-    T* all = nullptr;  // there; null of a piece alone
+    T* all = nullptr;  // the bucket; null for a piece without one
     std::vector<piece<T>> pieces;
     persistent call;
     std::unique_ptr<buffers_in_use> use;  // of the pieces; null unless buffers are checked
@@ -193,14 +195,15 @@ consteval bool accepts_list() {
 
 // Combines a list of arrays, each in place as all_reduce does.
 //
-// Every rank passes a list of as many arrays of the same sizes. Those that fit into a bucket together are copied into it,
-// combined by one call, and copied back: many small arrays then take the time of a few calls. `bucket.bucket_bytes` is the
-// same on all ranks. On async(comm): starts them all, each bucket in memory of its own, and returns one work. To repeat
-// that, see batch.
+// Every rank passes a list of the same number of arrays with the same sizes. Arrays that fit into a bucket together are
+// copied into it, combined by one call, and copied back: many small arrays then take the time of a few calls.
+// `bucket.bucket_bytes` must be the same on all ranks. On async(comm), starts all calls, each bucket in memory of its
+// own, and returns one work. To repeat that, see batch.
 //
-// Order of combination: that of all_reduce on arrays of the buckets' lengths. So a result has the same bits on every rank
-// and in every run, but its grouping depends on the sizes of the whole list and on the bucket's.
-// Throws error as all_reduce, of a bucket's count.
+// Order of combination: that of all_reduce on arrays of the lengths of the buckets. A result has the same bits on every
+// rank and in every run, but its grouping depends on the sizes of all arrays of the list and on the bucket size.
+// Throws error as all_reduce does, with the count of a bucket.
+// Cost: that of one all_reduce per bucket, and two copies of each array that shares one.
 //
 //   std::vector<std::vector<float>> gradients = backward();
 //   tutti::all_reduce(comm, gradients, tutti::mean{});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// gather and gather_v: the root gets all ranks' blocks, in rank order.
+// gather and gather_v: the root gets the blocks of all ranks, in rank order.
 #pragma once
 
 #include <cstddef>
@@ -53,12 +53,14 @@ returned_by<Comm> gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T
 
 }  // namespace detail
 
-// Puts the blocks of all ranks one after another at the root: block q of `out` is rank q's `in`.
+// Concatenates the blocks of all ranks at the root: block q of `out` is rank q's `in`.
 //
 // Each rank passes    `in` of n elements, n equal on all ranks; the root passes `out` of n * size, which no other rank
 //                     touches: others may pass an empty span
 // In place            the root's `in` is its block of `out`. Otherwise they must not overlap.
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, blocks of n bytes; the root receives (p-1) n bytes: one_shot in 1 hop of p-1 messages,
+//                     binomial_tree in log2 p hops of one message each
 // Source              MPI-4.1, 6.5
 //
 //   tutti::gather(comm, mine, all, 0);
@@ -70,8 +72,8 @@ auto gather(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {}
     return detail::gather_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), root, o, where);
 }
 
-// By value: the root gets the numbers or structs of all ranks, one a rank, or the blocks of all ranks; the others get an
-// empty std::vector. Blocking calls only.
+// By value: the root gets the numbers or structs of all ranks, one per rank, or the blocks of all ranks; the others get
+// an empty std::vector. Blocking calls only.
 //
 //   std::vector<double> const losses = tutti::gather(comm, loss, 0);
 template <class Algorithm = automatic, class Comm, class In>
@@ -87,8 +89,9 @@ template <class Algorithm = automatic, class Comm, class In>
   }
 }
 
-// Blocks of different sizes: `out`, `counts` (elements of each rank's block) and `offsets` (of each block in `out`, or none)
-// matter at the root alone. The call fails (mismatch) if a rank's block has another size than the root expects.
+// Blocks of different sizes: only the root uses `out`, `counts` (elements of each rank's block) and `offsets` (of each
+// block in `out`, or none). Throws mismatch if a rank's block has another size than the root expects. All else as
+// gather.
 //
 //   tutti::gather_v(comm, mine, all, counts, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>

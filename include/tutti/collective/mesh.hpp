@@ -21,16 +21,18 @@
 
 namespace tutti {
 
+// An axis of a mesh: its name, and the number of ranks along it.
 struct mesh_axis {
   std::string name;
-  int extent;  // -1, of one axis: what the others leave of the communicator
+  int extent;  // -1, for at most one axis: the remaining ranks
 };
 
-// All ranks of `comm` make it, with the same axes, whose extents multiply to the size of comm. The first axis varies
-// slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): of {{"data", 2}, {"tensor", 4}}, rank 5
-// is at data 1, tensor 1. comm must outlive it.
-// Throws error: bad_argument for axes that do not fit, mismatch where ranks pass different ones, and as all_gather and
+// Arranges the ranks of `comm` as a grid. All ranks create it, with the same axes, whose extents multiply to the size of
+// comm. The first axis varies slowest (as in torch's DeviceMesh; Megatron-LM lists its axes the other way round): in
+// {{"data", 2}, {"tensor", 4}}, rank 5 is at data 1, tensor 1. comm must outlive it.
+// Throws error: bad_argument for axes that do not fit, mismatch if ranks pass different ones, and as all_gather and
 // communicator::subgroup do.
+// Cost: an all_gather of the axes, and the creation of a group for each axis.
 //
 //   tutti::mesh mesh(comm, {{"data", 2}, {"tensor", 2}, {"pipeline", -1}});
 //   tutti::all_reduce(mesh.along("tensor"), activation);
@@ -53,13 +55,14 @@ class mesh {
   int extent(std::string_view axis, std::source_location where = std::source_location::current()) const {
     return axes_[find(axis, where)].extent;
   }
-  // Where this rank is on an axis: its rank in along(axis).
+  // The position of this rank on an axis: its rank in along(axis).
   int coordinate(std::string_view axis, std::source_location where = std::source_location::current()) const {
     return coordinate_of(comm_->rank(), find(axis, where));
   }
 
-  // The ranks that differ from this one on these axes alone, ordered as in comm, in whatever order the axes are named. It
-  // lives as long as the mesh. One of several axes is made when it is first asked for, which all of its ranks do then.
+  // The communicator of the ranks that differ from this one only on these axes, ordered as in comm, whatever the order of
+  // the names. It lives as long as the mesh. A communicator along several axes is created at its first use, by all of its
+  // ranks together.
   communicator<Transport>& along(std::string_view axis, std::source_location where = std::source_location::current()) {
     return along({axis}, where);
   }
@@ -103,7 +106,8 @@ class mesh {
         {.code = error_code::mismatch,
          .rank = comm_->rank(),
          .peer = peer == comm_->rank() ? 0 : peer,
-         .what = detail::join({"rank ", peer, " makes a mesh of other axes than rank 0; this rank's is ", described()}),
+         .what = detail::join(
+             {"rank ", peer, " creates a mesh with other axes than rank 0; those of this rank are ", described()}),
          .way_out = "pass the same axes on all ranks",
          .where = where});
   }
@@ -145,7 +149,7 @@ class mesh {
 
   communicator<Transport>* comm_;
   std::vector<mesh_axis> axes_;
-  std::map<std::vector<bool>, communicator<Transport>> communicators_;  // by the axes that they run along
+  std::map<std::vector<bool>, communicator<Transport>> communicators_;  // by their axes
 };
 
 namespace detail {
@@ -158,7 +162,7 @@ struct transport_of_mesh {
 
 }  // namespace detail
 
-// Only reached by arguments that the constructor does not take.
+// Reached only by arguments that the constructor does not accept.
 template <class Comm>
 mesh(Comm&&, std::vector<mesh_axis>) -> mesh<typename detail::transport_of_mesh<Comm>::type>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// all_reduce of arrays by name, and a seed that all ranks share.
+// all_reduce of arrays by name, and a random seed that all ranks share.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace tutti {
 
-// From a name to an array of elements, or to one element: std::map, std::unordered_map, ...
+// A map from names to arrays of elements, or to single elements: std::map, std::unordered_map, ...
 template <class M>
 concept named_values = std::ranges::forward_range<M> && requires(std::ranges::range_reference_t<M> entry) {
   std::string_view{entry.first};
@@ -36,7 +36,7 @@ namespace detail {
 template <class M>
 using named_value = decltype((std::declval<std::ranges::range_reference_t<M>>().second));
 
-// The entries in the order of their names.
+// The entries, sorted by name.
 template <class M>
 auto by_name(M& map) {
   std::vector<std::ranges::iterator_t<M>> out;
@@ -45,7 +45,7 @@ auto by_name(M& map) {
   return out;
 }
 
-// Says what another rank has that this one has not, by lists of lines.
+// The first line in which the lists of two ranks differ.
 [[gnu::cold]] inline std::string first_difference(std::string_view mine, std::string_view theirs, int peer) {
   auto const line = [](std::string_view& list) {
     std::string_view const out = list.substr(0, list.find('\n'));
@@ -104,12 +104,14 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
 
 }  // namespace detail
 
-// Combines arrays by name, all of them in one all_reduce, and each in place.
+// Combines arrays by name, all of them in one all_reduce, each in place.
 //
-// Every rank passes a map from the same names, in any order, to arrays of the same sizes or to numbers, all of one element
-// type. Blocking calls only.
-// Order of combination: as all_reduce. Throws error: mismatch on all ranks if names or sizes differ, with the first
-// difference; what all_gather and all_reduce throw.
+// Every rank passes a map from the same names, in any order, to arrays of the same sizes or to numbers, all of one
+// element type. Blocking calls only.
+// Order of combination: as all_reduce.
+// Throws error: mismatch on all ranks, with the first difference, if names or sizes differ; the errors of all_gather
+// and all_reduce.
+// Cost: an all_gather of the sizes of the lists of names, one of the lists, and one all_reduce.
 //
 //   std::map<std::string, std::vector<float>> losses = ...;
 //   tutti::all_reduce_map(comm, losses, tutti::mean{});
@@ -127,9 +129,10 @@ void all_reduce_map(Comm&& comm, Map&& map, Op const& op = {}, options const& o 
   }
 }
 
-// Returns the same seed on all ranks: the one that rank 0 passes or, if it passes none, that it draws from the system. What
-// the others pass does not matter.
+// Returns the same seed on all ranks: the one that rank 0 passes or, if it passes none, one from the system's random
+// numbers. The arguments of other ranks are ignored.
 // Throws error: as broadcast; system.
+// Cost: a broadcast of 8 bytes.
 //
 //   std::mt19937_64 random(tutti::sync_random_seed(comm));
 template <class Comm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives of objects that cereal (https://uscilab.github.io/cereal) can write and read. Needs cereal installed.
+// Collectives of objects that cereal (https://uscilab.github.io/cereal) can serialise. Requires cereal.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,7 @@ byte_string to_bytes(T const& object) {
   }
 }
 
-// What rank `from` has sent to `rank`.
+// Decodes the object that rank `from` has sent to `rank`.
 template <class T>
 void from_bytes(T& object, bytes_head const& head, std::span<std::byte const> bytes, int from, int rank,
                 std::source_location where) {
@@ -92,11 +92,11 @@ void from_bytes(T& object, bytes_head const& head, std::span<std::byte const> by
     fail(error_code::bad_argument,
          join({"the object of rank ", from,
                " could not be written: ", std::string_view(reinterpret_cast<char const*>(bytes.data()), bytes.size())}),
-         "see how its type is serialised");
+         "check the serialisation of its type");
   if (head.type != type_id<T>())
-    fail(error_code::mismatch, join({"the object of rank ", from, " is no ", type_name<T>()}),
+    fail(error_code::mismatch, join({"the object of rank ", from, " is not of type ", type_name<T>()}),
          "pass objects of one type on all ranks");
-  std::string problem = "bytes are left over";
+  std::string problem = "bytes remain at the end";
   try {
     byte_source source(bytes);
     std::istream stream(&source);
@@ -106,8 +106,8 @@ void from_bytes(T& object, bytes_head const& head, std::span<std::byte const> by
     problem = e.what();
   }
   fail(error_code::mismatch,
-       join({"the ", bytes.size(), " bytes of rank ", from, " do not make a ", type_name<T>(), ": ", problem}),
-       "see that writing and reading of its type agree, and that all ranks run the same program");
+       join({"the ", bytes.size(), " bytes of rank ", from, " do not decode to a ", type_name<T>(), ": ", problem}),
+       "check that saving and loading of this type agree, and that all ranks run the same program");
 }
 
 template <class T>
@@ -120,14 +120,14 @@ std::vector<T> from_all_bytes(byte_strings const& all, int rank, std::source_loc
 
 }  // namespace detail
 
-// Collectives of objects. All ranks pass objects of one type, which cereal can write and read, and which has a default
-// constructor. Sizes may differ between ranks and exceed 2 GiB. Each call first sends the sizes and then the bytes, by the
-// collective of the same name; it blocks, and cannot be started or prepared.
-// Throw error: as that collective; bad_argument on all ranks that were to receive an object that its rank could not write;
-// mismatch, which names the sender, if the bytes do not make an object; system on a rank that has no memory for what it is to
-// receive, which revokes the communicator, so that the others throw revoked.
+// Collectives of objects. All ranks pass objects of one type, which cereal can serialise and which has a default
+// constructor. Sizes may differ between ranks and exceed 2 GiB. Each call first sends the sizes and then the bytes, by
+// the collective of the same name, and costs as much as these two; it blocks, and cannot be started or prepared.
+// Throw error: as that collective; bad_argument on all ranks that were to receive an object that its rank could not
+// serialise; mismatch, which names the sender, if the bytes do not decode to an object; system on a rank that has no
+// memory for its result, which then revokes the communicator, so that the others throw revoked.
 
-// Replaces `object` on all ranks by the root's.
+// Replaces `object` on all ranks by the root's object.
 //
 //   std::map<std::string, int> vocabulary = comm.is_main() ? read_it() : std::map<std::string, int>{};
 //   tutti::broadcast_object(comm, vocabulary);
@@ -167,7 +167,7 @@ template <class Comm, class T>
   }
 }
 
-// Rank r gets objects[r] of the root, which passes one for each rank; what the others pass does not matter.
+// Rank r gets objects[r] of the root, which passes one per rank; the arguments of the others are ignored.
 template <class Comm, class T>
 [[nodiscard]] T scatter_object(Comm&& comm, std::vector<T> const& objects, int root = 0,
                                std::source_location where = std::source_location::current()) {
@@ -192,10 +192,10 @@ template <class Comm, class T>
   }
 }
 
-// Puts results back in order at the root: `size` tasks were dealt out in turn, task i to rank i % ranks, and each rank
-// passes its results. The root gets result i at place i; the others get an empty std::vector. Results past `size`, of a last
-// round that was filled up, are dropped.
-// Throws error besides: bad_argument at the root if a result is missing.
+// Collects results in the order of their tasks at the root. `size` tasks were distributed round-robin, task i to rank i
+// % ranks, and each rank passes its results. The root gets the result of task i at index i; the others get an empty
+// std::vector. Results beyond `size`, from padding in the last round, are dropped.
+// Also throws error: bad_argument at the root if a result is missing.
 template <class Comm, class T>
 [[nodiscard]] std::vector<T> collect_results(Comm&& comm, std::vector<T> const& local, std::size_t size, int root = 0,
                                              std::source_location where = std::source_location::current()) {
@@ -210,7 +210,7 @@ template <class Comm, class T>
         detail::refuse(
             comm.rank(),
             detail::join({"result ", i, " of ", size, " is missing: rank ", i % ranks, " has ", part.size()}),
-            "deal things out in turn, and pass a result for each", where);
+            "distribute the tasks round-robin, and pass one result for each", where);
       out.push_back(std::move(part[i / ranks]));
     }
     return out;

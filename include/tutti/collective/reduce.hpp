@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// reduce: one rank gets the combination of all ranks' arrays or values.
+// reduce: the root gets the combination of all ranks' arrays or values.
 #pragma once
 
 #include <concepts>
@@ -32,12 +32,16 @@ returned_by<Comm> reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> 
 
 }  // namespace detail
 
-// Combines the arrays of all ranks element by element; the root gets the result: out[i] = op over all ranks q of in_q[i].
+// Combines the arrays of all ranks element by element; the root gets the result: out[i] = op over all ranks q of
+// in_q[i].
 //
-// Each rank passes    `in` of the same count; the root passes `out` of that count, which no other rank touches: others may
-//                     pass an empty span
+// Each rank passes    `in` of the same count; the root passes `out` of that count, which no other rank touches: others
+//                     may pass an empty span
 // In place            one array for both at the root. Otherwise they must not overlap.
 // Order, errors       as all_reduce
+// Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages to the root, which
+//                     combines (p-1) b bytes; binomial_tree log2 p hops, b log2 p bytes; two_shot 2 hops, 2b (p-1)/p
+//                     bytes
 // Source              MPI-4.1, 6.9.1
 //
 //   tutti::reduce(comm, partial, total, tutti::max{}, 0);
@@ -56,7 +60,7 @@ auto reduce(Comm&& comm, In&& in, Out&& out, int root, options const& o = {},
   return reduce<Algorithm>(comm, std::forward<In>(in), out, sum{}, root, o, where);
 }
 
-// In place: the root's array is replaced by the result, and the others' stay as they are.
+// In place: the root's array is replaced by the result; the arrays of other ranks do not change.
 //
 //   tutti::reduce(comm, histogram, 0);
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut, class Op = sum>
@@ -73,8 +77,8 @@ auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
   return reduce<Algorithm>(comm, data, sum{}, root, o, where);
 }
 
-// By value: the root gets the result and the others get nothing. Of a number or struct that is a std::optional, and of an
-// array that is const or temporary a std::vector, which is empty elsewhere. Blocking calls only.
+// By value: the root gets the result. For a number or struct the result is a std::optional, empty elsewhere; for an
+// array that is const or temporary it is a std::vector, empty elsewhere. Blocking calls only.
 //
 //   if (std::optional<double> total = tutti::reduce(comm, mine)) std::printf("%g\n", *total);
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>

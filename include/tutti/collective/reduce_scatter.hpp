@@ -64,6 +64,8 @@ returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std
 // Each rank passes    `in` of n * size elements, n equal on all ranks, and `out` of n
 // In place            `out` is this rank's block of `in`. Otherwise they must not overlap.
 // Order, errors       as all_reduce
+// Cost                p ranks, arrays of b bytes; every rank sends and combines b (p-1)/p bytes: one_shot in 1 hop of
+//                     p-1 messages, recursive_halving in log2 p hops, ring and pairwise in p-1 hops
 // Source              MPI-4.1, 6.10.1
 //
 //   tutti::reduce_scatter(comm, gradient, shard);
@@ -81,7 +83,7 @@ auto reduce_scatter(Comm&& comm, In&& in, Out&& out, options const& o,
   return reduce_scatter<Algorithm>(comm, std::forward<In>(in), out, sum{}, o, where);
 }
 
-// By value: returns this rank's block. `in` has a multiple of the number of ranks of elements. Blocking calls only.
+// By value: returns this rank's block. The size of `in` is a multiple of the number of ranks. Blocking calls only.
 //
 //   std::vector<float> const shard = tutti::reduce_scatter(comm, gradient, tutti::mean{});
 template <class Algorithm = automatic, class Comm, class In, class Op = sum>
@@ -103,8 +105,8 @@ template <class Algorithm = automatic, class Comm, class In>
   return reduce_scatter<Algorithm>(comm, std::forward<In>(in), sum{}, o, where);
 }
 
-// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block), which follow each other in
-// `in`; `out` has counts[rank]. See MPI-4.1, 6.10.2.
+// Blocks of different sizes: every rank passes the same `counts` (elements of each rank's block), which are adjacent in
+// `in`; `out` has counts[rank] elements. All else as reduce_scatter. See MPI-4.1, 6.10.2.
 //
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out, class Op = sum>

@@ -41,12 +41,14 @@ T before_all() {
 
 }  // namespace detail
 
-// The combination of the arrays of the ranks up to this one, element by element: out_r[i] = op over ranks 0..r of in_q[i].
+// Combines the arrays of the ranks up to this one, element by element: out_r[i] = op over ranks 0..r of in_q[i].
 //
 // Each rank passes    `in` and `out` of the same count, which is equal on all ranks
 // In place            one array for both. Otherwise they must not overlap.
 // Order               rank order
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages, (p-1) b bytes;
+//                     recursive_doubling log2 p hops, b log2 p bytes; ring p-1 hops, b bytes
 // Source              MPI-4.1, 6.11.1
 //
 //   tutti::scan(comm, counts, ends);
@@ -96,8 +98,8 @@ template <class Algorithm = automatic, class Comm, class Value>
   return scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 
-// The same over the ranks before this one, 0..r-1. Rank 0's output is not touched: fill it with the identity beforehand
-// where that matters. See MPI-4.1, 6.11.2.
+// The same over the ranks before this one, 0..r-1. Rank 0's output is not changed: fill it with the identity beforehand
+// if needed. See MPI-4.1, 6.11.2.
 //
 //   std::array<std::size_t, 1> offset{0};
 //   tutti::exclusive_scan(comm, counts, offset);

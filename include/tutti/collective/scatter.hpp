@@ -54,12 +54,14 @@ returned_by<Comm> scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<
 
 }  // namespace detail
 
-// Deals out the root's array: `out` of rank r is block r of the root's `in`.
+// Distributes the root's array: `out` of rank r is block r of the root's `in`.
 //
 // Each rank passes    `out` of n elements, n equal on all ranks; the root passes `in` of n * size, which no other rank
 //                     reads: others may pass an empty span
 // In place            the root's `out` is its block of `in`. Otherwise they must not overlap.
-// Throws              error: bad_argument before anything is sent; mismatch, timeout, rank_lost, rank_left
+// Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
+// Cost                p ranks, blocks of n bytes; the root sends (p-1) n bytes: one_shot in 1 hop of p-1 messages,
+//                     binomial_tree in log2 p hops of one message each
 // Source              MPI-4.1, 6.6
 //
 //   tutti::scatter(comm, all, mine, 0);
@@ -71,8 +73,8 @@ auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {
     return detail::scatter_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), root, o, where);
 }
 
-// By value: rank r gets element r of the root's array, which has one for each rank. What the others pass gives the type
-// alone. Blocking calls only.
+// By value: rank r gets element r of the root's array, which has one element per rank. The arguments of other ranks
+// only give the type. Blocking calls only.
 //
 //   task mine = tutti::scatter(comm, tasks, 0);
 template <class Algorithm = automatic, class Comm, class In>
@@ -91,8 +93,8 @@ template <class Algorithm = automatic, class Comm, class In>
   }
 }
 
-// Blocks of different sizes: `in`, `counts` (elements of each rank's block) and `offsets` (of each block in `in`, or none)
-// matter at the root alone. The call fails (mismatch) if a rank's `out` has another size than the root sends.
+// Blocks of different sizes: only the root uses `in`, `counts` (elements of each rank's block) and `offsets` (of each
+// block in `in`, or none). Throws mismatch if a rank's `out` has another size than the root sends. All else as scatter.
 //
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>

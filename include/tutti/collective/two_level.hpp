@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithm two_level: ranks of a node work together through the memory that they share, and one of them, or each for
-// its part of the message, works with those that stand in its place on other nodes.
+// The algorithm two_level: the ranks of a node combine through shared memory, and the representatives of nodes combine
+// across nodes; for some collectives, every rank represents its part of the message.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@
 
 namespace tutti::detail {
 
-// The representative of a node is its rank with the local rank of the root, the same on all nodes; where nodes are uneven,
-// or there is no root, its first rank.
+// The representative of a node is its rank with the same local rank as the root; its first rank if nodes are uneven or
+// there is no root.
 template <class Transport>
 template <class Levels, collective C, class Body>
 class levels<Transport>::parts {
@@ -58,10 +58,10 @@ class levels<Transport>::parts {
   int home() const { return root_ >= 0 ? of_.nodes_.node_of(root_) : 0; }
   bool at_home() const { return of_.node_ == home(); }
   bool is_root() const { return of_.whole_.rank() == root_; }
-  // What the root has goes through the representative of its node.
+  // The root's data pass through the representative of its node.
   bool detours() const { return root_ >= 0 && at_home() && of_.nodes_.local_rank(root_) != representative(); }
 
-  // -- The memory of parts. That of ranks which a part does not ask is empty.
+  // -- The memory of parts. Empty for ranks that a part does not need.
 
   void locate(surfaces<T>& memory, std::size_t elements, bool split) {
     if constexpr (by_block(C)) {
@@ -69,7 +69,7 @@ class levels<Transport>::parts {
       each_ = block_of_rank.at(0, of_.whole_.rank()).count;
       elements = each_ * static_cast<std::size_t>(of_.whole_.ranks());
     }
-    T* const in = const_cast<T*>(memory.input.data);  // which nothing writes to
+    T* const in = const_cast<T*>(memory.input.data);  // which is never written to
     T* const out = memory.output.data;
     extent const own{each_ * static_cast<std::size_t>(of_.nodes_.members(of_.node_)[0]),
                      each_ * static_cast<std::size_t>(size())};
@@ -117,7 +117,7 @@ class levels<Transport>::parts {
     }
     return {};
   }
-  // Of a message that the ranks of a node share.
+  // The share of a local rank in a message that the ranks of a node divide.
   extent share(int local) const {
     constexpr std::size_t grain = sizeof(T) < cache_line ? cache_line / sizeof(T) : 1;
     return tutti::part(whole_.size(), size(), local, grain);
@@ -156,7 +156,7 @@ class levels<Transport>::parts {
     }
   }
 
-  // An algorithm that was named for the level, where it serves the part.
+  // The algorithm that was named for the level, if it serves the part.
   template <collective P, bool Across, bool Ragged>
   using serving =
       typename detail::serving<std::conditional_t<Across, typename Levels::across, typename Levels::inside>,

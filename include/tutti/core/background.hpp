@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What else this process has to do while one of its threads waits for something.
+// Counts the background work of this process, which its threads drive while they wait.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,10 @@
 
 namespace tutti::detail {
 
-// Set once there may be such work. It does not wait, and may be called from any wait, also from one within itself.
+// Set once there may be such work. It does not wait, and may be called from any wait, including one within itself.
 inline std::atomic<void (*)() noexcept> background_work{nullptr};
 
-// How much of it there is. Who waits while there is any looks again soon.
+// The number of pending jobs. A thread that waits while there are any polls again soon.
 inline std::atomic<std::size_t> background_jobs{0};
 
 inline void work_in_background() noexcept {

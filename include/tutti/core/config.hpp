@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only macros of the library: which compilers it takes, its version, where its definitions are compiled, and what compilers
-// want to see on a function or a loop.
+// The only macros of the library: supported compilers, the version, where definitions are compiled, and annotations of
+// functions and loops.
 #pragma once
 
-// Included first everywhere. The missing file is a fatal error, so an old compiler prints these two lines and nothing else.
+// Included first everywhere. The missing file is a fatal error, so an old compiler prints only these two lines.
 #if (defined(__clang__) && __clang_major__ < 16) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12) || \
     __cplusplus < 202002L
 #error "tutti needs g++ 12 or clang 16, or a later one, and -std=c++20 or later"
@@ -14,16 +14,17 @@
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
 
-// Two ways to compile. Functions that are templates of nothing and not called in a hurry are declared in x.hpp and defined in
-// x_impl.hpp, each definition marked TUTTI_INLINE. Header-only, x.hpp includes x_impl.hpp at its end. Where the program links the
-// library tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none of it.
+// Two ways to compile. Functions that are neither templates nor on a hot path are declared in x.hpp and defined in
+// x_impl.hpp, each definition marked TUTTI_INLINE. Header-only, x.hpp includes x_impl.hpp at its end. If the program
+// links tutti::compiled, which defines TUTTI_COMPILED, src/ includes x_impl.hpp instead, and the program compiles none
+// of it.
 #if defined(TUTTI_COMPILED)
 #define TUTTI_INLINE
 #else
 #define TUTTI_INLINE inline
 #endif
 
-// Begins a line of launch/usual.hpp: an instantiation that src/usual.cpp makes and nobody else does.
+// Begins a line of launch/usual.hpp: an instantiation that only src/usual.cpp compiles.
 #if defined(TUTTI_COMPILES_USUAL)
 #define TUTTI_USUAL template
 #else
@@ -36,22 +37,22 @@
 #define TUTTI_HOST_DEVICE
 #endif
 
-// Before a template of both sides that calls what an element's type brings, which may be the host's alone: on a device it
-// fails where it is called there, and not before.
+// Before a template for host and device that calls operations of an element's type, which may exist only on the host:
+// on a device it fails to compile only where it is called.
 #if defined(__CUDACC__)
 #define TUTTI_CALLS_ANY _Pragma("nv_exec_check_disable")
 #else
 #define TUTTI_CALLS_ANY
 #endif
 
-// Before a loop of a few turns that is to be unrolled.
+// Before a loop with few iterations, to unroll it.
 #if defined(__CUDACC__)
 #define TUTTI_UNROLL _Pragma("unroll")
 #else
 #define TUTTI_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-// Before a loop of a number of turns that only a call knows.
+// Before a loop whose number of iterations is known only at run time.
 #if defined(__CUDACC__)
 #define TUTTI_NO_UNROLL _Pragma("unroll 1")
 #else

@@ -11,25 +11,28 @@
 
 namespace tutti {
 
+// The kinds of errors. All ranks of a communicator get an error that is neither bad_argument nor buffer_in_use.
 enum class error_code {
   bad_argument,   // this rank's own call is wrong; nothing was sent
-  mismatch,       // ranks called different things
+  mismatch,       // ranks made different calls
   timeout,        // the deadline passed
-  rank_lost,      // a peer's process ended in the middle
-  rank_left,      // a peer closed its communicator while others still call
-  system,         // the operating system refused something
-  buffer_in_use,  // TUTTI_CHECK=buffers: memory of a call that has not ended was used otherwise
-  revoked,        // a rank has closed the communicator to all: revoke, abort, shrink
+  rank_lost,      // the process of a peer ended
+  rank_left,      // a peer closed its communicator while others still make calls
+  system,         // the operating system or a library failed
+  buffer_in_use,  // TUTTI_CHECK=buffers: memory of a call in flight was used by another or changed
+  revoked,        // a rank has ended the communicator for all: revoke, abort, shrink
 };
 
+// The name of an error code, such as "rank_lost".
 [[gnu::cold]] std::string_view name(error_code code);
 
+// The exception of all calls. what() is one line: the cause, the advice, and the rank and call site that throw it.
 class error : public std::runtime_error {
  public:
   struct details {
     error_code code{};
-    int rank = -1;          // who throws; -1 outside of a communicator
-    int peer = -1;          // who is to blame; -1 where that is not one other rank
+    int rank = -1;          // the rank that throws; -1 outside of a communicator
+    int peer = -1;          // the rank that caused it; -1 if that is not one other rank
     std::string what{};     // what happened
     std::string way_out{};  // what to do about it
     std::source_location where{};
@@ -47,7 +50,7 @@ class error : public std::runtime_error {
   std::string const& way_out() const noexcept { return details_.way_out; }
   std::source_location const& where() const noexcept { return details_.where; }
 
-  // The same error, found in the call at `where`.
+  // The same error, thrown by the call at `where`.
   [[gnu::cold]] error in_call(std::source_location where) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A queue in one array: once that has grown it allocates nothing, where std::deque does at every few elements.
+// A queue in one array: once the array has grown it allocates nothing, unlike std::deque, which allocates again every
+// few elements.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ class fifo {
   auto end() noexcept { return all_.end(); }
 
   void push_back(T element) {
-    // At most one element is moved here for each that has gone.
+    // Moves at most one element for each that was removed.
     if (all_.size() == all_.capacity() && first_ >= all_.size() / 2) {
       all_.erase(all_.begin(), begin());
       first_ = 0;
@@ -39,7 +40,7 @@ class fifo {
 
  private:
   std::vector<T> all_;
-  std::size_t first_ = 0;  // those before it have gone
+  std::size_t first_ = 0;  // elements before it were removed
 };
 
 }  // namespace tutti::detail

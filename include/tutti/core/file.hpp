@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// The text of a file, or nothing if it cannot be read; errno then tells why.
+// The text of a file, or nothing if it cannot be read; errno then has the reason.
 [[gnu::cold]] std::optional<std::string> read_file(std::string const& path);
 
 }  // namespace tutti::detail

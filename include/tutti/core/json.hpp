@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// In quotes, with what JSON does not allow escaped.
+// In quotes, with the characters escaped that JSON does not allow.
 [[gnu::cold]] std::string json_string(std::string_view text);
 
 }  // namespace tutti::detail

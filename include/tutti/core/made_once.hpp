@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One object that is made when it is first needed, by whatever thread.
+// One object that is created when it is first needed, by any thread.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@ class made_once {
   made_once& operator=(made_once const&) = delete;
   ~made_once() { reset(); }
 
-  // Null before that.
+  // Null before it was created.
   T* get() const noexcept { return made_.load(std::memory_order_acquire); }
-  // make() returns a std::unique_ptr of it, or of what is derived from it.
+  // make() returns a std::unique_ptr to it, or to a derived type.
   template <class Make>
   T& get_or(Make&& make) {
     if (T* const made = get()) return *made;
@@ -26,7 +26,7 @@ class made_once {
     if (get() == nullptr) made_.store(make().release(), std::memory_order_release);
     return *get();
   }
-  // It ends, and no other is there meanwhile. By one thread, when no other needs it any more.
+  // Destroys the object; no other is created meanwhile. Called by one thread, when no other needs it any more.
   void reset() noexcept { std::unique_ptr<T>(made_.exchange(nullptr)).reset(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The only place where a count is divided: into lanes and chunks of equal size as far as it goes, and into slices.
+// The only place that divides counts: into lanes and chunks of nearly equal size, and into slices.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ struct extent {
   friend constexpr bool operator==(extent const&, extent const&) = default;
 };
 
-// Part `index` of `count` elements in `parts`. Whole grains are dealt out so that parts differ by one grain at most and
-// the larger ones come first; what is left of the last grain goes to the last part that has any. A grain of a cache line
-// keeps two ranks from writing the same line.
+// Part `index` of `count` elements in `parts`. Whole grains are distributed so that parts differ by at most one grain
+// and the larger ones come first; the rest of the last grain goes to the last part that is not empty. A grain of a
+// cache line keeps two ranks from writing the same line.
 TUTTI_HOST_DEVICE constexpr extent part(std::size_t count, int parts, int index, std::size_t grain = 1) {
   if (parts == 1) return {0, count};
   std::size_t const n = static_cast<std::size_t>(parts), i = static_cast<std::size_t>(index);
@@ -32,12 +32,12 @@ TUTTI_HOST_DEVICE constexpr extent part(std::size_t count, int parts, int index,
 
 namespace detail {
 
-// How many slices of at most `slice` elements `count` elements make.
+// The number of slices of at most `slice` elements in `count` elements.
 TUTTI_HOST_DEVICE constexpr std::size_t slices(std::size_t count, std::size_t slice) {
   return (count + slice - 1) / slice;
 }
 
-// Slice `index` of `count` elements; empty past the end, for sender and receiver alike.
+// Slice `index` of `count` elements; empty past the end, on sender and receiver alike.
 TUTTI_HOST_DEVICE constexpr extent slice_of(std::size_t count, std::size_t slice, std::size_t index) {
   std::size_t const begin = index * slice;
   if (begin >= count) return {count, 0};

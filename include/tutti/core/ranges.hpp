@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranges of time that a profiler shows: nothing, unless something such as device/cuda/nvtx.cuh takes them.
+// Ranges of time for a profiler. They cost nothing unless a listener such as device/cuda/nvtx.cuh is installed.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,13 @@ struct range_sink {
   std::uint64_t (*start)(char const* text, std::uint64_t bytes) noexcept;
   void (*end)(std::uint64_t range) noexcept;
 };
-// Set before main where a profiler listens. A communicator looks when it is made, so all others cost their calls nothing.
+// Set before main if a profiler listens. A communicator reads it when it is created, so calls without a profiler pay
+// nothing.
 inline std::atomic<range_sink const*> ranges{nullptr};
 inline range_sink const* range_listener() noexcept { return ranges.load(std::memory_order_acquire); }
 
-// From here to the end of its life. Ranges of a thread need not lie within each other: calls that were started overlap, and
-// may end in another thread.
+// A range from construction to destruction. Ranges of a thread need not be nested: started calls overlap, and may end
+// in another thread.
 class shown_range {
  public:
   shown_range() = default;
@@ -42,7 +43,7 @@ class shown_range {
   std::uint64_t range_ = 0;
 };
 
-// text() says what, to a profiler that listens.
+// text() describes the range, for a profiler that listens.
 template <class Text>
 shown_range show(Text&& text, std::uint64_t bytes) {
   range_sink const* const sink = range_listener();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who takes part: the arithmetic of ranks that every layer shares.
+// The shape of a call and arithmetic with ranks, which every layer shares.
 #pragma once
 
 #include "tutti/core/config.hpp"
 
 namespace tutti {
 
-// The most ranks of one machine: a fan-in is a list of that many pointers on the stack.
+// The maximal number of ranks on one machine: a fan-in keeps as many pointers on the stack.
 inline constexpr int max_ranks = 1024;
 
-// What a schedule knows of a call. `ordered` asks for contributions to be combined in rank order, because the operation
-// is not commutative; a schedule that cannot do that says so (needs_commutative) and is not asked.
+// The properties of a call that a schedule depends on. `ordered` asks for contributions to be combined in rank order,
+// because the operation is not commutative; a schedule that cannot do that declares needs_commutative and is not used.
 struct shape {
   int ranks = 1;
   int root = 0;
@@ -19,7 +19,7 @@ struct shape {
   friend constexpr bool operator==(shape const&, shape const&) = default;
 };
 
-// Which cursor of a collective is meant: a rank runs one for each phase of each lane.
+// Identifies a cursor of a collective: a rank runs one for each phase of each lane.
 struct position {
   int rank = 0;
   int lane = 0;
@@ -28,7 +28,7 @@ struct position {
 
 // x modulo n, in [0, n) for every x.
 TUTTI_HOST_DEVICE constexpr int wrap(int x, int n) {
-  if (x >= 0 && x < n) return x;  // most are, and a division takes 20 cycles
+  if (x >= 0 && x < n) return x;  // the common case; a division takes 20 cycles
   int const m = x % n;
   return m < 0 ? m + n : m;
 }

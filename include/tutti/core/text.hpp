@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sentences built from parts by one function, where a chain of + would be inlined at every use.
+// Builds sentences from parts with one function, because a chain of + would be inlined at every use.
 #pragma once
 
 #include <initializer_list>
@@ -11,8 +11,8 @@
 
 namespace tutti::detail {
 
-// A part of a sentence: text or a number. It has no destructor: cleaning up sentences that are hardly ever built would take
-// the compiler half a second.
+// A part of a sentence: text or a number. It has no destructor, because the cleanup code of rarely built sentences
+// would take the compiler half a second.
 class text_part {
  public:
   text_part(char const* text) : view_(text) {}

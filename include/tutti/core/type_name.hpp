@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The name of a type as the compiler spells it, and a number made of it: what messages and fingerprints show.
+// The name of a type as the compiler spells it, and its hash: for messages and fingerprints.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ constexpr std::string_view signature() {
   return __PRETTY_FUNCTION__;
 }
 
-// What stands around the name is the same for every T, so one known name measures it.
+// The text around the name is the same for every T, so one known name measures it.
 inline constexpr std::string_view probe = signature<void>();
 inline constexpr std::size_t name_begin = probe.find("void");
 inline constexpr std::size_t name_margin = probe.size() - std::string_view{"void"}.size();
@@ -25,15 +25,15 @@ constexpr std::string_view type_name() {
   return all.substr(detail::name_begin, all.size() - detail::name_margin);
 }
 
-// FNV-1a, the number by which others know a name.
+// FNV-1a; identifies a name on other ranks.
 constexpr std::uint32_t name_id(std::string_view name) {
   std::uint32_t hash = 2166136261u;
   for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return hash;
 }
 
-// That of the name, and the size. Equal on all ranks that run programs of one compiler; a fingerprint, not a proof.
-// consteval, for a compiler may otherwise walk through the name at every call.
+// A hash of the name and the size. Equal on all ranks if their programs are built by one compiler; a fingerprint, not a
+// proof. consteval, because a compiler may otherwise evaluate it at every call.
 template <class T>
 consteval std::uint32_t type_id() {
   return (name_id(type_name<T>()) ^ static_cast<std::uint32_t>(sizeof(T))) * 16777619u;

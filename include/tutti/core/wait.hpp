@@ -15,7 +15,7 @@ class deadline {
 
   deadline() = default;  // for ever
 
-  // A time that is longer than the clock goes is for ever.
+  // A duration beyond the range of the clock means for ever.
   static deadline after(clock::duration time) {
     auto const now = clock::now();
     return deadline(time > clock::time_point::max() - now ? clock::time_point::max() : now + time);
@@ -29,8 +29,8 @@ class deadline {
   clock::time_point end_ = clock::time_point::max();
 };
 
-// A time that begins to run out at the first look, so a wait that ends soon reads no clock: 24 ns, a quarter of a small
-// message.
+// A duration that starts at the first check, so a short wait does not read the clock, which takes 24 ns, a quarter of a
+// small message.
 class countdown {
  public:
   explicit countdown(deadline::clock::duration time) : time_(time) {}
@@ -47,18 +47,19 @@ class countdown {
   bool running_ = false;
 };
 
-// How long a rank waits in which way before it naps.
+// How long a rank spins and yields before it naps.
 struct patience {
-  int spins;                         // looks with a pause between them: for an answer within nanoseconds
-  std::chrono::microseconds yields;  // then the core goes to whoever else wants it: for a peer on the same core
+  int spins;                         // polls with a pause between them, for an answer within nanoseconds
+  std::chrono::microseconds yields;  // then the core goes to any other thread, such as a peer on the same core
 };
 
-// With a core for each rank, spinning finds the answer first. With fewer, the peer that would answer may be waiting for
-// this very core: 1,000 pauses before the first yield made an all-reduce ten times slower, 20 of them take 1.2 times as
-// long as 5, and none at all 1.5 times, since a core is given away that was not needed.
+// With a core for each rank, spinning finds the answer first. With fewer cores, the peer that would answer may be
+// waiting for this very core: 1,000 pauses before the first yield made an all-reduce ten times slower, 20 of them take
+// 1.2 times as long as 5, and none at all 1.5 times, because a core is given away without need.
 inline constexpr patience patience_with_cores{2000, std::chrono::microseconds{500}};
 inline constexpr patience patience_sharing_cores{5, std::chrono::microseconds{2000}};
-// A nap ends with a wake-up or after this time. A wake-up can be missed (see mailbox::ring), and peers that died wake nobody.
+// A nap ends with a wake-up or after this time. A wake-up can be missed (see mailbox::ring), and dead peers wake no
+// one.
 inline constexpr std::chrono::microseconds nap_length{1000};
 
 enum class progress { stuck, moved, done };
@@ -71,9 +72,9 @@ inline void pause_briefly() {
 #endif
 }
 
-// Calls `poll` (returns progress) until it is done, and not again: true. False once the deadline has passed or
-// `nap(ready)` returns false. It is to sleep for a while unless `ready()`, a look that says whether the work has gone on.
-// `until`, a deadline or countdown, is looked at only while nothing moves.
+// Calls `poll` (returns progress) until it is done, then returns true. Returns false once the deadline has passed or
+// `nap(ready)` returns false. `nap` sleeps briefly unless `ready()`, a poll, finds that there was progress. `until`, a
+// deadline or countdown, is checked only while there is no progress.
 template <class Poll, class Until, class Nap>
 bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
   while (true) {
@@ -83,7 +84,7 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
       return last != progress::stuck;
     };
     for (int i = 0; i < how.spins && !ready(); ++i) pause_briefly();
-    if (last == progress::stuck) {  // no clock is read where spinning was enough
+    if (last == progress::stuck) {  // no clock is read if spinning was enough
       auto const napping = deadline::after(how.yields);
       while (last == progress::stuck && !napping.passed())
         for (int i = 0; i < 16 && last == progress::stuck; ++i) {

@@ -43,7 +43,8 @@ struct unlisted_algorithm {
   dynamic_schedule schedule;
 };
 
-// What all ranks must agree on and the choice of an algorithm depends on. Equal on all ranks in a correct call.
+// The part of a call that all ranks must agree on, and that decides the algorithm. Equal on all ranks in a correct
+// call.
 struct request {
   collective what{};
   algorithm_id algorithm = algorithm_id::automatic;

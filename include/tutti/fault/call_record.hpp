@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call as the notice board keeps it, and as a person reads it.
+// Converts a call to the words that the notice board stores, and back to text.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tutti::detail {
 
-// Word 0 begins with the fingerprint: equal on all ranks for a right call.
+// Word 0 starts with the fingerprint, which is equal on all ranks if they make the same call.
 inline call_words to_words(request const& r, plan const& p) {
   return {p.fingerprint | static_cast<std::uint64_t>(r.what) << 32 | static_cast<std::uint64_t>(p.algorithm) << 40 |
               static_cast<std::uint64_t>(p.how) << 48 | static_cast<std::uint64_t>(r.ragged) << 56,
@@ -29,7 +29,7 @@ inline call_words to_words(request const& r, plan const& p) {
           0};
 }
 
-// A place in the program as peers know it: the number of a file, and a line. introduce(number, name) puts the end of the
+// A call site as peers know it: the number of a file, and a line. introduce(number, name) publishes the end of the
 // file's name on the board.
 template <class Introduce>
 [[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
@@ -43,10 +43,11 @@ template <class Introduce>
   return std::uint64_t{name_id(file)} << 32 | where.line();
 }
 
-// A program makes most of its calls at a few places, whose names are on the board already. By one thread at a time.
+// Caches the words of call sites, because a program makes most of its calls at a few places. Used by one thread at a
+// time.
 class shared_places {
  public:
-  // make() gives the word of a place that is not known.
+  // make() returns the word of a place that is not cached.
   template <class Make>
   std::uint64_t word_of(std::source_location const& where, Make&& make) {
     known& k = known_[where.line() % known_.size()];
@@ -63,7 +64,7 @@ class shared_places {
   std::array<known, 64> known_{};
 };
 
-// "src/train.cpp:88", where a call of `rank` is made; empty where that is unknown.
+// Where `rank` makes a call, such as "src/train.cpp:88"; empty if unknown.
 template <class Board>
 [[gnu::cold]] std::string place_in(call_words const& words, Board const& notices, int rank) {
   std::uint64_t const place = words[place_word];
@@ -74,16 +75,16 @@ template <class Board>
 inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
 inline collective what_of(call_words const& words) { return static_cast<collective>(words[0] >> 32 & 0xff); }
 
-// What the words say, with the names that `rank` has put on the board.
+// Decoded words of a call, with the names that `rank` has put on the board.
 struct readable_call {
   std::string what;       // "all_gather_v"
-  std::string type, op;   // empty where there is none
-  std::string algorithm;  // that was chosen
+  std::string type, op;   // empty if there is none
+  std::string algorithm;  // chosen for this call
   std::string_view protocol;
-  std::uint64_t count;   // 0 where ranks may differ
+  std::uint64_t count;   // 0 if ranks may differ
   std::uint64_t bytes;   // of these
   std::uint32_t counts;  // hash of the counts of a _v form
-  std::int32_t root;     // -1 where there is none
+  std::int32_t root;     // -1 if there is none
 };
 template <class Board>
 [[gnu::cold]] readable_call readable(call_words const& words, Board const& notices, int rank) {
@@ -104,7 +105,7 @@ template <class Board>
           .root = rooted(what) ? static_cast<std::int32_t>(words[3] & 0xffffffff) : -1};
 }
 
-// The same as a part of a sentence.
+// The call site as part of a sentence.
 template <class Board>
 [[gnu::cold]] std::string at_place_in(call_words const& words, Board const& notices, int rank) {
   std::string const place = place_in(words, notices, rank);
@@ -127,7 +128,7 @@ template <class Board>
   return out += ")";
 }
 
-// A message that a rank waits for, or has sent or received.
+// Encodes a message that a rank waits for, or has sent or received.
 inline call_words to_words(transfer const& t) {
   return {std::uint64_t{t.what == transfer::send},
           t.bytes / t.element_bytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks of a communicator and what they call, and how faults are found and told.
+// Detects faults, reports them to the user and announces them to the other ranks.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,9 @@
 
 namespace tutti::detail {
 
-// Whoever finds a fault writes it down, wakes the others and throws; the others report it as theirs. Of a rank, one thread is
-// in a call, while another may move messages, agree or revoke: either may find one.
+// The rank that finds a fault records it on the notice board, wakes the others and throws; the others then report the
+// same fault. Within a rank, one thread may be in a call while another moves messages, agrees or revokes; either of
+// them may find a fault.
 template <transport Transport>
 class faults {
  private:
@@ -39,7 +40,7 @@ class faults {
 
  public:
   settings const environment = settings::from_environment();
-  // Asked wherever this group waits for long: a fault outside of it, which ends its call too.
+  // Asked during long waits: reports a fault of an enclosing group, which ends this group's call too.
   std::function<std::optional<fault>()> fault_outside;
 
   explicit faults(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {
@@ -53,45 +54,46 @@ class faults {
   Transport& transport() noexcept { return *transport_; }
   auto& notices() noexcept { return *notices_; }
 
-  // The number of the last call that began.
+  // The number of the call that began last.
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 
   void expect_no_fault(std::source_location where = std::source_location::current()) {
     expect_open(where);
     if (notices_ && notices_->faulty()) report_fault(where, beside_calls);
   }
-  // The same for who has waited long.
+  // The same for a rank that has waited long: also asks for faults of an enclosing group.
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
   void expect_open(std::source_location where) const {
     if (is_closed_.load(std::memory_order_acquire)) throw closed_->in_call(where);
   }
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
 
-  // -- The end of all calls, of all ranks, where there was no fault before.
+  // -- Ending the communicator for all ranks, unless it already has a fault.
   [[gnu::cold]] void revoke(std::string_view why);
-  // The same, with the ranks that are gone as the reason, where there are some.
+  // Revokes with lost ranks as the reason, if any rank is lost.
   [[gnu::cold]] void revoke_for_survivors();
-  // This rank's further calls throw that, unless it was closed before.
+  // Makes every further call of this rank throw this error, unless the communicator is closed already.
   [[gnu::cold]] void close(std::string_view what, std::string_view way_out);
-  // A fault of a group that this one serves: nobody goes on here. Its ranks have other numbers there.
+  // Ends this group by a fault of the group that it is part of. Rank numbers of the two differ.
   [[gnu::cold]] void take_over(fault const& f) noexcept;
 
-  // A fault that is known by now. Peers hear that this rank still waits in its call.
+  // Returns a fault that is already known. Tells peers that this rank still waits in its call.
   [[gnu::cold]] std::optional<fault> poll_fault();
 
-  // What a peer does: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in call #12, ...";
-  // where a peer is only heard of, it may have gone on.
+  // Describes the state of a peer: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in
+  // call #12, ...". If its state is known only from messages, the peer may have progressed since.
   [[gnu::cold]] std::string doing(int peer) const;
 
-  // Whoever waits long looks whether a signal has asked for a record.
+  // Writes a flight record if a signal has requested one; called during long waits.
   [[gnu::cold]] void record_where_asked();
 
-  // -- Of the running call, by the thread that moves it.
+  // -- For the thread that drives the running call.
 
-  // Looks whether waiting longer makes sense; throws if not.
+  // Throws if there is no point in waiting longer.
   [[gnu::cold]] void examine(std::source_location where);
 
-  // What went wrong in a part of this call on some of its ranks, `members`, in the words of the whole where it has some.
+  // Reports the failure of a part of this call, which only the ranks `members` take part in. Where possible it names
+  // the ranks and calls of the whole group.
   [[noreturn, gnu::cold]] void report_part(error const& e, std::vector<int> const& members,
                                            std::chrono::nanoseconds timeout, std::source_location where);
 
@@ -106,7 +108,7 @@ class faults {
 
   [[gnu::cold]] std::string this_call() const;
 
-  // What peers may still read when this rank has an error is there for as long as the transport.
+  // Whether memory that peers may still read stays mapped until the transport is destroyed.
   static constexpr bool memory_outlives_owner = [] {
     if constexpr (maps_memory<Transport>) return Transport::memory_outlives_owner;
     else return true;
@@ -120,7 +122,7 @@ class faults {
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where, who_finds_it who);
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where, who_finds_it who);
 
-  // What peers say may be a fault that they have found.
+  // Asks peers for news, which may reveal a fault that they have found.
   [[gnu::cold]] void query_peers(std::source_location where);
 
   [[gnu::cold]] std::string departure(error_code code, int peer) const;
@@ -129,19 +131,19 @@ class faults {
   call_words mine() const;
   [[gnu::cold]] std::string last_call(int peer) const;
 
-  // The earliest call, of those that the board still has, in which a peer does something else; 0 if there is none. It may be
-  // one that this rank has finished, since not every rank waits in every call.
+  // The earliest call still on the board in which a peer makes a different call; 0 if there is none. This rank may have
+  // finished that call already, since not every rank waits in every call.
   std::uint64_t first_disagreement(int peer) const;
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
 
-  // The caller may free its arrays once it has the error: waits until no peer in this call can read them any more. They
-  // learn of the fault as soon as they wait; who has not begun the call will not read at all.
+  // The caller may free its arrays after the error is thrown, so this waits until no peer can still read them. Peers in
+  // this call learn of the fault at their next wait; those that have not begun the call will not read.
   [[gnu::cold]] void withdraw() noexcept;
 
   static std::string way_out(error_code code);
 
   std::mutex closing_;
-  std::optional<error> closed_;  // what every call throws, once
+  std::optional<error> closed_;  // thrown by every call once set
   std::atomic<bool> is_closed_ = false;
 };
 
@@ -183,7 +185,7 @@ void faults<Transport>::revoke_for_survivors() {
     transport_->poll_notices();  // the loss may have been found in another group
   int gone = 0;
   while (gone < ranks() && (gone == rank() || !(transport_->lost(gone) || transport_->left(gone)))) ++gone;
-  std::string const shrinks = join({"rank ", rank(), " shrinks the communicator to the ranks that are left"});
+  std::string const shrinks = join({"rank ", rank(), " is shrinking the communicator to the remaining ranks"});
   if (gone == ranks()) return revoke(shrinks);
   error_code const code = transport_->left(gone) ? error_code::rank_left : error_code::rank_lost;
   notices_->raise({static_cast<int>(code), rank(), gone, join({departure(code, gone), ", and ", shrinks})});
@@ -236,10 +238,11 @@ void faults<Transport>::examine(std::source_location where) {
     if (peer == rank()) continue;
     if (std::uint64_t const call = first_disagreement(peer)) raise_mismatch(peer, call, where);
     if (notices_->finished(peer) >= sequence()) continue;
-    bool const lost = transport_->lost(peer);  // looked at first: who leaves in order says so before its process ends
+    // read first: a rank that leaves in order announces it before its process ends
+    bool const lost = transport_->lost(peer);
     bool const left = transport_->left(peer);
     if (!left && !lost) continue;
-    // It may have finished and gone between the two looks.
+    // The peer may have finished and left between the two reads.
     if (notices_->finished(peer) >= sequence()) continue;
     raise_gone(left ? error_code::rank_left : error_code::rank_lost, peer, where);
   }
@@ -258,9 +261,10 @@ void faults<Transport>::report_part(error const& e, std::vector<int> const& memb
   int const peer =
       e.peer() >= 0 && e.peer() < static_cast<int>(members.size()) ? members[static_cast<std::size_t>(e.peer())] : -1;
   bool const gone = e.code() == error_code::rank_left || e.code() == error_code::rank_lost;
-  // Who gave up, took over a fault of the whole, or calls something else, says so to the whole as well.
+  // A rank that timed out, took over a fault of the whole group or made a different call reports this to the whole
+  // group as well.
   bool const differ = e.code() == error_code::mismatch;
-  // Who is in a later call may have found it there, and says so.
+  // A peer in a later call may have found the fault there, and announced it.
   auto const known = [&] {
     if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
     return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
@@ -291,7 +295,7 @@ void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::so
     if (first < 0) first = peer;
     absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
   }
-  if (first < 0) absent = "; all ranks have arrived, but one does not go on";
+  if (first < 0) absent = "; all ranks have arrived, but at least one of them makes no progress";
   double const seconds = std::chrono::duration<double>(timeout).count();
   raise({static_cast<int>(error_code::timeout), rank(), first,
          join({this_call(), " did not complete within ", seconds, " s", absent})},
@@ -310,15 +314,16 @@ void faults<Transport>::report(protocol_violation const& s, std::source_location
     raise_mismatch(s.peer, call, where);
   std::string const what =
       s.other_call ? join({"a message of another call came from rank ", s.peer, ", which is ", last_call(s.peer)})
-                   : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " bytes and more" : " bytes", " where rank ",
-                           rank(), " expects ", s.expected, s.expected_more ? " and more" : "", " (slice by slice)"});
+                   : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ",
+                           rank(), " expects ", s.expected, s.expected_more ? " or more" : "", " (slice by slice)"});
   raise({static_cast<int>(error_code::mismatch), rank(), s.peer, join({what, ", in ", this_call()})}, where, in_call);
 }
 
 template <transport Transport>
 void faults<Transport>::report_fault(std::source_location where, who_finds_it who) {
   expect_open(where);
-  // Only who is in the call knows that it reads no peer's memory any more. Of the faults of a part, the whole decides.
+  // Only the thread in the call knows that it no longer reads peers' memory. For a fault of a part, the whole group
+  // decides.
   if (memory_outlives_owner || who == in_call)
     notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
   if (!memory_outlives_owner && who == in_call) withdraw();
@@ -368,10 +373,10 @@ template <transport Transport>
 std::string faults<Transport>::last_call(int peer) const {
   std::uint64_t const called = notices_->called(peer), finished = notices_->finished(peer);
   bool const knows = !tutti::detail::queries_peers<Transport> || peer == rank();
-  if (called == 0) return knows ? "before its first call" : "not heard of";
+  if (called == 0) return knows ? "before its first call" : "not heard from yet";
   auto const words = notices_->find(peer, called);
   std::string const what =
-      words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "which is past";
+      words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "no longer on record";
   char const* const seen = knows ? "in call #" : "in or after call #";
   return join({finished >= called ? "after call #" : seen, called, ", ", what});
 }
@@ -390,7 +395,7 @@ template <transport Transport>
 void faults<Transport>::raise_mismatch(int peer, std::uint64_t call, std::source_location where) {
   auto const said = [&](int who) {
     auto const words = notices_->find(who, call);
-    if (!words) return join({"rank ", who, " calls something else"});
+    if (!words) return join({"rank ", who, " makes a different call"});
     return join({"rank ", who, " calls ", describe(*words, *notices_, who), at_place_in(*words, *notices_, who)});
   };
   raise({static_cast<int>(error_code::mismatch), rank(), peer,
@@ -421,15 +426,15 @@ std::string faults<Transport>::way_out(error_code code) {
     case error_code::mismatch:
       return "all ranks must make the same calls in the same order, with equal counts, types and operations";
     case error_code::timeout:
-      return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or options::timeout";
+      return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
     case error_code::rank_lost:
-      return "see the output of the rank that ended; this communicator cannot be used any more";
+      return "check the output of the rank that ended; this communicator can no longer be used";
     case error_code::system:
       return maps_memory<Transport> ? "use protocol staged or direct for such memory"
-                                    : "see what else the transport's library says";
-    case error_code::revoked: return "go on in what shrink() or subgroup() gives, or end";
+                                    : "check for other errors of the transport's library";
+    case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
     case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
-    default: return "this communicator cannot be used any more";
+    default: return "this communicator can no longer be used";
   }
 }
 

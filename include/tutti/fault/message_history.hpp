@@ -14,10 +14,11 @@
 
 namespace tutti::detail {
 
-// Written by one thread at a time. Any may read meanwhile, also one that finds a fault while another moves messages.
+// One thread at a time writes. Any thread may read at the same time, for example one that finds a fault while another
+// moves messages.
 class message_history {
  public:
-  // Transfers are numbered in the order in which they were started. `place`: in the program, as peers know it.
+  // Numbers transfers in the order in which they start. `place` is the call site as peers know it.
   void begin(transfer& t, std::uint64_t place) noexcept {
     t.number = count_.load(std::memory_order_relaxed) + 1;
     call_record& record = at(t.number);
@@ -32,10 +33,10 @@ class message_history {
 
   std::uint64_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   std::uint64_t first() const noexcept { return count() < records ? 1 : count() - records + 1; }
-  // If it is still there; what it says of its end is for the functions below.
+  // Returns the record if it has not been overwritten. The functions below decode how the message ended.
   std::optional<call_words> find(std::uint64_t number) const noexcept { return read_call(at(number), number); }
   static bool ended(call_words const& words) noexcept { return words[how_it_ended] != 0; }
-  // Of a receive that has ended: who sent it.
+  // The sender of a message that a receive has completed with.
   static int source(call_words const& words) noexcept { return static_cast<std::int32_t>(words[how_it_ended] >> 32); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Times every call of a communicator, where the environment asks for it, or a profiler: for a trace, for statistics, for a log,
-// for ranges that the profiler shows.
+// Times every call of a communicator if the environment or a profiler asks for it: for a trace, statistics, a log, and
+// ranges in the profiler.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 
 namespace tutti {
 
-// Of one collective, as this rank has seen its calls on one communicator.
+// Counts and times of one collective on one communicator, as seen by this rank.
 struct call_statistics {
   std::uint64_t calls = 0, bytes = 0;  // bytes of messages, or of a block where there is one for each rank
   std::chrono::nanoseconds total{}, longest{};
@@ -40,7 +40,7 @@ struct call_statistics {
 
 namespace detail {
 
-// A thread's communicators are told apart by a number in the order of their making; the first gives the rank.
+// Names a communicator in logs and traces: its rank, and its number among the communicators of this thread.
 struct recorded_place {
   int rank, number;
 };
@@ -48,10 +48,10 @@ recorded_place next_place(int rank);
 
 void write_log(recorded_place at, std::string const& line);
 
-// A file that several may append to at once.
+// A file that several processes may append to at the same time.
 class output_file {
  public:
-  // Throws where it cannot be written, before anything is measured for it.
+  // Throws if the file cannot be written, before anything is measured.
   [[gnu::cold]] output_file(char const* who, std::string const& path, bool empties);
   output_file(output_file const&) = delete;
   output_file& operator=(output_file const&) = delete;
@@ -68,8 +68,8 @@ class output_file {
   std::string pending_;
 };
 
-// Times every call: for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log, a profiler. One
-// thread is in a call, while another may ask for the statistics, or find a fault.
+// Times every call, for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log or a profiler.
+// One thread is in a call, while another may request statistics or find a fault.
 class observer {
  public:
   using clock = std::chrono::steady_clock;
@@ -81,17 +81,17 @@ class observer {
   observer& operator=(observer const&) = delete;
   ~observer();
 
-  // Out of line: a program that does not ask for it pays for the question alone.
+  // Out of line, so that a program without an observer pays only for the test.
   template <class Board>
   [[gnu::noinline, gnu::cold]] void begin(std::uint64_t sequence, Board const& notices, int rank);
   template <class Board>
   [[gnu::noinline, gnu::cold]] void end(std::uint64_t sequence, Board const& notices, int rank);
-  // After an error no call ends.
+  // Writes what is pending; called after an error, when calls no longer end.
   void flush() noexcept;
   call_statistics of(collective what) const;
 
  private:
-  // Ranks of several machines have clocks of their own, but agree on the time of day.
+  // Machines differ in their steady clocks, but agree on the time of day.
   static std::chrono::nanoseconds day_less_steady();
   static double in_us(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); }
   [[gnu::cold]] static std::string fixed(double number);

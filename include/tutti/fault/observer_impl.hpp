@@ -33,7 +33,7 @@ TUTTI_INLINE output_file::output_file(char const* who, std::string const& path, 
   if (file_.get() < 0)
     throw error({.code = error_code::bad_argument,
                  .what = join({who, ": ", path, " cannot be written: ", std::strerror(errno)}),
-                 .way_out = "name a place in a folder that exists, e.g. /tmp/run"});
+                 .way_out = "choose a path in an existing folder, e.g. /tmp/run"});
 }
 
 TUTTI_INLINE output_file::~output_file() { flush(); }
@@ -50,7 +50,7 @@ TUTTI_INLINE void output_file::flush() noexcept {
   for (std::string_view rest = pending_; !rest.empty();) {
     ssize_t const written = ::write(file_.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;  // the disk is full; the program goes on
+    if (written < 0) break;  // the disk is full; the program continues
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   pending_.clear();
@@ -66,7 +66,7 @@ TUTTI_INLINE observer::observer(settings const& s, recorded_place at, std::strin
     : settings_(s), at_(at), title_(std::move(title)) {
   if (s.trace.empty()) return;
   trace_.emplace("TUTTI_TRACE", join({s.trace, ".", at.rank, ".json"}), at.number == 0);
-  // An array that nobody closes is a trace too, so what a killed process has written can be read.
+  // The format allows an array without its end, so the trace of a killed process can be read.
   if (at.number == 0)
     trace_->add(join({"[\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": ", at.rank,
                       ", \"args\": {\"name\": \"rank ", at.rank, "\"}},\n"}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The flight recorder of a communicator: what this rank has called, for the day that something goes wrong.
+// The flight recorder of a communicator: writes the last calls of this rank to a file when something goes wrong.
 #pragma once
 
 #include <atomic>
@@ -15,12 +15,11 @@
 #include "tutti/fault/observer.hpp"
 
 namespace tutti::detail {
-// How often the signal of TUTTI_RECORD_SIGNAL has come to this process.
+// How often this process has received the signal TUTTI_RECORD_SIGNAL.
 inline std::atomic<int> record_requests{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// The last calls are on the notice board anyway, so recording them costs nothing; a call that nobody times costs two
-// questions.
+// Recording is free because the last calls are on the notice board anyway; a call without an observer costs two tests.
 class recorder {
  public:
   [[gnu::cold]] recorder(settings const& s, int rank, int ranks, std::string_view transport);
@@ -36,20 +35,21 @@ class recorder {
     if (observer_) [[unlikely]]
       observer_->end(sequence, notices, rank_);
   }
-  // Where messages of this communicator are written down; null before the first and after the last.
+  // Sets the log of this communicator's messages; null before the first message and after the last.
   void note_messages(message_history const* all) noexcept { messages_.store(all, std::memory_order_release); }
   call_statistics statistics(collective what) const;
 
-  // Asked for by a signal since the last look.
+  // Whether a signal has requested a record since the last check.
   bool requested() noexcept;
 
-  // Only the first error of a communicator tells something.
+  // Writes a record of the first error of a communicator; later ones follow from it.
   template <class Board>
   [[gnu::cold]] void note_error(std::string const& text, std::uint64_t sequence, Board const& notices);
   template <class Board>
   [[gnu::cold]] void write_where_asked(std::string const& reason, std::uint64_t sequence, Board const& notices);
 
-  // The last calls and messages of this rank, and what it knows of the others. Throws error: bad_argument.
+  // Writes the last calls and messages of this rank, and the state of the others as known here. Throws error:
+  // bad_argument.
   template <class Board>
   [[gnu::cold]] void write(std::string const& prefix, std::string const& reason, std::uint64_t sequence,
                            Board const& notices) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the environment says. Read once a communicator.
+// Settings from environment variables, read once for each communicator.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-// What is written to the standard error output; each level has those before it.
+// Which messages go to standard error; each level includes those before it.
 enum class log_level : std::uint8_t { none, error, info, debug };
 
 struct settings {

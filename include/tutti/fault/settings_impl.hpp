@@ -34,7 +34,7 @@ TUTTI_INLINE settings settings::from_environment() {
       refuse("TUTTI_RECORD_SIGNAL", text, "a signal", "its number, e.g. 10 for SIGUSR1 on Linux");
   }
   if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
-    if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or leave it");
+    if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or unset it");
     out.checks_buffers = true;
   }
   out.record = variable("TUTTI_RECORD");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tuning table of rank 0 counts for all ranks: it tells them before their first call.
+// All ranks use the tuning table of rank 0, which sends it to them before their first call.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tutti::detail {
 
-// What rank 0 says: a letter, another that says whether to measure links, the name of the table, its text. Ranks that can't
-// have it must fail as well.
+// The message of rank 0: a letter for its kind, whether to measure links, the name of the table and its text. If rank 0
+// fails to load the table, the message carries the error, so that every rank throws.
 struct table_news {
   static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', go_on = '-';
 
@@ -19,16 +19,16 @@ struct table_news {
   static bool asks_for_link_times(std::string const& text) { return text[1] == measure; }
 };
 
-// Called by all ranks, before their first call. Rank 0 looks for TUTTI_TUNING, then what the program has compiled in,
-// then the usual file; and whether TUTTI_TOPOLOGY wants links to be measured, by ranks that know where they are.
+// Called by all ranks before their first call. Rank 0 takes the file TUTTI_TUNING, else the table compiled into the
+// program, else the usual file. Links are measured if TUTTI_TOPOLOGY asks for it and the ranks know their locations.
 template <class Transport>
-[[gnu::cold]] void agree_on_tuning(engine<Transport>& g, tuning_table const& compiled = shipped) {
-  if (g.ranks() == 1) return;
-  std::string const news = announce(g, 0, g.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
-  table_news::read(news, g.rank(), g.tuned);
+[[gnu::cold]] void agree_on_tuning(engine<Transport>& on, tuning_table const& compiled = shipped) {
+  if (on.ranks() == 1) return;
+  std::string const news = announce(on, 0, on.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
+  table_news::read(news, on.rank(), on.tuned);
   if constexpr (knows_locations<Transport>)
-    if (table_news::asks_for_link_times(news)) g.tuned.take_links(measure_links(g));
-  if constexpr (has_levels<Transport>) g.levels->tune_by(g.tuned);
+    if (table_news::asks_for_link_times(news)) on.tuned.take_links(measure_links(on));
+  if constexpr (has_levels<Transport>) on.levels->tune_by(on.tuned);
 }
 
 }  // namespace tutti::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages beside any call, between ranks that have not made one yet.
+// Messages between ranks that have not made a call yet.
 #pragma once
 
 #include <algorithm>
@@ -17,31 +17,31 @@
 
 namespace tutti::detail {
 
-// Polls until it is done, as long as no rank is gone of which awaits(rank) says that it is waited for. `what`: what is
-// missing where rank `from` does not come.
+// Polls until done. Throws if it takes too long, or if a rank for which awaits(rank) holds has ended. `what` names the
+// data that rank `from` owes, for the error message.
 template <class Transport, class Poll, class Awaits>
-void wait_beside_calls(engine<Transport>& g, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
-  auto& transport = g.transport();
+void wait_beside_calls(engine<Transport>& on, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
+  auto& transport = on.transport();
   int gone = -1;
-  bool const done = wait_until_done(poll, transport.waits(), countdown(g.environment.timeout), [&](auto const& ready) {
+  bool const done = wait_until_done(poll, transport.waits(), countdown(on.environment.timeout), [&](auto const& ready) {
     transport.nap(ready);
-    g.expect_no_fault();
-    for (int peer = 0; peer < g.ranks(); ++peer)
-      if (peer != g.rank() && awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
+    on.expect_no_fault();
+    for (int peer = 0; peer < on.ranks(); ++peer)
+      if (peer != on.rank() && awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
     return gone < 0 || ready();
   });
   if (!done)
     throw error({.code = gone < 0 ? error_code::timeout : error_code::rank_lost,
-                 .rank = g.rank(),
+                 .rank = on.rank(),
                  .peer = gone < 0 ? from : gone,
                  .what = gone < 0
                              ? join({"rank ", from, " has not sent its ", what})
                              : join({"rank ", gone, " ended before the ranks had agreed on how to choose algorithms"}),
-                 .way_out = "see the output of that rank"});
-  g.expect_no_fault();
+                 .way_out = "check the output of that rank"});
+  on.expect_no_fault();
 }
 
-// A rank's text at all ranks: messages from it to each. The channels are empty again when all have it.
+// Broadcasts a text of one rank by one message to each of the others. Leaves the channels empty.
 template <class Transport>
 class announcement {
  public:
@@ -98,13 +98,13 @@ class announcement {
   bool complete_ = false;
 };
 
-// What rank `from` says, `text` there: all ranks call it, before their first call.
+// Returns the text of rank `from` at all ranks. All ranks call it, before their first call.
 template <class Transport>
-[[gnu::cold]] std::string announce(engine<Transport>& g, int from, std::string text, std::string_view what) {
-  announcement<Transport> work(g.transport(), from, std::move(text));
+[[gnu::cold]] std::string announce(engine<Transport>& on, int from, std::string text, std::string_view what) {
+  announcement<Transport> work(on.transport(), from, std::move(text));
   wait_beside_calls(
-      g, from, what, [&] { return work.poll(); },
-      [&](int peer) { return g.rank() == from ? !work.sent_to(peer) : peer == from; });
+      on, from, what, [&] { return work.poll(); },
+      [&](int peer) { return on.rank() == from ? !work.sent_to(peer) : peer == from; });
   return work.take();
 }
 

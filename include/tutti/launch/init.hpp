@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// init: the communicator of all ranks that a launcher started, or of one rank alone.
+// init: the communicator of all ranks that a launcher started, or of a single rank.
 #pragma once
 
 #include "tutti/call/accepted.hpp"
@@ -10,14 +10,14 @@
 
 namespace tutti {
 
-// Finds its ranks from tutti-run, mpirun (Open MPI, MPICH), srun or torchrun, all on this machine, and returns when all of
-// them have called it; without a launcher it returns a communicator of one rank. May be called again, by all ranks, for
+// Finds its ranks from tutti-run, mpirun (Open MPI, MPICH), srun or torchrun, all on this machine, and returns when all
+// of them have called it. Without a launcher it returns a communicator of one rank. All ranks may call it again to get
 // a further communicator of the same ranks.
-// Algorithms are chosen by the tuning table of rank 0: the file TUTTI_TUNING, else `table` where the program names one, else
-// ~/.config/tutti/tuning, which tutti-tune writes, else what tutti ships. Where it has TUTTI_TOPOLOGY=measure, what messages
-// take is measured first; see call/topology.hpp.
-// Throws error: timeout with the ranks that did not come (TUTTI_TIMEOUT), bad_argument for an environment that makes no
-// sense or ranks on several machines, system.
+// Algorithms are chosen by the tuning table of rank 0: the file TUTTI_TUNING, else `table` if the program passes one,
+// else ~/.config/tutti/tuning, which tutti-tune writes, else the table that tutti ships. With TUTTI_TOPOLOGY=measure,
+// the latency and bandwidth between ranks are measured first; see call/topology.hpp.
+// Throws error: timeout with the ranks that did not arrive (TUTTI_TIMEOUT), bad_argument for a contradictory
+// environment or ranks on several machines, system.
 //
 //   int main() {
 //     auto comm = tutti::init();

@@ -19,17 +19,19 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table) {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
-    throw error({.code = error_code::bad_argument,
-                 .rank = me.rank,
-                 .what = detail::join({me.launcher, " started ", me.size, " ranks, ", me.local_size,
-                                       " of them on this machine; shared memory ends at the machine"}),
-                 .way_out = "start all on one, or include tutti/mpi.hpp and call tutti::init<tutti::hierarchical>()"});
+    throw error(
+        {.code = error_code::bad_argument,
+         .rank = me.rank,
+         .what = detail::join({me.launcher, " started ", me.size, " ranks, ", me.local_size,
+                               " of them on this machine; shared memory ends at the machine"}),
+         .way_out =
+             "start them all on one machine, or include tutti/mpi.hpp and call tutti::init<tutti::hierarchical>()"});
   if (me.size > max_ranks)
     throw error({.code = error_code::bad_argument,
                  .rank = me.rank,
                  .what = detail::join({me.size, " ranks on one machine"}),
                  .way_out = detail::join({"start at most ", max_ranks})});
-  static std::atomic<int> meetings{0};  // ranks that call init() again meet under another name
+  static std::atomic<int> meetings{0};  // later calls of init() meet under another name
   auto const until = detail::deadline::after(detail::settings::from_environment().timeout);
   detail::rendezvous meeting(detail::join({me.job, "-", meetings++}), me.rank, me.size, until);
   detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });

@@ -14,7 +14,7 @@ namespace detail {
 
 [[gnu::cold]] void expect_ranks(int ranks);
 
-// A reference to what each rank calls.
+// A non-owning reference to the function that each rank runs.
 template <class Transport>
 class rank_function {
  public:
@@ -35,20 +35,21 @@ class rank_function {
 
 }  // namespace detail
 
-// Calls f(comm) in `ranks` processes that are forked for it, over shared memory, and returns when all have ended. What a
-// rank changes in memory of its own is lost with it. Call it while this process has one thread.
-// Throws error: rank_lost if a rank threw, was killed or exited with a code other than 0; the message has what each such
-// rank said, in the order of their failures, and peer() is the first. Ranks that go on for 10 s after that are killed.
+// Forks `ranks` processes, calls f(comm) in each over shared memory, and returns when all have ended. Changes that a
+// rank makes to its own memory are lost with it. Call it while this process has one thread.
+// Throws error: rank_lost if a rank threw, was killed or exited with a code other than 0. The message contains the
+// report of each such rank in the order of their failures, and peer() is the first of them. Ranks still running 10 s
+// after that are killed.
 //
 //   tutti::run_local(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>
 void run_local(int ranks, F&& f) {
-  auto const call = [&f](communicator<shm>& comm) { f(comm); };  // f may be a function, which is no object
+  auto const call = [&f](communicator<shm>& comm) { f(comm); };  // f may be a function rather than an object
   detail::run_processes(ranks, detail::rank_function<shm>(call));
 }
 
 // Calls f(comm) in `ranks` threads, over loopback, and returns when all have ended. Rethrows the first exception of a
-// rank; the others then end by an error too (rank_left) where they need that rank.
+// rank; other ranks that need that rank end with an error too (rank_left).
 //
 //   tutti::run_threads(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>

@@ -40,12 +40,12 @@ TUTTI_INLINE void expect_ranks(int ranks) {
                  .way_out = join({"ask for 1 to ", max_ranks})});
 }
 
-// Ranks that were forked, as their parent sees them. None of them outlives this object.
+// Forked ranks, as seen by their parent. The destructor ends those that still run.
 struct children {
   struct child {
     pid_t process = -1;
-    descriptor ended;   // readable when it has ended
-    descriptor report;  // when it failed, and what its exception said
+    descriptor ended;   // readable when the process has ended
+    descriptor report;  // carries the time and the message of a failure
     bool running = false;
   };
   std::vector<child> all;
@@ -66,9 +66,9 @@ struct children {
 [[noreturn, gnu::cold]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
                                                   rank_function<shm> f) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it was gone before that
+  if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
   int code = 0;
-  // The pipe is read when this process has ended; what is longer than it holds is cut.
+  // The parent reads the pipe after this process has ended, so the text is cut to what the pipe holds.
   auto const tell = [&](std::string_view text) {
     if (code != 0) return;
     std::int64_t const now = deadline::clock::now().time_since_epoch().count();
@@ -82,7 +82,7 @@ struct children {
     } catch (std::exception const& e) {
       tell(e.what());
     } catch (...) {
-      tell("an exception that is no std::exception");
+      tell("an exception that is not a std::exception");
     }
   };
   guarded([&] {
@@ -90,13 +90,13 @@ struct children {
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
                                       : std::make_unique<shm>(file, rank, ranks, all_tracks, until));
     agree_on_tuning(comm.engine());
-    guarded([&] { f(comm); });  // it has told before its communicator closes and makes others throw
+    guarded([&] { f(comm); });  // reports before its communicator closes and makes others throw
   });
   std::fflush(nullptr);
   ::_exit(code);
 }
 
-// While ranks run: a program that ignores SIGCHLD would never learn how they ended.
+// Restores SIGCHLD while ranks run: a program that ignores it would not learn how they ended.
 class heard_children {
  public:
   heard_children() {
@@ -131,7 +131,7 @@ struct failure {
     out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
   else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
   char said[4096];
-  // Other processes that a rank has left behind may hold the pipe, so its end is not waited for.
+  // Other processes that the rank has started may hold the pipe open, so this does not wait for its end.
   ssize_t const bytes = ::read(report, said, sizeof said);
   if (bytes < static_cast<ssize_t>(sizeof out.time)) return out;
   std::memcpy(&out.time, said, sizeof out.time);
@@ -145,7 +145,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   heard_children const heard;
   children family;
   family.all.reserve(static_cast<std::size_t>(ranks));
-  std::fflush(nullptr);  // or every child would print it again
+  std::fflush(nullptr);  // or every child would print buffered text again
   pid_t const parent = ::getpid();
 
   for (int r = 0; r < ranks; ++r) {
@@ -155,7 +155,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
     ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
     pid_t const process = ::fork();
     if (process == 0) {
-      for (auto& c : family.all) c = {};  // the elder ones are no business of this one
+      for (auto& c : family.all) c = {};  // a child does not own its siblings
       reading = descriptor();
       be_rank(file, r, ranks, parent, writing.get(), f);
     }
@@ -179,14 +179,16 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       int status = 0;
       if (!c.running) continue;
       pid_t const ended = ::waitpid(c.process, &status, WNOHANG);
-      bool const taken_away = ended < 0 && errno == ECHILD;  // by a handler that waits for any child
+      bool const taken_away = ended < 0 && errno == ECHILD;  // a handler that waits for any child took it
       if (ended != c.process && !taken_away) continue;
       c.running = false;
       --running;
       if (status == 0 && !taken_away) continue;
       if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
       if (taken_away) {
-        failures.push_back({last_look, r, "rank " + std::to_string(r) + " ended, and the program took its exit code"});
+        failures.push_back({last_look, r,
+                            "rank " + std::to_string(r) +
+                                " ended, but the program had already reaped it, so its exit code is unknown"});
         continue;
       }
       failures.push_back(make_failure(r, status, c.report.get(), last_look));
@@ -194,14 +196,14 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
     last_look = this_look;
   }
   if (failures.empty()) return;
-  // Several may have ended between two looks; a rank that said nothing failed before those that complained of it.
+  // Several ranks may have ended between two checks; a rank without a report failed before those that complained of it.
   std::ranges::sort(failures, {}, [](failure const& one) { return std::pair(one.time, one.rank); });
   std::string list;
   for (failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
   throw error({.code = error_code::rank_lost,
                .peer = failures.front().rank,
                .what = list,
-               .way_out = "the first of them is the cause"});
+               .way_out = "start with the first, which caused the others"});
 }
 
 TUTTI_INLINE void run_in_threads(int ranks, rank_function<loopback> f) {
@@ -218,7 +220,7 @@ TUTTI_INLINE void run_in_threads(int ranks, rank_function<loopback> f) {
           try {
             agree_on_tuning(comm.engine());
             f(comm);
-          } catch (...) {  // before its communicator closes and makes others throw
+          } catch (...) {  // reports before its communicator closes and makes others throw
             std::scoped_lock const lock(guard);
             if (!first) first = std::current_exception();
           }
@@ -232,7 +234,7 @@ TUTTI_INLINE void run_in_threads(int ranks, rank_function<loopback> f) {
     int r = 0;
     try {
       for (; r < ranks; ++r) threads.emplace_back(rank(r));
-    } catch (...) {  // the system starts no more threads: those that run must not wait for the rest
+    } catch (...) {  // the system starts no more threads; those that run must not wait for the rest
       {
         std::scoped_lock const lock(guard);
         first = std::current_exception();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a message takes at each distance between ranks: two ranks of each play ping-pong, one pair after the other, while the
+// Measures the latency and bandwidth at each distance: one pair of ranks after the other plays ping-pong while the
 // others wait.
 #pragma once
 
@@ -19,17 +19,17 @@
 
 namespace tutti::detail {
 
-// Whether TUTTI_TOPOLOGY says `measure`.
+// Whether TUTTI_TOPOLOGY is `measure`.
 [[gnu::cold]] bool wants_link_times();
 
-// One of two ranks; `first` serves.
+// One of two ranks that play ping-pong; `first` serves.
 template <class Transport>
 class ping_pong {
  public:
-  ping_pong(engine<Transport>& g, int peer, bool first) : engine_(g), peer_(peer), first_(first), long_(long_bytes) {}
+  ping_pong(engine<Transport>& on, int peer, bool first) : engine_(on), peer_(peer), first_(first), long_(long_bytes) {}
 
-  // The same work at both; what the first finds counts. The latency is that of the median, for ranks that share cores wait
-  // for each other; what the bytes add, that of the fastest.
+  // Both ranks do the same work; the result of the first counts. The latency is the median, because ranks that share
+  // cores wait for each other; the cost of bytes is the fastest.
   [[gnu::cold]] link_time measure() {
     std::vector<std::int64_t> there_and_back, with_bytes;
     for (int i = 0; i < rounds; ++i) there_and_back.push_back(exchange(short_bytes));
@@ -47,7 +47,7 @@ class ping_pong {
   static constexpr std::int64_t least_for_long = 1000;  // nanoseconds: 1 TB/s
   static constexpr std::uint32_t tag = 0x70696e67;
 
-  // So many bytes there and a short message back; nanoseconds.
+  // Sends this many bytes and waits for a short reply; returns nanoseconds.
   std::int64_t exchange(std::size_t bytes) {
     auto const began = deadline::clock::now();
     if (first_) send(bytes);
@@ -102,34 +102,34 @@ class ping_pong {
   std::vector<std::byte> long_;
 };
 
-// The first two ranks that are so far from each other.
+// The first two ranks at this distance.
 [[gnu::cold]] std::optional<std::pair<int, int>> pair_at(distance d, std::vector<location> const& places);
 
-// Called by all ranks, before their first call; all get the same.
+// Called by all ranks before their first call; all get the same result.
 template <class Transport>
-[[gnu::cold]] link_times measure_links(engine<Transport>& g) {
+[[gnu::cold]] link_times measure_links(engine<Transport>& on) {
   link_times out;
-  std::vector<location> const places = g.transport().locations();
+  std::vector<location> const places = on.transport().locations();
   for (distance const d : every_distance) {
     if (!has_levels<Transport> && !through_memory(d)) continue;
     auto const pair = pair_at(d, places);
     if (!pair) continue;
     auto const [a, b] = *pair;
     std::string text;
-    if (g.rank() == a || g.rank() == b) {
-      bool const first = g.rank() == a;
+    if (on.rank() == a || on.rank() == b) {
+      bool const first = on.rank() == a;
       int const peer = first ? b : a;
       link_time mine;
       if constexpr (has_levels<Transport>) {
-        auto const& nodes = g.transport().nodes();
-        if (through_memory(d)) mine = ping_pong(g.levels->inside().engine(), nodes.local_rank(peer), first).measure();
-        else mine = ping_pong(g, peer, first).measure();
+        auto const& nodes = on.transport().nodes();
+        if (through_memory(d)) mine = ping_pong(on.levels->inside().engine(), nodes.local_rank(peer), first).measure();
+        else mine = ping_pong(on, peer, first).measure();
       } else {
-        mine = ping_pong(g, peer, first).measure();
+        mine = ping_pong(on, peer, first).measure();
       }
       if (first) text.assign(reinterpret_cast<char const*>(&mine), sizeof mine);
     }
-    text = announce(g, a, std::move(text), "times of messages");
+    text = announce(on, a, std::move(text), "measured times of messages");
     std::memcpy(&out[d], text.data(), sizeof out[d]);
   }
   return out;

@@ -15,7 +15,7 @@ TUTTI_INLINE bool wants_link_times() {
   if (std::string_view(text) == "measure") return true;
   throw error({.code = error_code::bad_argument,
                .what = join({"TUTTI_TOPOLOGY=\"", text, "\" is not known"}),
-               .way_out = "set it to measure, or to nothing"});
+               .way_out = "set it to measure, or unset it"});
 }
 
 TUTTI_INLINE std::optional<std::pair<int, int>> pair_at(distance d, std::vector<location> const& places) {

@@ -19,18 +19,18 @@
 
 namespace tutti {
 
-// All ranks of `ranks` call it, and it returns when all have; they destroy what they get together too, before MPI_Finalize.
-// `ranks` stays as it was, and may be freed at once. MPI is initialised where the program has not (MPI_THREAD_SERIALIZED),
-// and is then finalized when the process exits. With less than MPI_THREAD_SERIALIZED the thread that calls this must make
-// all calls, and with less than MPI_THREAD_MULTIPLE one thread of the process at a time may be in any call of any
-// communicator, its end included. Algorithms are chosen as in init.
-// Throws error: timeout where not all come (TUTTI_TIMEOUT), bad_argument, system.
+// Collective over `ranks`: returns when all have called it, and all destroy the returned communicator too, before
+// MPI_Finalize. `ranks` is not changed and may be freed at once. If the program has not initialised MPI, from_mpi does
+// (MPI_THREAD_SERIALIZED), and MPI is then finalized when the process exits. Below MPI_THREAD_SERIALIZED, the thread
+// that calls this must make all calls. Below MPI_THREAD_MULTIPLE, only one thread of the process at a time may be in
+// any call of any communicator, its destructor included. Algorithms are chosen as in init.
+// Throws error: timeout if not all arrive (TUTTI_TIMEOUT), bad_argument, system.
 //
 //   tutti::communicator<tutti::mpi> comm = tutti::from_mpi();
 //   tutti::all_reduce(comm, gradient);
 //
-// from_mpi<tutti::hierarchical>: ranks of one node (MPI_COMM_TYPE_SHARED) work together through shared memory, and nodes
-// through MPI: the algorithm two_level. On one node MPI carries nothing.
+// from_mpi<tutti::hierarchical>: ranks of one node (MPI_COMM_TYPE_SHARED) communicate through shared memory, and nodes
+// through MPI, by the algorithm two_level. On a single node, MPI carries nothing.
 template <class Transport = mpi>
   requires std::derived_from<Transport, mpi>
 [[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD,
@@ -40,10 +40,10 @@ template <class Transport = mpi>
     throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
   };
   if (ranks == MPI_COMM_NULL)
-    refuse("from_mpi got MPI_COMM_NULL", "call it on the ranks that are in the communicator alone");
+    refuse("from_mpi got MPI_COMM_NULL", "call it only on ranks that are in the communicator");
   int between = 0, size = 0;
   detail::expect_success(MPI_Comm_test_inter(ranks, &between), "MPI_Comm_test_inter");
-  if (between != 0) refuse("from_mpi got an intercommunicator", "merge it by MPI_Intercomm_merge");
+  if (between != 0) refuse("from_mpi got an intercommunicator", "merge it with MPI_Intercomm_merge");
   detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
   if (size > max_ranks)
     refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
@@ -62,18 +62,18 @@ template <class Transport>
   detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   tutti::place const me = find_place();
   if (me.size > size)
-    throw error(
-        {.code = error_code::bad_argument,
-         .rank = me.rank,
-         .what = detail::join({me.launcher, " started ", me.size, " ranks, of which this MPI knows ", size}),
-         .way_out = "start them by the launcher of the MPI that the program is linked with (srun: --mpi=pmix)"});
+    throw error({.code = error_code::bad_argument,
+                 .rank = me.rank,
+                 .what = detail::join({me.launcher, " started ", me.size,
+                                       " ranks, but the MPI that the program is linked with has only ", size}),
+                 .way_out = "start them with the launcher of that MPI (srun: --mpi=pmix)"});
   return from_mpi<Transport>(MPI_COMM_WORLD, table);
 }
 
 }  // namespace detail
 
 // init over MPI, on one machine or several: the ranks that the launcher of the MPI started.
-// Throws error as from_mpi, and bad_argument if the launcher has started more ranks than the MPI knows of.
+// Throws error as from_mpi, and bad_argument if the launcher has started more ranks than MPI has.
 //
 //   auto comm = tutti::init<tutti::hierarchical>();    // inside nodes over shared memory
 //   auto flat = tutti::init<tutti::mpi>();             // between all ranks over MPI

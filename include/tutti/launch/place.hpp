@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which launcher started this process, and as what.
+// Finds out which launcher started this process, and as which rank.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace tutti {
 
-// A process among those of its job.
+// The place of a process in its job.
 struct place {
   int rank = 0;
   int size = 1;
-  int local_size = 1;    // how many of them on this machine
-  std::string launcher;  // empty: alone
-  std::string job;       // the same at all ranks of the job, on this machine at least
+  int local_size = 1;    // how many of them run on this machine
+  std::string launcher;  // empty if there is none
+  std::string job;       // the same at all ranks of the job, at least on this machine
 };
 
-// What the environment says. Throws bad_argument where it contradicts itself.
+// Reads the environment. Throws bad_argument if it contradicts itself.
 [[gnu::cold]] place find_place();
 
 }  // namespace tutti

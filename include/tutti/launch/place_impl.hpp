@@ -22,7 +22,7 @@ namespace detail {
   if (*end != '\0' || value < 0 || value > 1 << 30)
     throw error({.code = error_code::bad_argument,
                  .what = std::string(name) + "=\"" + text + "\" is not a number of ranks",
-                 .way_out = "start the program by a launcher, or unset the variable to run alone"});
+                 .way_out = "start the program with a launcher, or unset the variable to run alone"});
   return static_cast<int>(value);
 }
 
@@ -37,11 +37,11 @@ struct launcher {
   char const* size;
   char const* local_size[2];
   char const* job[2];
-  bool own_names;  // nobody else sets these variables, so one of rank and size without the other is a mistake
+  bool own_names;  // nobody else sets these variables, so setting only one of rank and size is a mistake
 };
 
-// In the order in which they are asked: the innermost launcher first. Slurm sets SLURM_PROCID in batch scripts as well,
-// where this process is alone; SLURM_STEP_NUM_TASKS is srun's. With --mpi=pmi2 srun sets PMI_RANK and PMI_SIZE too.
+// Asked in this order, the innermost launcher first. Slurm sets SLURM_PROCID in batch scripts as well, where this
+// process is alone; only srun sets SLURM_STEP_NUM_TASKS. With --mpi=pmi2, srun sets PMI_RANK and PMI_SIZE too.
 inline constexpr launcher launchers[] = {
     {"tutti-run", "TUTTI_RANK", "TUTTI_SIZE", {"TUTTI_SIZE"}, {"TUTTI_JOB"}, true},
     {"mpirun (Open MPI)",
@@ -60,8 +60,8 @@ inline constexpr launcher launchers[] = {
      false},
 };
 
-// The process that started all ranks of this machine, for launchers that give the job no name. MPICH's leaves each rank
-// one end of a pair of sockets, which tells who made it, even from within a script that the launcher started.
+// The process that started all ranks of this machine, for launchers that give the job no name. MPICH's launcher leaves
+// each rank one end of a socket pair, whose peer credentials name it even through a script in between.
 [[gnu::cold]] TUTTI_INLINE std::string starter() {
   ucred who{};
   socklen_t bytes = sizeof who;
@@ -80,14 +80,14 @@ TUTTI_INLINE place find_place() {
       throw error(
           {.code = error_code::bad_argument,
            .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
-           .way_out = "start the program by a launcher, or unset the variable to run alone"});
+           .way_out = "start the program with a launcher, or unset the variable to run alone"});
     if (!has_rank || !has_size) continue;
     place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
     if (out.size < 1 || out.rank >= out.size)
       throw error({.code = error_code::bad_argument,
                    .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" +
                            std::to_string(out.size),
-                   .way_out = "start the program by a launcher, or unset both to run alone"});
+                   .way_out = "start the program with a launcher, or unset both to run alone"});
     out.local_size = out.size;
     for (char const* const variable : l.local_size) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
@@ -97,7 +97,7 @@ TUTTI_INLINE place find_place() {
         throw error({.code = error_code::bad_argument,
                      .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " +
                              l.size + "=" + std::to_string(out.size),
-                     .way_out = "start the program by a launcher, or unset these variables to run alone"});
+                     .way_out = "start the program with a launcher, or unset these variables to run alone"});
       break;
     }
     out.job = std::to_string(out.size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// run: a program's ranks, whoever starts them.
+// run: runs a program's ranks, with or without a launcher.
 #pragma once
 
 #include <utility>
@@ -10,9 +10,9 @@
 
 namespace tutti {
 
-// Calls f(comm) at this process's rank where a launcher started it, as init finds, and otherwise in `ranks` processes that
-// are forked for it; returns when f has, at all forked ranks.
-// Throws error as run_local does, or as init; under a launcher also what f throws.
+// If a launcher started this process, calls f(comm) as the rank that init finds. Otherwise forks `ranks` processes that
+// call it. Returns when f has returned, at all forked ranks.
+// Throws error as run_local or init do; under a launcher also the exceptions of f.
 //
 //   int main() {
 //     tutti::run(4, [](auto& comm) { tutti::barrier(comm); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The templates that most programs use, with the types that most programs use. tutti::compiled has them, so programs that link it
-// do not compile them. This is the only list.
+// Instantiations of the templates that most programs use, for the usual types. tutti::compiled contains them, so
+// programs that link it do not compile them. This is the only list.
 #pragma once
 
 #include "tutti/core/config.hpp"

@@ -56,7 +56,7 @@ class message_faults {
   }
   [[noreturn, gnu::cold]] void raise_given_up(transfer const& t, std::source_location where) {
     raise(error_code::rank_left, engine_.rank(),
-          join({"rank ", engine_.rank(), " gave up ", text(t), ", because of an exception"}), where);
+          join({"rank ", engine_.rank(), " gave up ", text(t), " because of an exception"}), where);
   }
   [[noreturn, gnu::cold]] void raise_timeout(transfer const& t, std::chrono::nanoseconds limit,
                                              std::source_location where) {
@@ -89,7 +89,7 @@ class message_faults {
  private:
   bool alone() const noexcept { return engine_.ranks() == 1; }
 
-  // What the peer is doing, whom it waits for in turn, and so on along the chain.
+  // Describes what the peer is doing, then the rank that it waits for, and so on along the chain.
   [[gnu::cold]] std::string waiting_chain(int peer) {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
     std::string out;

@@ -53,8 +53,10 @@ class [[nodiscard]] receiving : public Handle {
 
 }  // namespace detail
 
-// A receive that was started, by default from no_rank; and a receive that was prepared.
+// A receive that was started, by default from no_rank. get() waits for it and returns sender, tag and count.
 using receive_work = detail::receiving<work>;
+
+// A receive that was prepared. get() waits for its last start.
 using persistent_receive = detail::receiving<persistent>;
 
 namespace detail {
@@ -122,7 +124,7 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
                        [&](auto& messages) { return messages.template prepare<Operation>(t, o.timeout, where); });
 }
 
-// What is sent: an array or, in a blocking call, a value.
+// Checks the data of a send: an array or, in a blocking call, a value.
 template <class Comm, class In>
 consteval bool accepts_sent() {
   if constexpr (!expect_communicator<Comm>()) return false;
@@ -242,6 +244,7 @@ template <class T, class Comm>
   return out;
 }
 
+// send on async(comm): starts a send and returns its work. `in` must stay as it is until the work has ended.
 template <class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
@@ -249,6 +252,8 @@ template <class Comm, class In>
   if constexpr (detail::expect_blocking<Comm&>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
   else return {};
 }
+
+// recv on async(comm): starts a receive and returns its work, whose get() returns sender, tag and count.
 template <class Comm, class Out>
   requires detail::host_ranks<Comm>
 [[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},

@@ -94,6 +94,7 @@ constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Befor
 
 }  // namespace detail
 
+// A prologue or epilogue that multiplies by a factor.
 template <class F>
 struct scale {
   F factor;
@@ -106,7 +107,7 @@ struct scale {
 template <class F>
 scale(F) -> scale<F>;
 
-// NaN stays NaN.
+// A prologue or epilogue that limits values to the range from `least` to `greatest`. NaN stays NaN.
 template <class F>
 struct clip {
   F least, greatest;
@@ -119,7 +120,7 @@ struct clip {
 template <class F>
 clip(F, F) -> clip<F>;
 
-// Removes the scale of a loss. Sets *found to 1 if a result is not finite.
+// A prologue or epilogue that multiplies by a factor, to remove the scale of a loss. Sets *found to 1 if a result is not finite.
 template <class F>
 struct unscale {
   F factor;
@@ -134,7 +135,7 @@ struct unscale {
 template <class F>
 unscale(F, int*) -> unscale<F>;
 
-// weight -= rate * velocity, with velocity = momentum * velocity + gradient. Arrays: weight, velocity.
+// An epilogue for with_arrays: stochastic gradient descent with momentum, weight -= rate * velocity, with velocity = momentum * velocity + gradient. Arrays: weight, velocity.
 template <class F>
 struct basic_sgd_step {
   F rate, momentum = 0;
@@ -149,9 +150,11 @@ struct basic_sgd_step {
     return values[0] -= rate * values[1];
   }
 };
+
+// basic_sgd_step in float.
 using sgd_step = basic_sgd_step<float>;
 
-// Adam (Kingma and Ba 2014) with decoupled weight decay (Loshchilov and Hutter 2017). The corrections are 1 - beta^t for step t.
+// An epilogue for with_arrays: Adam (Kingma and Ba 2014) with decoupled weight decay (Loshchilov and Hutter 2017). The corrections are 1 - beta^t for step t.
 // Arrays: weight, mean and variance of gradients.
 template <class F>
 struct basic_adam_step {
@@ -169,6 +172,8 @@ struct basic_adam_step {
     return values[0] -= rate * (step + decay * values[0]);
   }
 };
+
+// basic_adam_step in float.
 using adam_step = basic_adam_step<float>;
 
 }  // namespace tutti

@@ -122,7 +122,7 @@ struct product : detail::identity_is_one {
   }
 };
 
-// The lesser. If any number is NaN, the result is NaN, in whatever order elements are combined. Of equals the left one
+// The lesser of two. If any number is NaN, the result is NaN, in whatever order elements are combined. Of equals the left one
 // stays (so of -0 and +0). Other types are compared by `b < a` alone: std::pair and std::tuple by their first members, and
 // where these are equal by the next (see each for the least of each member).
 struct min {
@@ -146,7 +146,7 @@ struct min {
   }
 };
 
-// The greater; everything else as min.
+// The greater of two; everything else as min.
 struct max {
   static constexpr std::string_view name = "max";
   static constexpr bool commutative = true;
@@ -170,7 +170,7 @@ struct max {
 
 // The sum divided by the number of ranks. Numbers of 16 and 8 bits are divided in float, before the result is rounded.
 // Integers are divided as integers, which rounds towards zero: the mean of 1 and 2 is 1, that of -1 and -2 is -1. Their sum
-// wraps first where it does not fit the type. Of std::pair and std::tuple, the mean of each member.
+// wraps first if it does not fit the type. Of std::pair and std::tuple, the mean of each member.
 struct mean : detail::identity_is_zero {
   static constexpr std::string_view name = "mean";
   static constexpr bool commutative = true;
@@ -194,6 +194,7 @@ struct mean : detail::identity_is_zero {
   }
 };
 
+// a & b, of each bit. Identity: all bits set.
 struct bit_and {
   static constexpr std::string_view name = "bit_and";
   static constexpr bool commutative = true;
@@ -210,6 +211,7 @@ struct bit_and {
   }
 };
 
+// a | b, of each bit. Identity: 0.
 struct bit_or : detail::identity_is_zero {
   static constexpr std::string_view name = "bit_or";
   static constexpr bool commutative = true;
@@ -221,6 +223,7 @@ struct bit_or : detail::identity_is_zero {
   }
 };
 
+// a ^ b, of each bit. Identity: 0.
 struct bit_xor : detail::identity_is_zero {
   static constexpr std::string_view name = "bit_xor";
   static constexpr bool commutative = true;
@@ -232,8 +235,8 @@ struct bit_xor : detail::identity_is_zero {
   }
 };
 
-// Logical operations on arithmetic types: what is not zero is true, and the result is 0 or 1. `&` on two bools instead
-// of `&&` leaves no branch in the loop.
+// Whether both are not zero: 0 or 1, in an arithmetic type. (`&` on two bools instead of `&&` avoids a branch in the
+// loop.)
 struct logical_and : detail::identity_is_one {
   static constexpr std::string_view name = "logical_and";
   static constexpr bool commutative = true;
@@ -244,6 +247,7 @@ struct logical_and : detail::identity_is_one {
   }
 };
 
+// Whether at least one is not zero: 0 or 1, in an arithmetic type.
 struct logical_or : detail::identity_is_zero {
   static constexpr std::string_view name = "logical_or";
   static constexpr bool commutative = true;
@@ -254,6 +258,7 @@ struct logical_or : detail::identity_is_zero {
   }
 };
 
+// Whether exactly one is not zero: 0 or 1, in an arithmetic type. Of all ranks: whether an odd number is not zero.
 struct logical_xor : detail::identity_is_zero {
   static constexpr std::string_view name = "logical_xor";
   static constexpr bool commutative = true;
@@ -293,8 +298,8 @@ struct premultiplied_sum {
 template <class Factor>
 premultiplied_sum(Factor) -> premultiplied_sum<Factor>;
 
-// Of elements located{value, index}, the one of the greatest value, and of equal values that of the least index (as
-// MPI_MAXLOC). Where values do not compare, because one is NaN, the left one stays.
+// The element located{value, index} with the greatest value; among equal values the one with the least index (as
+// MPI_MAXLOC). If values do not compare, because one is NaN, the left one stays.
 //
 //   auto best = tutti::all_reduce(comm, tutti::located{score, comm.rank()}, tutti::argmax{});
 //   if (comm.rank() == best.index) save(model);
@@ -327,11 +332,14 @@ struct min_location {
   }
 };
 
+// The greatest value with its index, see max_location.
 using argmax = max_location;
+
+// The least value with its index, see min_location.
 using argmin = min_location;
 
-// Combines each member of a std::pair or std::tuple by an operation of its own, or all members by one. Operations with a
-// prologue or epilogue (premultiplied_sum, mean) are refused, for a part of an element cannot have one.
+// Combines each member of a std::pair or std::tuple with an operation of its own, or all members with the same one.
+// Operations with a prologue or epilogue (premultiplied_sum, mean) do not compile, because these apply to whole elements.
 //
 //   std::tuple<double, double, long> const mine{x, x, 1};
 //   auto [least, greatest, count] = tutti::all_reduce(comm, mine, tutti::each{tutti::min{}, tutti::max{}, tutti::sum{}});

@@ -20,13 +20,13 @@ inline constexpr bool is_atomic = false;
 template <class T>
 inline constexpr bool is_atomic<std::atomic<T>> = true;
 
-// Refer to memory that exists on one rank only.
+// Refers to memory that exists on one rank only.
 template <class T>
 concept refers =
     std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T> || std::ranges::enable_view<T>;
 
-// std::pair and std::tuple assign in a way of their own, so they are not trivially copyable, but their members are all
-// that they hold.
+// std::pair and std::tuple have assignment operators of their own, so they are not trivially copyable, but they consist
+// of their members only.
 template <class T>
 inline constexpr bool travels_as_bytes = std::is_object_v<T> && std::is_trivially_copyable_v<T> &&
                                          std::is_same_v<T, std::remove_cv_t<T>> && !refers<T> && !is_atomic<T>;
@@ -45,7 +45,7 @@ inline constexpr bool has_members<std::tuple<Members...>> = true;
 }  // namespace detail
 
 // An element travels as its bytes: a trivially copyable type, or a std::pair or std::tuple of such types, that is neither
-// const nor a reference. Pointers, views and atomics are refused: their bytes mean nothing on another rank.
+// const nor a reference. Pointers, views and atomics do not compile: their bytes mean nothing on another rank.
 template <class T>
 concept element = detail::travels_as_bytes<T>;
 
@@ -58,8 +58,10 @@ template <class T>
 struct element_traits {
   using accumulator = T;
 };
+
 namespace detail {
 
+// Base of element_traits for types whose accumulator is float.
 struct combined_in_float {
   using accumulator = float;
 };

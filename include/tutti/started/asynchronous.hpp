@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tutti::async(comm) and tutti::prepared(comm): collectives that return before they have ended, or begun.
+// tutti::async(comm) and tutti::prepared(comm): collectives that only start, or only prepare, a call.
 #pragma once
 
 #include <source_location>
@@ -30,7 +30,7 @@ class deferring {
 
 }  // namespace detail
 
-// In place of a communicator, in a call that is started and returns work.
+// Takes the place of the communicator in a call that is started and returns work.
 template <transport Transport>
 class asynchronous : public detail::deferring<Transport> {
  public:
@@ -55,11 +55,11 @@ class asynchronous : public detail::deferring<Transport> {
   }
 };
 
-// Every collective takes it in place of the communicator, checks its arguments, and returns work, while the call goes on.
-// All ranks start the same calls in the same order, blocking ones among them, which end after those that were started
-// before. The calls of one communicator run one after another; their works may be waited for in any order. A rank may start
-// what another rank calls blocking only where both name the same scheduled algorithm; native and two_level wait inside, and
-// are for blocking calls. Closing a communicator waits for its calls.
+// Every collective accepts it in place of the communicator. The call then checks its arguments and returns work while
+// it is in progress. All ranks start the same calls in the same order, including blocking ones, which end after those
+// started before them. The calls of one communicator run one after another; their works may be waited for in any order.
+// A rank may start a call that another rank makes blocking only if both name the same scheduled algorithm; native and
+// two_level wait internally, so only blocking calls can use them. The destructor of a communicator waits for its calls.
 //
 //   tutti::work sum = tutti::all_reduce(tutti::async(comm), gradient);
 //   compute_something_else();
@@ -69,7 +69,7 @@ asynchronous<Transport> async(communicator<Transport>& comm) {
   return asynchronous<Transport>(comm);
 }
 
-// In place of a communicator, in a call that is only prepared and returns persistent.
+// Takes the place of the communicator in a call that is only prepared and returns persistent.
 template <transport Transport>
 class preparing : public detail::deferring<Transport> {
  public:
@@ -87,9 +87,9 @@ class preparing : public detail::deferring<Transport> {
   }
 };
 
-// Every collective, and send and recv, take it in place of the communicator, check their arguments, and return what can be
-// started many times: see persistent. All that is said of async holds of its starts; nothing is sent before. See MPI-4.1,
-// 3.9 and 6.13.
+// Every collective, and send and recv, accept it in place of the communicator. The call then checks its arguments and
+// returns an operation that can be started many times: see persistent. Everything said of async applies to its starts;
+// nothing is sent before. See MPI-4.1, 3.9 and 6.13.
 //
 //   tutti::persistent sum = tutti::all_reduce(tutti::prepared(comm), gradient);
 //   for (auto const& batch : batches) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// TUTTI_CHECK=buffers: whether the memory of calls that were started is left to them until they have ended.
+// TUTTI_CHECK=buffers: checks that the program leaves the memory of started calls alone until they have ended.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace tutti::detail {
 
-// The memory of a call, each time that it is started.
+// The memory of a call, checked each time that the call starts.
 class buffers_in_use {
  public:
   buffers_in_use(std::string call, int rank, std::source_location where)
@@ -32,7 +32,7 @@ class buffers_in_use {
   void reads(void const* data, std::size_t bytes) { add(reads_, data, bytes); }
   void writes(void const* data, std::size_t bytes) { add(writes_, data, bytes); }
 
-  // Throws where a call in flight of this process uses the memory otherwise than to read it as well.
+  // Throws if a call in flight in this process uses the memory, unless both only read it.
   void begin() {
     std::lock_guard const lock(of_process().changes);
     for (buffers_in_use const* other : of_process().in_flight) {
@@ -43,15 +43,15 @@ class buffers_in_use {
     of_process().in_flight.push_back(this);
     sum_ = sum_of_inputs();
   }
-  // What the end of the call throws: where an input has changed.
+  // The error of the call if an input has changed meanwhile.
   std::exception_ptr end() noexcept {
     leave();
     if (sum_of_inputs() == sum_) return nullptr;
     return std::make_exception_ptr(
         error({.code = error_code::buffer_in_use,
                .rank = rank_,
-               .what = join({"what ", call_, " reads was changed before it had ended"}),
-               .way_out = "leave it as it is until wait() or test() says that the call has ended",
+               .what = join({"an input of ", call_, " was changed before the call had ended"}),
+               .way_out = "do not write to it until wait() has returned or test() returns true",
                .where = where_}));
   }
   void leave() noexcept {
@@ -90,12 +90,12 @@ class buffers_in_use {
                        .rank = rank_,
                        .what = join({call_, " ", verb, " memory that ", other.call_, ", started on rank ", other.rank_,
                                      " at ", other.where_.file_name(), ":", other.where_.line(), ", ", its_verb,
-                                     " and has not ended with"}),
-                       .way_out = "wait for that first, or use other memory",
+                                     " and is still using"}),
+                       .way_out = "wait for that call first, or use other memory",
                        .where = where_});
   }
 
-  // Of what this call does not write itself.
+  // A checksum of the inputs, except for memory that this call writes itself.
   std::uint64_t sum_of_inputs() const noexcept {
     std::uint64_t sum = 0;
     for (memory const& in : reads_) {

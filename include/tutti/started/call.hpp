@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A started call, as its handle and the queue of its communicator share it; and what follows it.
+// A started call, shared by its handle and the queue of its communicator, and its continuations.
 #pragma once
 
 #include <atomic>
@@ -26,32 +26,32 @@ class pending_call {
  public:
   using clock = deadline::clock;
 
-  // Goes on from here, in a queue, or in none: then another call moves it.
+  // In progress from here on, driven by a queue, or by another call if there is none.
   explicit pending_call(pending_calls& queue) : queue_(&queue) {}
   pending_call(pending_call const&) = delete;
   pending_call& operator=(pending_call const&) = delete;
   virtual ~pending_call() = default;
 
   bool ended() const noexcept { return ended_.load(); }
-  // Of a call that has ended; null where it went well.
+  // The exception of a call that has ended; null if it succeeded.
   std::exception_ptr const& thrown() const noexcept { return thrown_; }
   clock::duration duration() const noexcept { return (ended() ? end_ : clock::now()) - begin_; }
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
-  // It is there as long as the call has not ended.
+  // The queue exists as long as the call has not ended.
   pending_calls* queue() const noexcept { return queue_; }
-  // Whether it ends with calls of several queues.
+  // Whether it ends when calls of several queues have.
   virtual bool joins() const noexcept { return false; }
 
-  // This thread runs it at once where the call has ended; but see follower::run_due.
+  // Adds a continuation. If the call has ended, this thread runs it at once; but see follower::run_due.
   void follow(std::shared_ptr<follower> const& f) noexcept {
     f->self_ = f;
     f->next_ = followers_.load(std::memory_order_relaxed);
     while (!followers_.compare_exchange_weak(f->next_, f.get())) {
     }
-    if (ended()) hand_on();  // which may have been before it was in the list
+    if (ended()) hand_on();  // it may have ended before the continuation was in the list
   }
 
-  // -- Where buffers are checked: a start throws where they are in use.
+  // -- If buffers are checked: a start throws if they are in use.
   void check(std::unique_ptr<buffers_in_use> buffers) noexcept { buffers_ = std::move(buffers); }
   template <class Start>
   void start_checked(Start&& start) {
@@ -65,13 +65,13 @@ class pending_call {
     }
   }
 
-  // -- Of an operation that is started again and again: who starts it must have seen its end.
+  // -- For an operation that is started repeatedly: its end must have been seen before the next start.
   bool end_was_seen() const noexcept { return seen_.load(std::memory_order_acquire); }
   void end_is_seen() noexcept { seen_.store(true, std::memory_order_release); }
 
  protected:
   enum prepared_only { prepared };
-  // Goes on from restart().
+  // In progress only from restart() on.
   pending_call(pending_calls* queue, prepared_only) : queue_(queue), ended_(true), seen_(true) {}
 
   void restart() noexcept {
@@ -86,7 +86,7 @@ class pending_call {
   void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
     thrown_ = std::move(thrown);
     if (buffers_) {
-      if (thrown_) buffers_->leave();  // memory of a call that was given up may have gone
+      if (thrown_) buffers_->leave();  // memory of a call that was given up may be gone
       else thrown_ = buffers_->end();
     }
     end_ = when;
@@ -95,7 +95,7 @@ class pending_call {
   }
 
  private:
-  // What follows is due on this thread, in the order in which it came.
+  // Makes the continuations due on this thread, in the order in which they were added.
   void hand_on() noexcept {
     end_is_seen();
     follower* in_order = nullptr;
@@ -113,11 +113,11 @@ class pending_call {
   }
 
   pending_calls* queue_;
-  std::unique_ptr<buffers_in_use> buffers_;  // null unless they are checked
+  std::unique_ptr<buffers_in_use> buffers_;  // null unless buffers are checked
   clock::time_point begin_ = clock::now(), end_{};
   std::exception_ptr thrown_;
   std::atomic<std::uint64_t> sequence_{0};
-  std::atomic<follower*> followers_{nullptr};  // the last first
+  std::atomic<follower*> followers_{nullptr};  // the last one first
   std::atomic<bool> ended_{false};
   std::atomic<bool> seen_{false};
 };
@@ -127,7 +127,7 @@ class ended_call final : public pending_call {
   explicit ended_call(std::exception_ptr thrown) : pending_call(nullptr, prepared) { end(std::move(thrown)); }
 };
 
-// What follows calls that had ended already, and whose communicators may have gone.
+// Continuations of calls that had already ended, and whose communicators may be gone.
 class late_followers final : public pending_calls {
  public:
   static late_followers& of_process() {
@@ -136,7 +136,7 @@ class late_followers final : public pending_calls {
   }
   progress advance() noexcept override { return progress::stuck; }
   progress help() noexcept override { return progress::stuck; }
-  // It is due on the thread that made it so: on this one, or on another that comes to it.
+  // It runs on the thread on which it is due: this one, or another that gets to it.
   bool wait(pending_call const* one, deadline until) override {
     for (idler rest; !one->ended(); rest.pause()) {
       if (until.passed()) return false;
@@ -147,7 +147,7 @@ class late_followers final : public pending_calls {
   }
 };
 
-// f, once a call has ended well. A blocking call on the communicator of `refused` is refused within it.
+// Runs f once a call has succeeded. A blocking call on the communicator `refused` throws within it.
 template <class F>
 class continuation final : public pending_call, public follower {
  public:
@@ -178,10 +178,10 @@ class continuation final : public pending_call, public follower {
   std::optional<F> f_;
 };
 
-// Ends when all of several calls have, with what the first of the list that went wrong has thrown.
+// Ends when several calls have ended, with the exception of the first of the list that failed.
 class joined_call final : public pending_call {
  public:
-  // The queue is that of one of them that has not ended, and waits for all; null where there is none.
+  // The queue is that of one part that has not ended, and waits for all; null if there is none.
   joined_call(pending_calls* queue, std::size_t calls) : pending_call(queue, prepared), parts_(calls), left_(calls) {
     restart();
     if (queue != nullptr) queue->count_follower();

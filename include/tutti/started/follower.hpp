@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What follows the end of a call that was started.
+// Continuations of started calls.
 #pragma once
 
 #include <exception>
@@ -8,26 +8,27 @@
 
 namespace tutti::detail {
 
-// It runs once, on the thread that has moved the call to its end, when that holds no lock any more. It keeps itself until
-// then.
+// Runs once, on the thread that has driven the call to its end, after that thread has released its locks. It keeps
+// itself alive until then.
 class follower {
  public:
   follower() = default;
   follower(follower const&) = delete;
   follower& operator=(follower const&) = delete;
 
-  // On this thread, after what is due already.
+  // Queues it on this thread, behind those that are due already.
   static void make_due(std::shared_ptr<follower> f) noexcept {
     follower& one = *f;
     one.self_ = std::move(f);
     one.become_due(nullptr);
   }
-  // Runs what this thread has seen the end of, and what follows from that, in this order. Within one of those that is left to
-  // the loop that runs it: a chain that starts itself would go deeper with each call that ends at once.
+  // Runs the continuations that are due on this thread, and those that they make due, in order. A call from within a
+  // continuation leaves them to the loop that runs it: otherwise a chain of calls that end at once would recurse ever
+  // deeper.
   static void run_due() noexcept {
     if (!runs_) run_due_here();
   }
-  // The same within one, for who waits there.
+  // The same from within a continuation, for one that waits there.
   static void run_due_here() noexcept {
     bool const before = std::exchange(runs_, true);
     while (follower* const f = first_) {
@@ -48,7 +49,7 @@ class follower {
  private:
   friend class pending_call;
 
-  // `thrown`: what the call has ended with.
+  // `thrown`: the exception of the call, or null.
   virtual void run(std::exception_ptr const& thrown) noexcept = 0;
 
   void become_due(std::exception_ptr const& thrown) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Progress of started calls: any thread that waits in tutti drives its own calls and all others of the process, and so
-// does a progress_thread where the program has one.
+// does a progress_thread if the program has one.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 namespace tutti {
 namespace detail {
 
-// Between looks that found nothing: yields at first, and sleeps later.
+// Rests between polls without success: yields at first, and sleeps later.
 class idler {
  public:
   void moved() noexcept { looks_ = 0; }
@@ -36,8 +36,8 @@ class idler {
   int looks_ = 0;
 };
 
-// The communicators of this process that have started calls. Whoever waits in one must move those of the others: a peer may
-// wait in another order.
+// The communicators of this process that have started calls. A thread that waits in one must drive the calls of the
+// others too, because a peer may wait in another order.
 class progress_list {
  public:
   static progress_list& of_process() {
@@ -55,18 +55,19 @@ class progress_list {
     std::erase(list_, &calls);
   }
 
-  // How many calls of the process are pending. Most programs never have one, and touch nothing else here.
+  // The number of calls pending in this process. Most programs never have one, and touch nothing else here.
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
   void count_started() {
     if (background_jobs.fetch_add(1, std::memory_order_relaxed) > 0) return;
     {
       std::lock_guard const lock(changes_);
-    }  // whoever has just looked sleeps by now, or will see it
+    }  // a progress thread that has just checked either sleeps by now or will see the call
     started_.notify_all();
   }
   void count_ended() noexcept { background_jobs.fetch_sub(1, std::memory_order_relaxed); }
 
-  // While one lives, a thread of the program's waits and moves all calls: another would only be in its way.
+  // While one exists, a thread of the program waits and drives all calls, so the progress_thread would only be in its
+  // way.
   class attendance {
    public:
     attendance() noexcept { attended_.fetch_add(1, std::memory_order_relaxed); }
@@ -76,7 +77,7 @@ class progress_list {
   };
   static bool attended() noexcept { return attended_.load(std::memory_order_relaxed) > 0; }
 
-  // On a thread that moves calls just now: what it waits for meanwhile moves no others.
+  // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
   class moving {
    public:
     moving() noexcept : before_(std::exchange(moves_, true)) {}
@@ -93,7 +94,7 @@ class progress_list {
     follower::run_due();
     return reached;
   }
-  // Until there is something to do, or stopped.
+  // Sleeps until there is something to do, or a stop is requested.
   void wait_for_calls(std::stop_token const& stop) {
     std::unique_lock lock(changes_);
     started_.wait(lock, stop, [] { return pending() > 0; });
@@ -121,10 +122,10 @@ inline thread_local bool in_progress_thread = false;
 
 }  // namespace detail
 
-// While one lives, a thread moves this process's calls and messages that were started, so that they go on while the program
-// computes, or does anything else with the same communicators. It takes a core while they move, looks every 50 us while they
-// do not, and sleeps while there are none. It leaves alone what only one thread may call: MPI, and the nodes of
-// tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
+// While one exists, a thread drives the started calls and messages of this process, so that they progress while the
+// program computes or makes other calls on the same communicators. It uses a core while they progress, polls every 50
+// us while they do not, and sleeps while there are none. It does not drive calls that only one thread may make: MPI,
+// and the nodes of tutti::hierarchical, unless MPI was initialised with MPI_THREAD_MULTIPLE.
 class progress_thread {
  public:
   progress_thread()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The queues of a communicator: started calls and messages, driven by whichever thread waits. Of collectives, each begins
+// The queues of a communicator: started calls and messages, driven by any thread that waits. Each collective begins
 // when those before it have ended.
 #pragma once
 
@@ -43,13 +43,13 @@ class call_queue : public pending_calls {
  protected:
   explicit call_queue(engine<Transport>& on) : engine_(on) {}
 
-  // Under the lock: goes as far as it can without waiting. `waits`: this thread does, and looks again.
+  // Under the lock: progresses as far as possible without waiting. `waits`: this thread will poll again.
   virtual progress move(bool waits) noexcept = 0;
-  // Ends all without a look at what they would move next.
+  // Ends all calls without further progress.
   virtual void give_up() noexcept = 0;
 
   void use_here() noexcept { thread_ = std::this_thread::get_id(); }
-  // One more, of which the list of the process knows from the first on.
+  // Counts a further call, which the list of the process includes from now on.
   void count_started() {
     if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
     count_.fetch_add(1, std::memory_order_relaxed);
@@ -60,7 +60,7 @@ class call_queue : public pending_calls {
     progress_list::of_process().count_ended();
   }
 
-  // As wait(), with wait_until_done's nap.
+  // Like wait(), with the nap of wait_until_done.
   template <class Nap>
   bool wait_for(pending_call const* one, deadline until, Nap&& nap) {
     use_here();
@@ -74,15 +74,16 @@ class call_queue : public pending_calls {
     return wait_until_done(look, engine_.transport().waits(), until, nap);
   }
 
-  // Once in a nap's time, while looks find nothing; and the clock is not read each time.
+  // Whether to examine the wait: true once per nap's time while there is no progress. It does not read the clock at
+  // every poll.
   bool time_to_examine() noexcept {
     if (++looks_ % 16 != 0 || !next_look_.passed()) return false;
     next_look_ = deadline::after(nap_length);
     return true;
   }
 
-  // Before it goes. Memory of the program's is still being read and written; where an exception has taken that away, nothing
-  // is.
+  // Called before destruction: waits, because the memory of the program is still in use; gives up during an exception,
+  // after which that memory may be gone.
   void close() {
     if (std::uncaught_exceptions() > 0) {
       give_up();
@@ -101,7 +102,7 @@ class call_queue : public pending_calls {
     return move(waits);
   }
 
-  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // which used this communicator last
+  std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // the thread that used this communicator last
   bool listed_ = false;
   unsigned looks_ = 0;
   deadline next_look_ = deadline::after(nap_length);
@@ -110,7 +111,7 @@ class call_queue : public pending_calls {
 template <class Transport>
 class collective_queue;
 
-// A collective in the queue from its start to its end. It begins when it is the first.
+// A collective in the queue, from its start to its end. It begins when it is at the front.
 template <class Transport>
 class queued_call : public pending_call {
  public:
@@ -118,7 +119,7 @@ class queued_call : public pending_call {
 
   // -- For the queue.
   using pending_call::restart;
-  // Done when it has ended.
+  // Done when the call has ended.
   progress advance() noexcept {
     progress reached = progress::done;
     attempt([&] {
@@ -131,7 +132,7 @@ class queued_call : public pending_call {
     });
     return ended() ? progress::done : reached;
   }
-  // Ends it where waiting longer makes no sense.
+  // Ends the call with an error if there is no point in waiting longer.
   [[gnu::cold]] void examine() noexcept {
     attempt([&] {
       if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
@@ -205,7 +206,7 @@ class collective_queue final : public call_queue<Transport> {
 
   bool wait(pending_call const* one, deadline until) override {
     return this->wait_for(one, until, [&](auto const& ready) {
-      // A transport that has to be asked for news is, by `examine`, while nobody else moves these calls.
+      // `examine` asks a transport for news that does not deliver it by itself, while nobody else drives these calls.
       if constexpr (queries_peers<Transport>) std::this_thread::sleep_for(idler::rest);
       else engine_.transport().nap(ready);
       return true;
@@ -242,11 +243,11 @@ class collective_queue final : public call_queue<Transport> {
     for (; first_; drop_first()) first_->examine();
   }
 
-  std::shared_ptr<queued_call<Transport>> first_;  // each has the next
+  std::shared_ptr<queued_call<Transport>> first_;  // each links to the next
   queued_call<Transport>* last_ = nullptr;
 };
 
-// A copy of a call and its operation, and what carries them out: a call that is started again allocates nothing.
+// A copy of a call and its operation with the state of its execution. Starting a call again allocates nothing.
 template <class Call>
 struct kept_call {
   explicit kept_call(Call&& c) : call(std::move(c)) {}
@@ -260,7 +261,7 @@ struct kept_call<reduction<C, Algorithm, T, Op, Memory>> {
   reduction<C, Algorithm, T, Op, Memory> call;
 };
 
-// The memory that a call uses between its start and its end, where buffers are checked.
+// The memory that a call uses between its start and its end, if buffers are checked.
 template <class Call>
 std::unique_ptr<buffers_in_use> buffers_of(Call const& c, int rank, int ranks) {
   auto use = std::make_unique<buffers_in_use>(join({name(Call::what), c.asked.ragged ? "_v" : ""}), rank, c.where);
@@ -303,7 +304,7 @@ class held_call final : public queued_call<Transport> {
                 std::is_trivially_destructible_v<slices_for<Transport, Call>>);
 };
 
-// On a communicator of one rank, whose calls end when they start.
+// For a communicator of one rank, whose calls end when they start.
 template <class Transport, class Call>
 class lone_call final : public pending_call {
  public:
@@ -336,17 +337,17 @@ persistent hold(engine<Transport>& on, Call&& c) {
           collective_queue<Transport>::start};
 }
 
-// Keeps a call on this communicator, to be started as often as one likes.
+// Keeps a call on this communicator, to be started any number of times.
 template <class Transport, class Call>
 persistent prepare(communicator<Transport>& comm, Call&& c) {
-  static_assert(may_be_scheduled<Call>, "native and two_level wait inside; use them in blocking calls");
+  static_assert(may_be_scheduled<Call>, "native and two_level wait internally; use them only in blocking calls");
   if (comm.size() == 1)
     return {std::make_shared<lone_call<Transport, Call>>(comm.engine(), std::forward<Call>(c)),
             lone_call<Transport, Call>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
-    refuse(comm.rank(), join({name(asked), " waits inside, and this call is only started"}),
-           "name another algorithm, or none, or make a blocking call", c.where);
+    refuse(comm.rank(), join({name(asked), " waits internally, so it cannot carry out a started call"}),
+           "name another algorithm or none, or make a blocking call", c.where);
   if (auto* const node = node_for<typename Call::algorithm>(comm, asked, c.where))
     return hold(node->engine(), std::forward<Call>(c));
   return hold(comm.engine(), std::forward<Call>(c));

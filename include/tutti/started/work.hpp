@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// work: a handle of a started call. persistent: one that can be started as often as one likes.
+// work: a handle of a started call. persistent: one that can be started repeatedly.
 #pragma once
 
 #include <chrono>
@@ -30,35 +30,35 @@ namespace detail {
 work joined(std::span<work const> all);
 }
 
-// What a collective on tutti::async(comm) returns. Copies are handles of one call. Dropping them all does not end it.
+// Returned by collectives on tutti::async(comm). Copies refer to the same call. Dropping all of them does not end it.
 //
-// From the start to the end of a call its memory is its own: arrays stay where they are; what it reads may be read by anybody,
-// other calls too, and written by nobody; what it writes is neither read nor written by anybody else. Lists of counts and
-// offsets, and the operation, are copied at the start. TUTTI_CHECK=buffers in the environment, read once a communicator,
-// checks that among all calls and messages of the process that were started: a start throws buffer_in_use where memory
-// overlaps that of a call in flight and one of both writes it, and names both; a call whose input was changed ends with it
-// on this rank, though other ranks may have used either value. What blocking calls use is not checked.
+// A call owns its memory from its start to its end. Arrays must not move. Other calls and the program may read its
+// inputs, but nobody may write them; nobody may read or write its outputs. Lists of counts and offsets, and the
+// operation, are copied at the start. TUTTI_CHECK=buffers in the environment, read once per communicator, checks this
+// among all started calls and messages of the process: a start throws buffer_in_use, naming both calls, if its memory
+// overlaps that of a call in flight and one of them writes it; a call whose input was changed ends with the same error
+// on this rank, though other ranks may have used either value. Memory of blocking calls is not checked.
 //
-// A call goes on while its rank waits in tutti for anything, tests any work, or has a progress_thread.
+// A call progresses while its rank waits in tutti for anything, tests any work, or has a progress_thread.
 class [[nodiscard]] work {
  public:
   work() = default;  // of a call that has ended
   explicit work(std::shared_ptr<detail::pending_call> call) : call_(std::move(call)) {}
 
-  // Moves what was started, and says whether this call has ended. Throws what it has ended with.
+  // Drives started calls, and returns whether this one has ended. Throws the error of the call.
   bool test() {
     advance();
-    if (!done()) detail::progress_list::help();  // a peer may wait for another
+    if (!done()) detail::progress_list::help();  // a peer may be waiting for another call
     return done() && finish();
   }
-  // Until the call has ended. Throws what it has ended with: what the blocking call would throw. Where its time
-  // (options::timeout, counted from the first look of its turn that found it waiting for long) has passed, that is error:
-  // timeout.
+  // Waits until the call has ended. Throws what the blocking call would throw; error: timeout once options::timeout has
+  // passed, counted from the first poll of the running call that found it waiting for long.
   void wait() { wait_until({}); }
-  // The same for `most`, which is looked at while nothing moves. Whether the call has ended; it goes on if not.
+  // The same for at most `most`, which is checked while there is no progress. Returns whether the call has ended; if
+  // not, it continues.
   bool wait(std::chrono::nanoseconds most) { return wait_until(detail::deadline::after(most)); }
 
-  // Moves the calls of this work's communicator, and throws nothing.
+  // Drives the calls of this work's communicator, and throws nothing.
   void advance() {
     if (!done()) call_->queue()->advance();
   }
@@ -68,23 +68,24 @@ class [[nodiscard]] work {
     call_->end_is_seen();
     return true;
   }
-  // What the call has ended with; null where it went well, or goes on.
+  // The exception of the call; null if it succeeded or is in progress.
   std::exception_ptr exception() const noexcept { return call_ && call_->ended() ? call_->thrown() : nullptr; }
-  // From the start to the end, or until now.
+  // The time from the start to the end, or until now.
   std::chrono::nanoseconds duration() const noexcept { return call_ ? call_->duration() : std::chrono::nanoseconds(0); }
-  // The number of the call on its communicator, by which errors and flight records name it. 0 before its turn has come, and
-  // for what has none: messages, what a rank does alone, and what follows a call.
+  // The number of the call on its communicator, which errors and flight records name. 0 before its turn, and for work
+  // that has none: messages, work of a single rank, and continuations.
   std::uint64_t sequence() const noexcept { return call_ ? call_->sequence() : 0; }
 
-  // Calls f() once when the call has ended well, and returns the work of that, which throws what f, or else the call, has
-  // thrown: f is not called where the call went wrong. Several may follow one call, in any order.
+  // Calls f() once the call has succeeded, and returns the work of that. If the call fails, f is not called, and the
+  // returned work throws the error of the call; otherwise it throws the exceptions of f. Several continuations may
+  // follow one call, in any order.
   //
-  // f runs here where the call has ended, or once this returns to tutti where that is from within such an f; else on the
-  // thread that moves the call to its end: one that waits in tutti for anything, or the progress_thread. It must not wait in
-  // tutti: calls that it needs it starts, and what is to come after them follows
-  // them. Calls on a communicator must start in the same order on all ranks, so where f starts one, nothing else of this
-  // rank starts calls there before f has run. A blocking collective of the same communicator waits for what follows
-  // collectives, and is refused within it; what follows messages it does not know.
+  // f runs in this function if the call has ended, or, within another continuation, once that has returned; else on the
+  // thread that drives the call to its end: one that waits in tutti, or the progress_thread. It must not wait in tutti;
+  // instead it starts the calls that it needs, and adds continuations to them. Calls on a communicator must start in
+  // the same order on all ranks, so if f starts one, nothing else on this rank may start calls there before f has run.
+  // A blocking collective on the same communicator waits for the continuations of collectives, and throws if called
+  // within one; it does not wait for continuations of messages.
   //
   //   tutti::work done = tutti::all_reduce(tutti::async(comm), gradient).then([&] { step(weights, gradient); });
   template <std::invocable F>
@@ -101,12 +102,12 @@ class [[nodiscard]] work {
 
  protected:
   std::shared_ptr<detail::pending_call> const& call() const noexcept { return call_; }
-  // Whoever starts it again has learnt of the end before.
+  // A further start is allowed only if the end of the previous one was seen.
   void expect_seen(std::source_location where) const {
     if (call_ && !call_->end_was_seen())
       throw error({.code = error_code::bad_argument,
-                   .what = "a persistent operation is started again, and nobody has seen that it has ended",
-                   .way_out = "wait() for it first",
+                   .what = "a persistent operation was started again before wait() or test() reported its end",
+                   .way_out = "call wait() first",
                    .where = where});
   }
 
@@ -127,7 +128,7 @@ class [[nodiscard]] work {
 
 namespace detail {
 
-// The work of several, of one communicator.
+// The work of several works of one communicator.
 inline work joined(std::span<work const> all) {
   std::vector<std::shared_ptr<pending_call>> calls;
   pending_calls* queue = nullptr;
@@ -142,8 +143,8 @@ inline work joined(std::span<work const> all) {
   return work(std::move(whole));
 }
 
-// f() starts calls and adds them to the list. Where it throws in the middle, the caller has no handle of those, so they end
-// first.
+// f() starts calls and adds them to the list. If it throws halfway, the caller has no handles of those calls, so this
+// waits for them first.
 template <class F>
 void start_all(std::vector<work>& all, F&& f) {
   try {
@@ -153,7 +154,7 @@ void start_all(std::vector<work>& all, F&& f) {
       try {
         w.wait();
       } catch (...) {
-      }  // what f has thrown tells
+      }  // the exception of f says more
     }
     throw;
   }
@@ -161,21 +162,21 @@ void start_all(std::vector<work>& all, F&& f) {
 
 }  // namespace detail
 
-// What a collective or message on tutti::prepared(comm) returns: the work of its last start. Copies are handles of one
-// operation. It keeps its arguments: the same memory is read and written at every start, which must be there from a start to
-// its end, as that of any work. Operations must not be started when their communicator has gone.
+// Returned by collectives and messages on tutti::prepared(comm): the work of the last start. Copies refer to the same
+// operation. It keeps its arguments: every start reads and writes the same memory, which must exist from a start to its
+// end, as for any work. An operation must not be started after its communicator is gone.
 class [[nodiscard]] persistent : public work {
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 
-  persistent() = default;  // of nothing, which has always ended
+  persistent() = default;  // without an operation; it always counts as ended
   persistent(std::shared_ptr<detail::pending_call> call, starter how) : work(std::move(call)), start_(how) {}
 
-  // All ranks start collectives in the order of their other calls; it counts as such a call, as one that is started by
-  // tutti::async. Nothing is allocated from the second start on, but by the MPI if there is one; and a message that comes
-  // before its receive was started, is kept in memory of its own.
-  // Throws error: bad_argument where nobody has seen the end of the start before, by wait, test or done, or by then; a
-  // message's start also the fault that the communicator has.
+  // All ranks start collectives in the same order as their other calls; a start counts as a call like one on
+  // tutti::async. From the second start on, nothing is allocated, except by an MPI, and for a message that arrives
+  // before its receive was started.
+  // Throws error: bad_argument if neither wait(), test() nor done() has reported the end of the previous start; for a
+  // message also the fault of the communicator.
   void start(std::source_location where = std::source_location::current()) {
     if (!call()) return;
     expect_seen(where);
@@ -186,11 +187,11 @@ class [[nodiscard]] persistent : public work {
   starter start_ = nullptr;
 };
 
-// A vector of work, or of what derives from it: of receive_work, of persistent.
+// A vector of work, or of a type derived from it: receive_work, persistent.
 template <class R>
 concept list_of_works = std::ranges::random_access_range<R> && std::derived_from<std::ranges::range_value_t<R>, work>;
 
-// Until all have ended. Throws what the first of the list that went wrong has ended with, when all have ended.
+// Waits until all have ended. Then throws the error of the first in the list that failed.
 template <list_of_works Works = std::span<work>>
 void wait_for_all(Works&& all) {
   std::exception_ptr first;
@@ -204,8 +205,8 @@ void wait_for_all(Works&& all) {
   if (first) std::rethrow_exception(first);
 }
 
-// Until one has ended: its place in the list, the first if several have. None of an empty list. Throws what it has ended
-// with.
+// Waits until one has ended, and returns its index, the lowest if there are several; nothing for an empty list. Throws
+// the error of that call.
 template <list_of_works Works = std::span<work>>
 std::optional<std::size_t> wait_for_any(Works&& all) {
   if (std::ranges::empty(all)) return {};

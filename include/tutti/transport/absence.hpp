@@ -10,7 +10,7 @@
 namespace tutti::detail {
 
 inline constexpr char const* members_must_join =
-    "all members must create this group with the same ranks in the same order; see what delays them, or raise "
+    "all members must create this group with the same ranks in the same order; find out what delays them, or raise "
     "TUTTI_TIMEOUT";
 
 // "1, 3"

@@ -26,7 +26,7 @@ TUTTI_INLINE error rank_gone(int rank, int peer) {
                 .rank = rank,
                 .peer = peer,
                 .what = join({"rank ", peer, " has ended or closed its communicator, so it cannot join"}),
-                .way_out = "see the output of that rank"});
+                .way_out = "check the output of that rank"});
 }
 
 }  // namespace tutti::detail

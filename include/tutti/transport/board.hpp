@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The notice board of a segment: what each rank called last, and the first fault. Written at every call, read only by
-// ranks that have waited long.
+// The notice board of a segment: the last call of each rank, and the first fault. Every call writes to it; only ranks
+// that have waited long read it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tutti::detail {
 
-// -- Records that one rank writes and others may read meanwhile.
+// -- Records that one rank writes while others may read them.
 
 inline void write_call(call_record& record, std::uint64_t sequence, call_words const& call) noexcept {
   record.sequence.store(0, std::memory_order_relaxed);
@@ -22,7 +22,7 @@ inline void write_call(call_record& record, std::uint64_t sequence, call_words c
   for (std::size_t i = 0; i < call.size(); ++i) record.word[i].store(call[i], std::memory_order_release);
   record.sequence.store(sequence, std::memory_order_release);
 }
-// If that is what it has.
+// The call, if the record holds this one.
 inline std::optional<call_words> read_call(call_record const& record, std::uint64_t sequence) noexcept {
   if (sequence == 0 || record.sequence.load(std::memory_order_acquire) != sequence) return {};
   call_words out{};
@@ -31,11 +31,11 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
   return out;
 }
 
-// Names of types, operations and files, by hash, so that a peer can print what this rank used.
+// Names of types, operations and files, by hash, so that a peer can print the names that this rank used.
 void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept;
 std::string read_name(std::span<name_record const> list, std::uint32_t id);
 
-// The first fault wins.
+// Only the first fault is recorded.
 void write_fault(fault_record& record, fault const& f) noexcept;
 std::optional<fault> read_fault(fault_record const& record);
 
@@ -43,7 +43,7 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  // `order` is seq_cst where a rank that finds a fault must know who has begun before it was told.
+  // `order` is seq_cst if a rank that finds a fault must know which ranks began the call before they were told.
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place,
              std::memory_order order = std::memory_order_release) noexcept {
     write_call(self_->calls[sequence % records], sequence, at_place(call, place));
@@ -55,12 +55,12 @@ class board {
   std::uint64_t finished(int rank) const noexcept {
     return segment_->rank(rank).finished.load(std::memory_order_acquire);
   }
-  // Call `sequence` of a rank, if it has got so far and the board still has it.
+  // Call `sequence` of a rank, if the rank has reached it and the board still has it.
   std::optional<call_words> find(int rank, std::uint64_t sequence) const noexcept {
     return read_call(segment_->rank(rank).calls[sequence % records], sequence);
   }
 
-  // The message that this rank waits for, beside all calls; and that it waits no more.
+  // Announces the message outside calls that this rank waits for, or withdraws the announcement.
   void set_awaited(call_words const& message) noexcept { write_call(self_->awaited, ++awaits_, message); }
   void clear_awaited() noexcept { self_->awaited.sequence.store(0, std::memory_order_release); }
   std::optional<call_words> awaited(int rank) const noexcept {
@@ -71,10 +71,10 @@ class board {
   void introduce(std::uint32_t id, std::string_view text) noexcept { write_name(self_->known_names, id, text); }
   std::string name(int rank, std::uint32_t id) const { return read_name(segment_->rank(rank).known_names, id); }
 
-  // Everyone who finds a fault reports the first.
+  // All ranks report the first fault, whoever finds it.
   void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
   bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
-  // There is one fault for all, so nothing is left to decide.
+  // All ranks see the same fault, so there is nothing to decide.
   template <class Decided>
   void acknowledge_fault(Decided const&) noexcept {
     self_->knows_fault.store(1, std::memory_order_release);

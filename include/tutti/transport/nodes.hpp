@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which ranks are on which node: what collectives in two levels go by.
+// Maps ranks to nodes, for collectives in two levels.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace tutti::detail {
 
-// Nodes are numbered in the order of their lowest ranks, and the ranks of a node in the order of ranks.
+// Nodes are numbered in the order of their lowest ranks. Within a node, ranks keep their order.
 class node_map {
  public:
-  // `keys`: for each rank a number that is the same on its node alone.
+  // `keys`: a number for each rank, equal for two ranks if they are on the same node.
   [[gnu::cold]] explicit node_map(std::vector<int> const& keys);
 
   int count() const noexcept { return static_cast<int>(members_.size()); }
@@ -23,12 +23,12 @@ class node_map {
   std::vector<int> const& members(int node) const noexcept { return members_[static_cast<std::size_t>(node)]; }
   int size(int node) const noexcept { return static_cast<int>(members(node).size()); }
 
-  // All nodes have as many ranks.
+  // Whether all nodes have the same number of ranks.
   bool even() const noexcept { return even_; }
-  // The ranks of every node follow each other.
+  // Whether the ranks of each node are consecutive.
   bool consecutive() const noexcept { return consecutive_; }
 
-  // "2 nodes of 4 ranks", "3 nodes of 1 to 4 ranks"; or of what else ranks have in common.
+  // "2 nodes of 4 ranks", "3 nodes of 1 to 4 ranks"; `noun` names groups of another kind.
   [[gnu::cold]] std::string text(std::string_view noun = "node") const;
 
  private:

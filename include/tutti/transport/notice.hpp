@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks tell each other beside messages: the calls they make, and the first fault.
+// Notices: the information about ranks' current calls and faults that travels beside messages.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace tutti::detail {
 
-// A call as a notice board stores it. Word 0 is its fingerprint, the last its place in the program or 0; fault/call_record.hpp
+// A call as a notice board stores it. Word 0 is its fingerprint, the last one its call site or 0; fault/call_record.hpp
 // defines the others.
 using call_words = std::array<std::uint64_t, call_record::words>;
 inline constexpr std::size_t place_word = call_record::words - 1;
@@ -30,8 +30,8 @@ struct fault {
   std::string text;
 };
 
-// Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be stopped or
-// have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.
+// Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be
+// stopped or have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.
 template <class Find, class Nap>
 [[gnu::cold]] fault await_fault(Find&& find, Nap&& nap) {
   auto const until = deadline::after(std::chrono::seconds(10));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lies where in the memory that ranks of one machine share. Zeroed memory is a valid, empty segment.
+// The layout of the memory that ranks of one machine share. Zeroed memory is a valid, empty segment.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,21 @@ namespace tutti::detail {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t page = 4096;
 
-// A slot carries one slice of a message. The head shares its line with short payloads, so a receiver learns "arrived" and
-// reads the payload with one coherence transfer; 48 bytes at an offset of 16 are what is left of the line, aligned for
-// every fundamental type.
+// A slot carries one slice of a message. The head shares its line with short payloads, so a receiver learns that a
+// message has arrived and reads its payload with one coherence transfer; 48 bytes at offset 16 remain of the line,
+// aligned for every fundamental type.
 inline constexpr std::size_t inline_bytes = 48;
-// A flag every 16 KiB lets the receiver begin while the sender still copies.
+// One flag per 16 KiB lets the receiver begin while the sender still copies.
 inline constexpr std::size_t slot_bytes = 16 * 1024;
 
-// How many slots the channels of a sender have, which go round. They are many, not to let a sender run ahead, but because
-// writing to a line that the receiver's second-level cache still holds costs four times as much as one that was evicted
-// from there: on a Zen 4 with 1 MiB of it, 7 GB/s while 256 KiB go round and 31 to 48 from 2 MiB on. The other tracks are
-// of second phases and lanes, with which more passes through the cache. The channels of a sender share the slots, or those
-// of many ranks would not fit into the third level: 32 MiB on 8 ranks by two_shot takes 45 ms with 4 a channel for the
-// second phase, 54 to 71 with 16.
-// Track 5 is that of slices of messages with tags.
+// The number of slots that the channels of a sender use in rotation. It is large for the sake of caches, not to let the
+// sender run ahead: writing to a line that the receiver's second-level cache still holds costs four times as much as
+// writing to one that was evicted from it. On a Zen 4 with 1 MiB of second-level cache: 7 GB/s with 256 KiB in
+// rotation, 31 to 48 from 2 MiB on. The other tracks serve second phases and lanes, whose data pass through the cache
+// together with those of the first. The channels of a sender share the slots; otherwise those of many ranks would not
+// fit into the third level: 32 MiB on 8 ranks by two_shot takes 45 ms with 4 slots per channel for the second phase, 54
+// to 71 with 16.
+// Track 5 carries slices of tagged messages.
 constexpr std::size_t slots_of(int ranks, int track) {
   std::size_t const all = track == 0 || track == 5 ? 128 : 32,
                     share = all / static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1);
@@ -41,28 +42,29 @@ struct alignas(cache_line) slot {
   std::atomic<std::uint64_t> tag;
   std::uint32_t bytes;
   payload kind;
-  std::uint16_t more;  // further slices of this message follow
+  std::uint16_t more;  // further slices of the message follow
   alignas(16) std::byte line[inline_bytes];
   std::byte data[slot_bytes];
 };
 static_assert(offsetof(slot, data) == cache_line);
 
-// One direction between two ranks: the sender owns the slots' contents, the receiver says how many it is done with.
-// The slots follow it in memory.
+// One direction between two ranks: the sender writes the slots, and the receiver counts how many it has released. The
+// slots follow it in memory.
 struct alignas(cache_line) channel {
   std::atomic<std::uint64_t> consumed;
 
   slot& at(std::uint64_t place) { return reinterpret_cast<slot*>(this + 1)[place]; }
 };
 
-// Packets: flag and data in every line, in sets that go round, a round a call; see execute/packet.hpp.
+// Packets: flag and data share each line. Sets of lines rotate, one set per call; see execute/packet.hpp.
 inline constexpr std::size_t packet_bytes = 56;
 inline constexpr std::size_t packet_lines = 37;
-// Near sets are for calls in which all hear all, so nobody gets more than a round ahead. They stay in the first-level cache:
-// 2 KiB in 0.33 us with 2 sets, 0.4 with 4, 0.55 with 8.
+// Near sets serve calls in which all ranks hear from all, so no rank gets more than one round ahead. They stay in the
+// first-level cache: 2 KiB take 0.33 us with 2 sets, 0.4 with 4, 0.55 with 8.
 inline constexpr std::size_t near_sets = 2;
-// Far ones are for calls in which a rank may hear from nobody: it goes on while the others read. 8 bytes by reduce, back to
-// back, take 0.8 of the time with 4 and with 16; with 8 sets and cores that share no cache, 2 KiB take 1.6 times as long.
+// Far sets serve calls in which a rank may hear from no other, so it can run ahead while the others still read. 8 bytes
+// by reduce, back to back, take 0.8 times as long with 4 sets, and with 16; with 8 sets and cores that share no cache,
+// 2 KiB take 1.6 times as long.
 inline constexpr std::size_t far_sets = 4;
 struct alignas(cache_line) packet {
   std::byte data[packet_bytes];
@@ -70,14 +72,14 @@ struct alignas(cache_line) packet {
 };
 static_assert(sizeof(packet) == cache_line);
 
-// What a rank is doing, for its peers to read when they have waited long.
+// The current call of a rank, for peers that have waited long.
 struct alignas(cache_line) call_record {
   static constexpr std::size_t words = 7;
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> word[words];
 };
-// What a flight record has of a rank; more than a rank can be ahead by packets, or it would have forgotten the call in which
-// the others wait.
+// How many calls of a rank a flight record contains. It exceeds the number of calls by which packets let a rank run
+// ahead, so the call in which the others wait is always on record.
 inline constexpr std::size_t records = 64;
 static_assert(records > far_sets);
 
@@ -91,7 +93,7 @@ enum class presence : std::uint32_t { absent, joined, left };
 
 enum class fetching : std::uint32_t { untried, works, refused };
 
-// What a rank has counted in an agreement; see transport/ballot.hpp.
+// The state of a rank in an agreement; see transport/ballot.hpp.
 struct proposal {
   static constexpr std::size_t words = max_ranks / 64;
   std::atomic<std::uint64_t> number;
@@ -101,27 +103,28 @@ struct proposal {
   std::atomic<std::uint64_t> left[words];
   std::atomic<std::uint64_t> named[words];
 };
-// Who has voted has read all decisions but the last.
+// A rank that has voted has read all decisions but the last.
 inline constexpr std::size_t proposals = 2;
 
 struct rank_page {
   alignas(cache_line) std::atomic<presence> status;
   std::uint32_t process;
-  std::uint64_t process_namespace;  // process numbers mean something only to ranks in the same one
-  std::uint64_t cores[16];          // the cores that it may run on, a bit each
-  std::uint64_t probe;              // where its peers try to read its private memory, which says its process number
-  std::atomic<fetching> can_fetch;  // whether it could read theirs
+  std::uint64_t process_namespace;  // process numbers are comparable only within a namespace
+  std::uint64_t cores[16];          // a bit for each core that the rank may run on
+  std::uint64_t probe;              // where peers try to read this rank's private memory; it holds the process number
+  std::atomic<fetching> can_fetch;  // whether this rank could read that of its peers
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;
-  std::atomic<std::uint32_t> responsive;  // it waits for messages, and sends what peers ask for
+  std::atomic<std::uint32_t> responsive;  // it waits for messages, and answers requests of peers at once
 
-  alignas(cache_line) std::atomic<std::uint64_t> called;        // sequence number of the last call that was begun
-  std::atomic<std::uint64_t> finished;                          // and of the last one that was completed
-  std::atomic<std::uint32_t> knows_fault;                       // it reads no peer's memory any more
-  alignas(cache_line) std::atomic<std::uint64_t> packets_read;  // the rounds of packets that it is done with
+  alignas(cache_line) std::atomic<std::uint64_t> called;  // sequence number of the last call begun
+  std::atomic<std::uint64_t> finished;                    // and of the last call completed
+  std::atomic<std::uint32_t> knows_fault;                 // it no longer reads peers' memory
+  // the number of rounds of packets that it has finished with
+  alignas(cache_line) std::atomic<std::uint64_t> packets_read;
   call_record calls[records];
-  call_record awaited;  // the message that it waits for
+  call_record awaited;  // the message outside calls that it waits for
   alignas(cache_line) std::atomic<std::uint64_t> vote;
   proposal proposed[proposals];
   name_record known_names[names];
@@ -129,7 +132,7 @@ struct rank_page {
   packet far[far_sets][packet_lines];
 };
 
-// The first fault of the communicator: whoever finds it writes it down, everyone else reports it.
+// The first fault of the communicator: the rank that finds it records it, and all others report it.
 struct fault_record {
   alignas(cache_line) std::atomic<std::uint32_t> state;  // 0 none, 1 being written, 2 written
   std::int32_t code;
@@ -141,10 +144,11 @@ struct fault_record {
 struct segment_header {
   std::uint64_t identity;  // random
   fault_record fault;
-  alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and whose proposal it is
+  alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and the rank whose proposal it is
 };
 
-// The addresses of a segment's parts. Parts that nobody touches take no memory: the mapping is sparse.
+// Computes the addresses of a segment's parts. Parts that are never touched take no memory, because the mapping is
+// sparse.
 class segment {
  public:
   segment() = default;

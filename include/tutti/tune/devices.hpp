@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Up to which sizes calls on devices go which way.
+// Size limits that choose the algorithm and protocol of calls on devices.
 #pragma once
 
 #include <array>
@@ -9,24 +9,25 @@
 
 namespace tutti {
 
-// Bytes of a message, or of a block. No GPU has measured them: they are what others chose for theirs. A line of the tuning
-// table has another (`device packets 8192`); tools/gpu-check prints such lines for the GPU that it runs on.
+// Bytes of a message, or of a block. These defaults were measured on no GPU; they follow the choices of other
+// libraries. A tuning table can override each (`device packets 8192`); tools/gpu-check prints such lines for the GPU
+// that it runs on.
 struct device_limits {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-  // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ ends packets in one
-  // round at 16 KiB too, which is also what an inbox holds.
+  // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ uses packets up to 16
+  // KiB too, and an inbox holds as much.
   std::size_t packets = std::size_t{16} << 10;
 
-  // all_reduce among processes by one_shot, which reads p-1 arrays of others; two_shot reads 2(p-1)/p of one, and waits once
-  // more. Two ranks read as much either way. vLLM's custom all_reduce has the same three numbers; PyTorch's, among GPUs of a
-  // node, ends one_shot at 256 KiB.
+  // The limit of one_shot for an all_reduce among processes. one_shot reads p-1 arrays of others; two_shot reads
+  // 2(p-1)/p arrays and waits once more. Two ranks read the same amount by either. vLLM's custom all_reduce uses the
+  // same three numbers; PyTorch uses one_shot up to 256 KiB among the GPUs of a node.
   std::size_t one_shot_of_2 = no_limit;
-  std::size_t one_shot_of_4 = std::size_t{512} << 10;  // of 3 and 4 ranks
-  std::size_t one_shot = std::size_t{256} << 10;       // of more
+  std::size_t one_shot_of_4 = std::size_t{512} << 10;  // for 3 and 4 ranks
+  std::size_t one_shot = std::size_t{256} << 10;       // for more ranks
 
-  // By way of the host: of all ranks together. A second round takes two copies and a kernel more, some 20 us, in which hosts
-  // send 200 KB.
+  // For cuda_staged: bytes of all ranks together. A second round takes two more copies and a kernel, some 20 us, in
+  // which hosts send 200 KB.
   std::size_t one_shot_by_host = std::size_t{256} << 10;
 
   friend constexpr bool operator==(device_limits const&, device_limits const&) = default;
@@ -38,7 +39,7 @@ struct device_limits {
 
 namespace detail {
 
-// By the names that they have in a tuning table.
+// The names of the limits in a tuning table.
 struct named_device_limit {
   std::string_view name;
   std::size_t device_limits::* value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost model: what an algorithm would take where nothing was measured, read off its schedule.
+// The cost model: predicts the time of an algorithm from its schedule if there is no measurement.
 #pragma once
 
 #include <algorithm>
@@ -11,40 +11,40 @@
 
 namespace tutti::detail {
 
-// One slice through the whole schedule, and what each further one adds where slices stream.
+// The effort of one slice through the whole schedule, and of each further slice if slices stream.
 struct estimated_work {
   analyze::effort first, further;
-  std::uint64_t chunks = 1;  // of the message in all lanes; of one block where chunks are blocks
+  std::uint64_t chunks = 1;  // of the message in all lanes; of one block if chunks are blocks
   bool streams = false;
 };
 
-// For more ranks the work of this many: which algorithm is best has settled by then, and the search grows with the
-// square.
-inline constexpr int most_estimated_ranks = 32;
+// Larger communicators use the work of this many ranks: the best algorithm no longer changes with their number, and the
+// search takes time that grows with its square.
+inline constexpr int max_estimated_ranks = 32;
 
 [[gnu::cold]] estimated_work work_of(dynamic_schedule const& schedule, collective what, int ranks,
                                      analyze::even_nodes nodes = {});
 
-// Above this size nothing changes but the sums, which must fit a word.
-inline constexpr std::size_t most_estimated_bytes = std::size_t{1} << 32;
+// Estimates larger messages as this size. The best algorithm no longer changes above it, and the sums fit a word.
+inline constexpr std::size_t max_estimated_bytes = std::size_t{1} << 32;
 inline constexpr std::uint64_t streamed_slice = 16 * 1024;  // a slot of a channel
 
-// In picoseconds. `far`: what a message takes from node to node.
+// In picoseconds. `far`: the cost of a message between nodes.
 constexpr std::uint64_t time_of(analyze::effort const& e, std::uint64_t chunk_bytes, costs const& c, link_time far) {
   return e.hops * c.hop + e.far_hops * far.latency + e.messages * c.message +
          (e.sent * c.sent + e.far_sent * far.byte + e.combined * c.combined) * chunk_bytes / 1000;
 }
 constexpr std::uint64_t time_of(estimated_work const& w, std::size_t bytes, costs const& c, link_time far = {}) {
-  std::uint64_t const chunk = (std::min(bytes, most_estimated_bytes) + w.chunks - 1) / w.chunks;
+  std::uint64_t const chunk = (std::min(bytes, max_estimated_bytes) + w.chunks - 1) / w.chunks;
   if (!w.streams || chunk <= streamed_slice) return time_of(w.first, chunk, c, far);
   std::uint64_t const slices = (chunk + streamed_slice - 1) / streamed_slice;
   return time_of(w.first, streamed_slice, c, far) + (slices - 1) * time_of(w.further, streamed_slice, c, far);
 }
 
-// Fewer ranks on fewer nodes, which are even: what work_of can still search, in one level and in two.
+// Reduces a problem to the number of ranks and even nodes that work_of can still search, in one level and in two.
 constexpr problem in_small(problem p) {
-  int const each = std::clamp((p.ranks + p.node_count - 1) / p.node_count, 1, most_estimated_ranks / 2);
-  p.node_count = std::min(p.node_count, most_estimated_ranks / each);
+  int const each = std::clamp((p.ranks + p.node_count - 1) / p.node_count, 1, max_estimated_ranks / 2);
+  p.node_count = std::min(p.node_count, max_estimated_ranks / each);
   p.ranks = each * p.node_count;
   return p;
 }

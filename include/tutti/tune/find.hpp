@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where a tuning table lies, and on which machine this is.
+// Finds the tuning table of this machine.
 #pragma once
 
 #include <optional>
@@ -9,19 +9,19 @@
 
 namespace tutti::detail {
 
-// "AMD EPYC, 2 cores": what a table says of where it was measured.
+// Describes this machine as a table does: "AMD EPYC, 2 cores".
 [[gnu::cold]] std::string this_machine();
 
-// Where tutti-tune writes, and the main rank looks: $XDG_CONFIG_HOME or ~/.config, tutti/tuning. Empty where there is
-// no home.
+// The file that tutti-tune writes and rank 0 reads: tutti/tuning in $XDG_CONFIG_HOME or ~/.config. Empty if there is no
+// home.
 [[gnu::cold]] std::string usual_tuning_path();
 
 struct found_file {
   std::string path, text;
 };
 
-// The file that TUTTI_TUNING names (none, where it is empty), else, where the usual one is wanted too, that if there is
-// one. Throws bad_argument for a file that is named and can't be read.
+// The file that TUTTI_TUNING names (none if it is empty); otherwise, with `usual_too`, the usual file if it exists.
+// Throws bad_argument if a named file cannot be read.
 [[gnu::cold]] std::optional<found_file> find_tuning_file(bool usual_too);
 
 }  // namespace tutti::detail

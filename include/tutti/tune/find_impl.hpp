@@ -43,7 +43,7 @@ TUTTI_INLINE std::optional<found_file> find_tuning_file(bool usual_too) {
   if (named == nullptr && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
   throw error({.code = error_code::bad_argument,
                .what = join({"the tuning table ", path, " cannot be read: ", std::strerror(errno)}),
-               .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
+               .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value"});
 }
 
 }  // namespace tutti::detail

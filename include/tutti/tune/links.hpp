@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a message takes between two ranks, by what lies between them.
+// The time that a message takes between two ranks, depending on their distance.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace tutti::detail {
 
-// Through memory, of ranks that share a last-level cache and of others of a node; and by messages of the MPI, between ranks
-// of a node and across nodes.
+// Through memory: between ranks that share a last-level cache, or others of the same node. By MPI messages: between
+// ranks of a node, or across nodes.
 enum class distance : std::uint8_t { cache, node, messages, across };
 
 inline constexpr std::array every_distance{distance::cache, distance::node, distance::messages, distance::across};
@@ -27,7 +27,7 @@ constexpr std::string_view name(distance d) {
 
 constexpr bool through_memory(distance d) { return d == distance::cache || d == distance::node; }
 
-// In whole numbers, so that all ranks compute the same.
+// Integers, so that all ranks compute the same.
 struct link_time {
   std::uint64_t latency = 0;  // picoseconds, one way
   std::uint64_t byte = 0;     // femtoseconds
@@ -39,7 +39,7 @@ struct link_time {
   constexpr double gigabytes_per_second() const { return byte > 0 ? 1e6 / static_cast<double>(byte) : 0; }
 };
 
-// Those that nobody has measured are not known.
+// A link without measurement is unknown.
 struct link_times {
   std::array<link_time, every_distance.size()> all{};
 
@@ -49,7 +49,7 @@ struct link_times {
   constexpr link_time& operator[](distance d) { return all[static_cast<std::size_t>(d)]; }
 };
 
-// Where nobody has measured: Open MPI between two ranks of a machine, and TCP over Ethernet of 10 Gbit/s.
+// Defaults without measurement: Open MPI between two ranks of a machine, and TCP over 10 Gbit/s Ethernet.
 inline constexpr link_times assumed_links = [] {
   link_times out;
   out[distance::messages] = {.latency = 500'000, .byte = 200'000};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What overrides the choice of an algorithm: TUTTI_ALGORITHM.
+// TUTTI_ALGORITHM, which overrides the choice of an algorithm.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace tutti::detail {
 
-// What the user asks for in TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it
-// serves) or `collective=algorithm`; later entries win.
+// Parsed from TUTTI_ALGORITHM: a comma-separated list of `algorithm` (for every collective that it serves) or
+// `collective=algorithm`; later entries win.
 class overrides {
  public:
   overrides() = default;

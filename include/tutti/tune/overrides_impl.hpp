@@ -34,7 +34,8 @@ TUTTI_INLINE void overrides::add(std::string_view entry) {
       continue;
     known = true;
     if (id != algorithm_id::automatic && !is_served(id, c))
-      refuse(entry, join({algorithm, " does not serve ", name(c)}), "`tutti-sim list` prints who serves what");
+      refuse(entry, join({algorithm, " does not serve ", name(c)}),
+             "`tutti-sim list` prints which algorithms serve which collectives");
     ids_[static_cast<std::size_t>(c)] = id;
   }
   if (!known)

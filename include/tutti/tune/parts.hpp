@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A collective in two levels as a list of collectives, inside nodes and across them: collective/two_level.hpp carries the
-// list out, and the cost model prices it.
+// A collective in two levels as a list of collectives, within nodes and across them. collective/two_level.hpp executes
+// the list, and the cost model prices it.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace tutti::detail {
 
-// From this size on, every rank of a node reduces a share of an all_reduce, where nodes are even.
+// From this size on, every rank of a node reduces a share of an all_reduce, if nodes are even.
 inline constexpr std::size_t least_split_bytes = 32 * 1024;
 
-// Memory that parts pass on. `whole` is the whole message, or the blocks of all ranks, and `block` the blocks of a node's
-// ranks, as the representative of the node holds them; the block of a split all_reduce is the share of a rank.
+// The memory that parts read and write. `whole` is the whole message, or the blocks of all ranks; `block` is the blocks
+// of a node's ranks at the representative of the node, or the share of a rank in a split all_reduce.
 enum class part_memory : unsigned char { none, input, output, whole, block };
 
-// One collective: inside each node, or across nodes by the representatives.
+// One collective: within each node, or across nodes among their representatives.
 struct level_part {
   bool across = false;
   collective what{};
   part_memory from{}, to{};
-  bool by_all = false;  // across, every rank with its peers of the same local rank
-  bool detour = false;  // on the root's node alone, where nodes are uneven and the root is not its representative
+  bool by_all = false;  // across nodes, each rank with those of the same local rank
+  bool detour = false;  // only on the root's node, if nodes are uneven and the root is not its representative
 };
 
 struct level_parts {
@@ -35,7 +35,7 @@ struct level_parts {
   constexpr level_part const* end() const { return all.data() + count; }
 };
 
-// None for collectives that have no form in two levels. `split`: of an all_reduce, in shares.
+// Empty for collectives that have no form in two levels. `split`: an all_reduce in shares.
 constexpr level_parts parts_of(collective what, bool split) {
   using enum collective;
   using enum part_memory;
@@ -81,8 +81,8 @@ constexpr level_parts parts_of(collective what, bool split) {
   }
 }
 
-// problem::bytes of a part. Where all ranks of a node take part across at once, all that they send has to go through one
-// link, as one message would.
+// problem::bytes of a part. If all ranks of a node take part across nodes at once, their data pass through one link, so
+// their sum counts as one message.
 constexpr std::size_t bytes_of(level_part const& part, problem const& whole) {
   std::size_t const ranks = static_cast<std::size_t>(whole.ranks), nodes = static_cast<std::size_t>(whole.node_count);
   std::size_t const message = by_block(whole.what) ? whole.bytes * ranks : whole.bytes;

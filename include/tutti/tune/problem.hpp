@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the choice of an algorithm depends on; the same on all ranks.
+// The inputs of the choice of an algorithm; the same on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace tutti::detail {
 
-// Whether ranks are on nodes that are known, and those of each node follow each other.
+// Whether the nodes of ranks are known, and the ranks of each node are consecutive.
 enum class node_order : unsigned char { unknown, scattered, consecutive };
 
 struct problem {
   collective what{};
-  std::size_t bytes = 0;  // of the message; of one block where chunks are blocks
+  std::size_t bytes = 0;  // of the message; of one block if chunks are blocks
   int ranks = 1;
   bool commutative = true;
   bool ragged = false;
@@ -22,11 +22,11 @@ struct problem {
   bool pulls = false;     // a rank can copy out of a peer's private memory (protocol pull)
   bool messages = false;  // ranks share no memory
   bool native = false;    // the transport has collectives of its own
-  bool wide = false;      // values are combined in a type that is wider than theirs
+  bool wide = false;      // values are combined in a wider type
   node_order nodes = node_order::unknown;
   int node_count = 1;
-  bool even_nodes = true;            // all have as many ranks
-  distance inside = distance::node;  // the longest between ranks of a node
+  bool even_nodes = true;            // all nodes have the same number of ranks
+  distance inside = distance::node;  // the largest distance between ranks of a node
 };
 
 }  // namespace tutti::detail

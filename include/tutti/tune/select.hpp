@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The choice of an algorithm: the first rule of the tuning table that fits, else the least cost by the model; over several
-// nodes that of one level or two.
+// Chooses an algorithm: by the first matching rule of the tuning table, else the one with the least cost in the model;
+// over several nodes, in one level or two.
 #pragma once
 
 #include <array>
@@ -26,48 +26,48 @@ struct choice {
   std::string_view why{};
   protocol how = protocol::automatic;  // or pull: how messages in private memory travel
 
-  rule const* measured = nullptr;  // the rule that decided, else what the model says, if it was asked:
-  std::uint64_t picoseconds = 0;   // its time,
-  algorithm_id runner_up = algorithm_id::automatic;  // the next best
-  std::uint64_t runner_up_picoseconds = 0;           // and its time
+  rule const* measured = nullptr;  // the rule that decided; if null, the estimates that follow, if any
+  std::uint64_t picoseconds = 0;   // of the chosen algorithm
+  algorithm_id runner_up = algorithm_id::automatic;  // the second best
+  std::uint64_t runner_up_picoseconds = 0;           // of the runner-up
 };
 
-// What a message takes, and how that is known.
+// The times of a link, and their origin.
 struct known_link {
   link_time time;
   std::string_view source;
 };
 
-// What a rank chooses by. All ranks have the same table, and so choose the same.
+// The table that a rank chooses by. All ranks have the same table, and so make the same choice.
 class tuning {
  public:
-  tuning() = default;  // what tutti ships
+  tuning() = default;  // the table that tutti ships
   tuning(owned_table table, std::string source);
 
   tuning_table const& table() const { return table_; }
   std::string const& source() const { return source_; }
 
   known_link link(distance d) const;
-  // Those of this run count instead of the table's.
+  // Times measured in this run replace those of the table.
   void take_links(link_times const& now);
 
-  // Never one that `objection` refuses.
+  // Never chooses an algorithm that `objection` rejects.
   [[gnu::cold]] choice select(problem p);
 
-  // Why, in full.
+  // The full reason for a choice.
   [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const;
 
  private:
   costs const& constants(problem const& p) const;
-  // The constants, where messages go so far. Two ranks that were measured alone do not tell what ranks that share cores take.
+  // The constants for messages over this distance.
   costs constants(problem const& p, distance d) const;
 
-  // The best schedule, and the next.
+  // The best schedule, and the second best.
   [[gnu::cold]] choice estimate(problem const& p, costs const& c, link_time far = {});
 
-  // The library is taken to do as well as the best schedule of one level. Ranks that share a core send and receive in turn
-  // what goes from node to node: 4 ranks on 2 nodes of a core each took 37 us for 8 bytes in one level and 22 to 35 in two, at
-  // 12 a message (AMD EPYC, Zen 5).
+  // The library is assumed to be as fast as the best schedule of one level. Ranks that share a core take turns at
+  // sending between nodes, which the time of a single link does not show: 4 ranks on 2 nodes of one core each took 37
+  // us for 8 bytes in one level and 22 to 35 in two, with 12 us per message (AMD EPYC, Zen 5).
   [[gnu::cold]] choice over_nodes(problem const& p, bool library, bool two_levels);
   std::uint64_t time_in_two_levels(problem const& p);
 
@@ -75,7 +75,7 @@ class tuning {
 
   static std::string microseconds(std::uint64_t nanoseconds);
 
-  // Searched once for a collective and ranks, of which a communicator has few.
+  // Searched once for each collective and number of ranks, of which a communicator has few.
   struct known_works {
     problem of;
     work_of_each works{};

@@ -28,14 +28,14 @@ TUTTI_INLINE void tuning::take_links(link_times const& now) {
 }
 
 TUTTI_INLINE choice tuning::select(problem p) {
-  // Where nobody knows the sizes of the blocks, nobody knows them to be small.
+  // If the sizes of the blocks are unknown, they may be large.
   if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
   if (rule const* const r = table_.find(p))
     return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
   bool const library = may_leave_to_library(p),
              two_levels = p.node_count > 1 && objection(algorithm_id::two_level, p).empty();
   if (library && !two_levels)
-    return {.algorithm = algorithm_id::native, .why = "the library's own, where no other was measured to be faster"};
+    return {.algorithm = algorithm_id::native, .why = "the library's own, because no other was measured to be faster"};
   return p.node_count == 1 ? estimate(p, constants(p)) : over_nodes(in_small(p), library, two_levels);
 }
 
@@ -106,7 +106,7 @@ TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_
 TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
   std::uint64_t out = 0;
   for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= least_split_bytes)) {
-    if (of.detour) continue;  // the model takes nodes to be even
+    if (of.detour) continue;  // the model assumes even nodes
     problem const alone{.what = of.what,
                         .bytes = bytes_of(of, p),
                         .ranks = of.across ? p.node_count : p.ranks / p.node_count,

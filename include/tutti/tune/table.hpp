@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A tuning table: which algorithm was fastest where, as a value that says where it comes from.
+// A tuning table: rules that say which algorithm was fastest for which calls, with the machine, date and command that
+// measured it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace tutti::detail {
 
-// Why an algorithm can't be used for a problem; empty where it can.
+// Why an algorithm does not serve a problem; empty if it does.
 constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
   if (!s) return "it does not serve this collective";
   if (s.needs_commutative && !p.commutative)
@@ -27,28 +28,29 @@ constexpr std::string_view objection(dynamic_schedule const& s, problem const& p
 constexpr std::string_view objection(algorithm_id id, problem const& p) {
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   if (id == algorithm_id::two_level) {
-    if (p.nodes == node_order::unknown) return "this transport knows of no nodes";
+    if (p.nodes == node_order::unknown) return "this transport has no nodes";
     if (!has_two_levels(p.what)) return "it does not serve this collective";
     if (p.ragged) return "it does not serve the _v form";
     if (p.nodes == node_order::scattered && (by_block(p.what) || (reduces(p.what) && !p.commutative)))
-      return "the ranks of a node do not follow each other";
+      return "the ranks of a node are not consecutive";
     return {};
   }
   return objection(find_schedule(id, p.what), p);
 }
 
-// Whether a call may go to the transport's library unasked: it rounds wherever it combines, and may be unable to count the
-// blocks of a _v form.
+// Whether the transport's library may be chosen without being named: it rounds at every combination, and it may be
+// unable to determine the total size of a _v form.
 constexpr bool may_leave_to_library(problem const& p) { return p.native && !p.wide && (!p.ragged || reduces(p.what)); }
 
-// Whether the receivers of an algorithm can copy out of private memory (protocol pull).
+// Whether the receivers of an algorithm can copy from private memory (protocol pull).
 constexpr bool may_pull(algorithm_id id, collective c) {
   dynamic_schedule const s = find_schedule(id, c);
   return s && s.direct && s.fetchable;
 }
 
-// Whether a rule is for ranks that have a core each, and for ranks that can read each other's private memory or share no
-// memory at all (`any`: those that share some), or are on several nodes that are known: side by side, or scattered.
+// The conditions of a rule: whether each rank has a core of its own, and whether ranks can read each other's private
+// memory or share no memory (`any`: they share some), or are on several known nodes, with consecutive or scattered
+// ranks.
 enum class occupancy : std::uint8_t { any, apart, crowded };
 enum class reach : std::uint8_t { any, pulls, closed, messages, nodes, scattered };
 
@@ -73,7 +75,7 @@ constexpr reach reach_of(problem const& p) {
   return p.nodes == node_order::consecutive ? reach::nodes : reach::scattered;
 }
 
-// The first rule that fits a problem decides.
+// The first rule that matches a problem decides.
 struct rule {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
@@ -84,7 +86,7 @@ struct rule {
   std::size_t up_to = no_limit;  // problem::bytes
   algorithm_id algorithm{};
   protocol how = protocol::automatic;  // or pull
-  std::uint64_t nanoseconds = 0;       // what it took at `measured_at` bytes; 0: not measured
+  std::uint64_t nanoseconds = 0;       // time at `measured_at` bytes; 0: not measured
   std::size_t measured_at = 0;
 
   friend constexpr bool operator==(rule const&, rule const&) = default;
@@ -97,22 +99,22 @@ struct rule {
   }
 };
 
-// What the cost model multiplies (analyze/cost.hpp, and LogGP's gap): picoseconds, and femtoseconds a byte.
+// The constants of the cost model (analyze/cost.hpp, with the gap of LogGP): picoseconds, and femtoseconds per byte.
 struct costs {
   std::uint64_t hop = 0;       // a message that others wait for
-  std::uint64_t message = 0;   // a message more through the same port
-  std::uint64_t sent = 0;      // a byte of it
+  std::uint64_t message = 0;   // a further message through the same port
+  std::uint64_t sent = 0;      // a byte of a message
   std::uint64_t combined = 0;  // a byte combined with another
 
   friend constexpr bool operator==(costs const&, costs const&) = default;
 };
 
-// The strings and rules belong to somebody else: constants, or an owned_table.
+// Strings and rules are not owned: constants, or parts of an owned_table.
 struct tuning_table {
-  std::string_view machine, date, command;  // where it comes from
-  costs apart, crowded;                     // for what no rule covers
+  std::string_view machine, date, command;  // the origin of the measurements
+  costs apart, crowded;                     // for problems that no rule matches
   std::span<rule const> rules;
-  link_times links{};  // those that were measured
+  link_times links{};  // only measured ones
   device_limits devices{};
 
   constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Measured on AMD EPYC (family 26, Zen 5), 2 cores, 2026-11-21, by `tutti-tune --ranks 2,4,8 --max 33554432
-// --seconds 90`. One rule is edited by hand: all_reduce on 6 to 11 ranks goes on by two_shot above 256 KiB, where
-// recursive_halving had won, but takes 1.3 to 1.7 times as long on 8 ranks from 8 MiB on in bench/results.
+// Measured on AMD EPYC (family 26, Zen 5), 2 cores, 2026-11-21, by `tutti-tune --ranks 2,4,8 --max 33554432 --seconds
+// 90`. One rule is edited by hand: all_reduce on 6 to 11 ranks uses two_shot above 256 KiB. There recursive_halving had
+// won, but it takes 1.3 to 1.7 times as long on 8 ranks from 8 MiB on in bench/results.
 #pragma once
 
 #include "tutti/tune/table.hpp"
@@ -70,8 +70,8 @@ inline constexpr rule amd_epyc_2_cores_rules[] = {
   {collective::exclusive_scan, 3, 5, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::one_shot, protocol::automatic, 9749627, 33554432},
   {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, 16384, algorithm_id::one_shot, protocol::automatic, 27030, 8192},
   {collective::exclusive_scan, 6, 11, occupancy::crowded, reach::any, rule::no_limit, algorithm_id::ring, protocol::automatic, 8206513, 8388608},
-  // Over messages, up to where Open MPI 4.1 and MPICH 4.0 agree; times of the former, by `mpirun -n 2 tutti-tune-openmpi --max
-  // 1048576 --seconds 30` and the same with `-n 4`.
+  // Over messages, up to the sizes for which Open MPI 4.1 and MPICH 4.0 agree. Times are those of Open MPI, by `mpirun
+  // -n 2 tutti-tune-openmpi --max 1048576 --seconds 30` and the same with `-n 4`.
   {collective::all_reduce, 2, 2, occupancy::any, reach::messages, 65536, algorithm_id::one_shot, protocol::automatic, 8904, 32768},
   {collective::all_reduce, 3, 5, occupancy::any, reach::messages, 4096, algorithm_id::one_shot, protocol::automatic, 13250, 2048},
   {collective::all_reduce, 3, 5, occupancy::any, reach::messages, 16384, algorithm_id::two_shot, protocol::automatic, 36464, 8192},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A tuning table as text: a line a rule, what tutti-tune writes, rank 0 sends to the others and a person may edit.
+// Tuning tables as text, one rule per line: tutti-tune writes it, rank 0 sends it to the others, and a person may edit
+// it.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct owned_table {
 [[gnu::cold]] std::string to_text(costs const& c);
 [[gnu::cold]] std::string to_text(tuning_table const& t);
 
-// Throws bad_argument with the source (a file's name) and the line.
+// Throws bad_argument with the line and the source (the name of a file).
 [[gnu::cold]] owned_table parse_table(std::string_view text, std::string_view source);
 
 }  // namespace tutti::detail

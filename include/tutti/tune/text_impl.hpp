@@ -117,7 +117,7 @@ class table_parser {
     link_time& time = out[named(every_distance, "what lies between ranks")];
     time.latency = number<std::uint64_t>(word(), "a number of picoseconds");
     time.byte = number<std::uint64_t>(word(), "a number of femtoseconds");
-    if (time.latency == 0 || time.byte == 0) refuse("a link that takes no time");
+    if (time.latency == 0 || time.byte == 0) refuse("a link cannot take no time");
     expect_end();
   }
   void read_device(device_limits& out) {
@@ -138,7 +138,7 @@ class table_parser {
                        ? r.least_ranks
                        : number<int>(ranks.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
     if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
-      refuse(join({"\"", ranks, "\" is not a range of 2 ranks or more"}));
+      refuse(join({"\"", ranks, "\" is not a range of at least 2 ranks"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
     r.memory =
         named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
@@ -153,17 +153,18 @@ class table_parser {
     expect_end();
     if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
     if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
-      refuse(join({"protocol pull is not for ", name(r.what), " by ", algorithm}));
+      refuse(join({"protocol pull does not serve ", name(r.what), " by ", algorithm}));
     return r;
   }
   void expect_end() {
-    if (!line_.empty()) refuse(join({"\"", line_, "\" is left over at the end of the line"}));
+    if (!line_.empty()) refuse(join({"\"", line_, "\" is unexpected at the end of the line"}));
   }
 
   [[noreturn, gnu::cold]] void refuse(std::string const& what) const {
-    throw error({.code = error_code::bad_argument,
-                 .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),
-                 .way_out = "write it again with `tutti-tune`, or set TUTTI_TUNING to another file, or to nothing"});
+    throw error(
+        {.code = error_code::bad_argument,
+         .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),
+         .way_out = "write it again with `tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value"});
   }
 
   std::string_view left_, source_, line_{};

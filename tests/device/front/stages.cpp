@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Prologues, epilogues and the arrays that these keep, in collectives on memory of devices: with whatever carries them out.
+// Prologues, epilogues and the arrays that these update, in collectives on device memory, with every class of ranks.
 // labels: threads
 #include <doctest/doctest.h>
 
@@ -25,8 +25,8 @@ using namespace tutti::testing;
 
 namespace {
 
-// Prologues and epilogues around operations that have their own, and arrays that an epilogue keeps, of which every rank has
-// some: in calls that are large, or go in parts.
+// Prologues and epilogues around operations that have their own, and arrays that an epilogue updates, of which every
+// rank has some: in large calls, or calls in parts.
 template <device_ranks R, class Comm>
 void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::device_type> stream = {}) {
   auto const& on = ranks.on();
@@ -133,7 +133,7 @@ TEST_CASE("virtual ranks keep what the operation prepares and finishes") {
   std::vector<std::vector<float>> blocks(3, std::vector<float>(100)), all(3, std::vector<float>(300, 6));
   reduce_scatter(ranks, all, blocks, fused{mean{}, scale{0.5f}});
   CHECK(blocks == std::vector(3, std::vector<float>(100, 3)));
-  // A prologue that asks which source it is applied to.
+  // A prologue that uses the index of its source.
   all_reduce(ranks, in, out, fused{premultiplied_sum{2.0f}, [](int k, float x) { return k == 1 ? x : 0; }});
   CHECK(out == std::vector(3, std::vector<float>(100, 6)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Work that ends when a stream has got so far, and what follows it.
+// Work that completes when a stream has reached a given place, and its continuations.
 // labels: threads
 #include "tutti/device/front/work.hpp"
 
@@ -24,7 +24,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// A stream that stands still until it may go on.
+// A stream that makes no progress until it is released.
 struct held_stream {
   std::atomic<bool> free = false;
   stand_in_stream stream;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks that share memory of their devices need not agree on, what they must, and what one of them cannot launch.
+// Ranks that share device memory: what they must agree on, what they may do differently, and calls that one of them
+// cannot launch.
 // labels: threads
 #include "tutti/device/ipc/calls.hpp"
 
@@ -79,7 +80,7 @@ TEST_CASE("registered memory may be passed as any other") {
 TEST_CASE("a symmetric call copies nothing to the arena") {
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device;
-    cuda_ipc ranks(comm, device, 64);  // too little for all of it at once
+    cuda_ipc ranks(comm, device, 64);  // too small for the whole message
     auto const in = ranks.template allocate<float>(3 * per_rank), out = ranks.template allocate<float>(3 * per_rank);
     auto const mine = in.subspan(per_rank, per_rank);
     for (int turn = 0; turn < 3; ++turn) {
@@ -100,8 +101,7 @@ TEST_CASE("a symmetric call copies nothing to the arena") {
     }
     array const elsewhere = filled(device, per_rank, 1);
     expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(per_rank), sum{}, {.symmetric = true}); }),
-                 error_code::bad_argument,
-                 "a symmetric all_reduce was given memory that the ranks have not registered");
+                 error_code::bad_argument, "a symmetric all_reduce got memory that the ranks have not registered");
   });
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("what one rank cannot launch all ranks hear of, long before their time
         array const data = filled(device, count, 1);
         all_reduce(ranks, data);
         ranks.work().wait();
-        barrier(comm);  // all have seen the end of that
+        barrier(comm);  // all have seen its end
         device.refuses.launching = comm.rank() == 1;
         error const e = error_of([&] {
           all_reduce(ranks, data);

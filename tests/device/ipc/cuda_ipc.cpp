@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives among ranks that read each other's device memory, here threads; streams run on the CPU, by themselves.
+// Collectives among ranks that read each other's device memory, here threads; streams run on the CPU on their own.
 // labels: threads
 // timeout: 300
 #include "tutti/device/ipc/cuda_ipc.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t small_arena = 4096;  // for messages in several parts
 
-// f(ranks, comm) at ranks with a device each.
+// f(ranks, comm) on ranks with a device each.
 template <class F>
 void on_devices(int ranks, std::size_t arena, F const& f) {
   run_threads(ranks, [&](auto& comm) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with devices that cannot be had, are late, gone, or call other things: an error at all of them, and no garbage.
+// Ranks with devices whose calls are invalid, or that are late, gone, or make different calls: all of them get an
+// error, and no garbage.
 // labels: threads
 // timeout: 120
 #include <doctest/doctest.h>
@@ -128,7 +129,7 @@ TEST_CASE("different roots, and a block of another size than its receiver expect
     std::vector<std::size_t> const counts{100, 50};
     expect_error(error_of([&] {
                    gather_v(ranks, data, all, counts, {}, 0);
-                   if (comm.rank() == 1) barrier(ranks);  // it has sent all that it has to
+                   if (comm.rank() == 1) barrier(ranks);  // it has sent all its data
                    ranks.work().wait();
                  }),
                  error_code::mismatch, "gather_v of float, root 0");
@@ -158,7 +159,7 @@ TEST_CASE("a rank that does not come is named") {
 
 namespace {
 
-// A sum that a stream does not get through until it may.
+// A sum that a stream does not finish until it is released.
 struct held_sum {
   static inline std::atomic<bool> may_go_on{false};
 
@@ -213,7 +214,7 @@ TEST_CASE("a rank that leaves while others call") {
     ranks.work().wait();
     if (comm.rank() == 1) return;
     all_reduce(ranks, data);
-    expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_left, "rank 1 has left");
+    expect_error(error_of([&] { ranks.work().wait(); }), error_code::rank_left, "rank 1 left");
     expect(all_are(device, data, 2), "the call before was right, and this one has not changed that");
   });
 }
@@ -224,7 +225,7 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
     cuda_ipc ranks(comm, device, 256);
     array const data = filled(device, 100, 1);
     expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
-                 error_code::bad_argument, "ring cannot be had for all_reduce among processes on devices");
+                 error_code::bad_argument, "ring does not serve all_reduce among processes on devices");
     expect_error(error_of([&] { broadcast(ranks, data, 2); }), error_code::bad_argument, "root 2 is not a rank");
     expect_error(error_of([&] { all_gather(ranks, data, data); }), error_code::bad_argument,
                  "the output of all_gather has 100 elements, but");

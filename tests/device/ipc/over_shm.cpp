@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// f(ranks, comm) at processes that share a device, or have one each.
+// f(ranks, comm) in processes that share a device, or have one each.
 template <class F>
 void on_processes(int ranks, std::size_t arena, F const& f, bool own = false) {
   run_local(ranks, [&](auto& comm) {
@@ -159,8 +159,8 @@ TEST_CASE("many calls in flight, on two streams by turns") {
   });
 }
 
-// What the launcher says of ranks of which rank 1 is killed, and the others make call(ranks, data, out) without it. A rank that
-// ends takes its memory along, so the others are through with the call before by then.
+// The launcher's report after rank 1 was killed, while the others make call(ranks, data, out) without it. The end of a
+// rank unmaps its memory, so the others have finished the call before by then.
 template <class Call>
 std::string said_of_killed(bool own, Call const& call) {
   auto const unmap = [](std::atomic<int>* count) { ::munmap(count, sizeof *count); };

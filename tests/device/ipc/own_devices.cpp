@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that have a device each, so that kernels wait for each other: algorithms that calls name, packets, and who is late,
-// gone, or calls other things. Ranks are threads.
+// Ranks with a device each, so that kernels wait for each other: named algorithms, packets, and ranks that are late,
+// gone, or make different calls. Ranks are threads.
 // labels: threads
 // timeout: 300
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// f(ranks, comm) at ranks with a device each.
+// f(ranks, comm) on ranks with a device each.
 template <class F>
 void on_own_devices(int ranks, F const& f) {
   run_threads(ranks, [&](auto& comm) {
@@ -212,9 +212,9 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
     {
       cuda_ipc ranks(comm, shared, 4096);
       expect_error(error_of([&] { all_reduce<ring>(ranks, data); }), error_code::bad_argument,
-                   "ring cannot be had for all_reduce among processes on devices");
+                   "ring does not serve all_reduce among processes on devices");
       expect_error(error_of([&] { all_reduce<one_shot>(ranks, data, sum{}, {.protocol = protocol::packet}); }),
-                   error_code::bad_argument, "protocol packet cannot be had");
+                   error_code::bad_argument, "protocol packet does not serve this call");
       all_reduce<one_shot>(ranks, data);
       all_reduce<two_shot>(ranks, data);
       ranks.work().wait();
@@ -223,9 +223,9 @@ TEST_CASE("what cannot be had is refused before anything is launched") {
     cuda_ipc ranks(comm, own, 4096);
     expect(ranks.explain().find("every rank has a device of its own") != std::string::npos, "explain");
     expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
-                 error_code::bad_argument, "ring cannot be had for all_reduce");
+                 error_code::bad_argument, "ring does not serve all_reduce");
     expect_error(error_of([&] { all_reduce<ring>(ranks, data, sum{}, {.protocol = protocol::packet}); }),
-                 error_code::bad_argument, "protocol packet cannot be had");
+                 error_code::bad_argument, "protocol packet does not serve this call");
     array const many = filled(own, 9000, 1);
     expect_error(error_of([&] { all_reduce<one_shot>(ranks, many, sum{}, {.protocol = protocol::packet}); }),
                  error_code::bad_argument,

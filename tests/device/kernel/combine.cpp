@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The fused pass of a device, its body run on the CPU by one thread and by grids of several sizes.
+// The fused pass of a device; its body runs on the CPU, by one thread and by grids of several sizes.
 #include "tutti/device/kernel/combine.hpp"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ namespace {
 template <class T>
 using first_operation = std::tuple_element_t<0, decltype(operations_on<T>())>;
 
-// Sources in memory of their own, for what is about values alone.
+// Sources in separate memory, for tests that are only about values.
 template <class In, class Out, class How>
 std::vector<Out> combined(std::vector<std::vector<In>> const& in, How const& how) {
   std::vector<In const*> sources;
@@ -143,7 +143,7 @@ TEST_CASE("steps of optimisers keep their arrays up to date in the same pass") {
 
 namespace {
 
-// The squares of the whole numbers from `first` on, in no memory.
+// The squares of the integers from `first` on, computed rather than stored.
 struct squares {
   using value_type = float;
   std::ptrdiff_t first = 0;

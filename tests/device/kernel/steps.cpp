@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Algorithms that are named for virtual ranks of a device, against the same on the host, bit by bit; blocks are threads.
+// Named algorithms among virtual ranks of a device, compared with the host bit by bit; blocks are threads.
 // labels: threads
 // timeout: 400
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using namespace tutti::testing;
 
 namespace {
 
-// Short slices and shares, so that short messages have several of both.
+// Short slices and shares, so that short messages have several of each.
 constexpr channel_options three_blocks{.blocks = 3, .share = 256, .slots = 2, .slice = 256};
 
 template <class F>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives among virtual ranks of a device against those of the host, bit by bit; launches run on the CPU.
+// Collectives among virtual ranks of a device, compared with those of the host bit by bit; launches run on the CPU.
 // labels: threads
 // timeout: 200
 #include "tutti/device/local/cuda_local.hpp"
@@ -133,7 +133,7 @@ TEST_CASE("in place, and one launch a call") {
   CHECK(different(to_host(on, data), expected) == 0);
   CHECK(launches == 2);
 
-  // reduce_scatter into the own block, then all_gather out of it, is an all_reduce.
+  // reduce_scatter into the own block, followed by all_gather from it, is an all_reduce.
   data = to_device(on, values);
   std::vector<std::span<float>> blocks;
   for (std::size_t r = 0; r < p; ++r) blocks.emplace_back(data[r].data() + r * n, n);

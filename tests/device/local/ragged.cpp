@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Blocks of their own sizes among virtual ranks of a device; launches run on the CPU.
+// Blocks of uneven sizes among virtual ranks of a device; launches run on the CPU.
 // labels: threads
 #include "tutti/device/local/ragged.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Virtual ranks on several devices of a process against the host, bit by bit. Streams run by themselves, so what is not
-// ordered goes wrong; blocks are threads.
+// Virtual ranks on several devices of a process, compared with the host bit by bit. Streams run on their own, so a
+// missing order leads to wrong results; blocks are threads.
 // labels: threads
 // timeout: 300
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ constexpr channel_options short_slices{.blocks = 2, .share = 256, .slots = 2, .s
 
 options const by_one_shot{.algorithm = algorithm_id::one_shot};
 
-// f(ranks, n) for ranks of two devices and of three, with channels.
+// f(ranks, n) for ranks on two devices and on three, with channels.
 template <class F>
 void on_devices(F const& f) {
   sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1), sharing_stand_in(2)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices by way of the host, among ranks that are threads, each with a device of its own.
+// Collectives on device memory through the host, among ranks that are threads, each with a device of its own.
 // labels: threads
 // timeout: 600
 #include "tutti/device/staged/cuda_staged.hpp"
@@ -31,7 +31,7 @@ std::vector<std::size_t> counts_for(int ranks) {
   return {0, 1, p - 1, p, p + 1, 1000, 4099};
 }
 
-// f(ranks, comm) on each of p ranks, whose devices run late in ways of their own.
+// f(ranks, comm) on each of p ranks, whose devices run late in different ways.
 template <class F>
 void on_staged(int p, staging const& how, F const& f) {
   CAPTURE(p);
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
 
 namespace {
 
-// Of those that there are, what can be named by its type.
+// Algorithms that a call can name by their type.
 template <class... Algorithms>
 void check_all_named(list<Algorithms...>, int p, staging const& how) {
   on_staged(p, how, [](auto& ranks, auto& comm) {
@@ -118,7 +118,7 @@ TEST_CASE("algorithms that are named by their types have the bits of the host") 
     expect(sums == std::vector<float>(100, 9), "3 times 3");
     for (auto const& [words, call] :
          {std::pair<char const*, std::function<void()>>{
-              "cuda_staged has no all_reduce by ring",
+              "cuda_staged has no all_reduce with ring",
               [&] { all_reduce<either>(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }},
           {"automatic is none of the listed algorithms", [&] { all_reduce<either>(ranks, data); }},
           {"the call names one_shot by its type and two_shot in its options",
@@ -160,7 +160,7 @@ TEST_CASE("slices are on their way at once, and no byte goes twice") {
       auto const [kind, bytes] = on.jobs()[i];
       if (kind == device_job::down) down += bytes;
       if (kind == device_job::up) up += bytes;
-      // A whole slice comes down first, and goes up last.
+      // A whole slice is the first to be copied down and the last to be copied up.
       if (kind == device_job::down && bytes == 3 * 1024) most_ahead = std::max(most_ahead, ++ahead);
       if (kind == device_job::up && bytes == 3 * 1024) --ahead;
       kernels += kind == device_job::kernel;
@@ -264,7 +264,7 @@ TEST_CASE("a device that fails in the middle, or stands still, ends the call on 
     return errors_of(3, [=](auto& comm) {
       device_queues const on;
       std::size_t const n = 5000;
-      device_array<device_queues, float> data(on, n);  // to which the device comes back once it goes on
+      device_array<device_queues, float> data(on, n);  // the device still uses it when it continues
       cuda_staged ranks(comm, on, {.slice = 1024});
       barrier(comm);
       if (comm.rank() == 1) on.broken() = {.copies = stands_still ? -1 : 20, .stalled = stands_still};
@@ -284,7 +284,7 @@ TEST_CASE("a device that fails in the middle, or stands still, ends the call on 
     CHECK(contains(failed[r], r == 1 ? "a copy failed" : "rank 1 gave up"));
     CHECK((stalled[r].code() == error_code::timeout || stalled[r].code() == error_code::rank_left));
   }
-  CHECK(contains(stalled[1], "the device of rank 1 has not come to the end of its copies within 2 s"));
+  CHECK(contains(stalled[1], "the copies on the device of rank 1 did not complete within 2 s"));
 }
 
 TEST_CASE("what cannot be had is refused: on all ranks, where others would wait") {
@@ -305,15 +305,15 @@ TEST_CASE("what cannot be had is refused: on all ranks, where others would wait"
          device_queues const on;
          cuda_staged(comm, on, {.slices = 2});
        }))
-    CHECK(contains(e, "cuda_staged was asked for 2 slices"));
+    CHECK(contains(e, "cuda_staged cannot use 2 slices"));
   on_staged(2, {.slice = 32}, [](auto& ranks, auto&) {
     auto const& on = ranks.on();
     device_array<device_queues, summary> data(on, 10);
     expect_error(error_of([&] { all_reduce(ranks, data, summarise{}); }), error_code::bad_argument,
-                 "elements of 24 bytes of 2 ranks do not fit slices of 32");
+                 "one element of 24 bytes for each of 2 ranks does not fit a slice of 32");
     device_array<device_queues, float> numbers(on, 10);
     expect_error(error_of([&] { all_reduce(ranks, numbers, sum{}, {.algorithm = algorithm_id::ring}); }),
-                 error_code::bad_argument, "cuda_staged has no all_reduce by ring");
+                 error_code::bad_argument, "cuda_staged has no all_reduce with ring");
     on.broken().captured = true;
     expect_error(error_of([&] { all_reduce(ranks, numbers); }), error_code::bad_argument, "captured into a graph");
     on.broken().captured = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices by way of the host, among ranks that are processes.
+// Collectives on device memory through the host, among ranks that are processes.
 // labels: processes
 // timeout: 120
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A program that a launcher starts as several ranks; its first argument says what it does.
+// A program that a launcher starts as several ranks; its first argument selects its task.
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Every rank checks the sum of a job's values; jobs that mix would not have it.
+// Every rank checks the sum of its job's values; if jobs mixed, the sum would be wrong.
 bool sums_up(tutti::communicator<tutti::shm>& comm, int value) {
   std::vector<int> data(1000, value + comm.rank());
   tutti::all_reduce(comm, data);
@@ -27,7 +27,7 @@ bool sums_up(tutti::communicator<tutti::shm>& comm, int value) {
 
 int run(std::string const& task, int number) {
   tutti::place const me = tutti::find_place();
-  if (task == "absent" && me.rank == number) {              // a rank that is there and does not come
+  if (task == "absent" && me.rank == number) {              // a rank that runs but does not arrive
     std::this_thread::sleep_for(std::chrono::seconds(60));  // or until the launcher ends it
     return 0;
   }
@@ -64,7 +64,7 @@ int run(std::string const& task, int number) {
     comm = comm.shrink();
     if (!sums_up(comm, 1)) return 3;
     std::printf("rank %d of %d: right\n", comm.rank(), comm.size());
-  } else if (task == "forks") {  // a process that a rank forks leaves nothing of the rank
+  } else if (task == "forks") {  // a process that a rank forks must not affect the rank when it ends
     if (::fork() == 0) return 0;
     if (!sums_up(comm, 1)) return 3;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

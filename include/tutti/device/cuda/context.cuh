@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which GPU calls of this thread are for, which GPU that is to other processes, and memory of the host that all GPUs see.
+// The current GPU of a thread, the identity of a GPU for other processes, and host memory that all GPUs can access.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace tutti::detail {
 
-// Makes a device the current one of this thread, and what was current before again at the end. A thread that had no context
-// keeps this one: to ask the runtime which device is current would make a context on GPU 0, which takes memory there.
+// Makes a device the current one of this thread, and restores the previous one at the end. A thread without a context
+// keeps the new one: asking the runtime for the current device would create a context on GPU 0, which takes memory.
 class current_device {
  public:
   explicit current_device(int index) : before_(current_context()) {
@@ -32,10 +32,10 @@ class current_device {
   }
 
  private:
-  CUcontext before_;  // null where nothing is to be done
+  CUcontext before_;  // null if there is nothing to restore
 };
 
-// Memory of the host that devices see, which several ranks of a process may ask for.
+// Host memory that devices can access; several ranks of a process may ask for the same memory.
 class exposed_memory {
  public:
   static void* add(void* memory, std::size_t bytes) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Functions of CUDA's driver, found at run time: a program that linked them would not start where there is no driver.
+// Functions of the CUDA driver, looked up at run time: a program that linked them would not start on a machine without
+// a driver.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace tutti::detail {
 
-// As CUDA 12.0 declares it. Throws error: system, where the driver has none.
+// Looks up the version that CUDA 12.0 declares. Throws error: system, if the driver does not have it.
 template <class Function>
 Function* find_driver_function(char const* name) {
   void* out = nullptr;
@@ -25,16 +26,16 @@ Function* find_driver_function(char const* name) {
   if (code == cudaSuccess && found == cudaDriverEntryPointSuccess) return reinterpret_cast<Function*>(out);
   static_cast<void>(cudaGetLastError());
   throw error({.code = error_code::system,
-               .what = join({"the driver has no ", name}),
+               .what = join({"the CUDA driver does not have ", name}),
                .way_out = "install a driver for CUDA 12 or later, or use tutti::cuda_staged"});
 }
 
 inline char const* name_of_driver_error(CUresult code) {
   static auto* const call = find_driver_function<CUresult(CUresult, char const**)>("cuGetErrorName");
   char const* out = nullptr;
-  return call(code, &out) == CUDA_SUCCESS && out != nullptr ? out : "an error without a name";
+  return call(code, &out) == CUDA_SUCCESS && out != nullptr ? out : "unnamed error";
 }
-// The runtime has the numbers of the driver, so what helps is the same.
+// The runtime uses the driver's error codes, so the same advice applies.
 inline void expect_driver(CUresult code, char const* call) {
   if (code == CUDA_SUCCESS) return;
   throw error({.code = error_code::system,
@@ -48,7 +49,7 @@ inline void stream_batch_mem_op(cudaStream_t stream, unsigned count, CUstreamBat
   expect_driver(call(stream, count, operations, 0), "cuStreamBatchMemOp");
 }
 
-// The context of this thread; null where it has none. Makes none, and neither do the others.
+// The context of this thread, or null. None of these functions creates one.
 inline CUcontext current_context() {
   static auto* const call = find_driver_function<CUresult(CUcontext*)>("cuCtxGetCurrent");
   CUcontext out = nullptr;
@@ -66,7 +67,7 @@ inline void make_current(CUcontext context) noexcept {
   static_cast<void>(call(context));
 }
 
-// Where what was allocated begins.
+// The start of an allocation.
 inline void* begin_of_allocation(void* memory) {
   static auto* const call =
       find_driver_function<CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr)>("cuMemGetAddressRange");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is said where CUDA refuses something, and what may help.
+// Errors of CUDA calls, with advice.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-// After these, every call of the process on the GPU fails: CUDA cannot take them back.
+// After such an error, every call of the process on the GPU fails; CUDA cannot recover.
 constexpr bool sticky(cudaError_t code) {
   switch (code) {
     case cudaErrorIllegalAddress:
@@ -28,20 +28,20 @@ constexpr bool sticky(cudaError_t code) {
 
 constexpr char const* way_out_of(cudaError_t code) {
   if (sticky(code))
-    return "the error is sticky: every later call of this process on the GPU fails too; find the kernel by "
-           "compute-sanitizer and start the program again";
+    return "the error is sticky: every later call of this process on the GPU fails too; find the kernel with "
+           "compute-sanitizer, and restart the program";
   switch (code) {
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorInitializationError:
     case cudaErrorSystemDriverMismatch:
-      return "install a driver for this CUDA, see nvidia-smi, or use collectives on host memory";
+      return "install a driver for this version of CUDA (see nvidia-smi), or use collectives on host memory";
     case cudaErrorNoKernelImageForDevice:
-      return "compile for this GPU, as by nvcc -arch=native, or with PTX for later ones";
+      return "compile for this GPU, e.g. with nvcc -arch=native, or include PTX for later ones";
     case cudaErrorDevicesUnavailable:
-      return "another process has the GPU for itself: allow several by nvidia-smi -c DEFAULT, or use another GPU";
-    case cudaErrorMemoryAllocation: return "free memory of the GPU, or work on smaller parts";
-    default: return "see what CUDA documents for this error";
+      return "another process uses the GPU exclusively: allow sharing with nvidia-smi -c DEFAULT, or use another GPU";
+    case cudaErrorMemoryAllocation: return "free GPU memory, or process smaller parts";
+    default: return "look up this error in CUDA's documentation";
   }
 }
 
@@ -53,7 +53,7 @@ constexpr char const* way_out_of(cudaError_t code) {
 
 inline void expect_cuda(cudaError_t code, char const* call) {
   if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // or the next call would report it again
+  static_cast<void>(cudaGetLastError());  // clears the error, which the next call would report again
   throw_cuda(code, call);
 }
 

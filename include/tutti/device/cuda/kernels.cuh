@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels, which call a function object by every thread of a grid, or of blocks that run at once.
+// The kernels. They call a function object in every thread of a grid, or of blocks that run at once.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct grid_thread {
   __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
 };
 
-// 64 registers a thread are enough for all that is here, and leave room for 1,024 threads on a multiprocessor.
+// 64 registers per thread are enough for all kernels here, and allow 1,024 threads per multiprocessor.
 inline constexpr int block_threads = 256, least_blocks = 4;
 
 template <class Work>
@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks) run_work(__grid_c
   work(grid_thread{});
 }
 
-// A thread of a block. The barrier is not the aligned one: a leader and those that it leads come to it at different places.
+// A thread of a block. The barrier is not the aligned one, because a leader and its followers reach it at different
+// places.
 struct block_thread {
   static constexpr int warp = 32;
   __device__ int rank() const { return static_cast<int>(threadIdx.x); }
@@ -31,8 +32,8 @@ struct block_thread {
   __device__ void sync() const { asm volatile("barrier.sync 0;" ::: "memory"); }
 };
 
-// Work may say how many blocks of it a multiprocessor has at least. Left to itself (0), the assembler aims at eight
-// where a kernel is small, and spills what 32 registers do not hold.
+// Work may state how many of its blocks fit a multiprocessor at least. Without it (0), the assembler aims at eight
+// blocks of a small kernel, and spills what does not fit into 32 registers.
 template <class Work>
 constexpr int blocks_together() {
   if constexpr (requires { Work::blocks_together; }) return Work::blocks_together;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(block_threads, blocks_together<Work>())
   work(block_thread{}, reinterpret_cast<room&>(memory));
 }
 
-// A block looks once, for the word may be in memory of the host.
+// Reads the word once per block, because it may be in host memory.
 template <class Work>
 __global__ void __launch_bounds__(block_threads, least_blocks)
     run_work_unless(__grid_constant__ Work const work, std::uint32_t const* unless) {

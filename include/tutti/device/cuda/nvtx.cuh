@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranges of NVTX around every call, for NVIDIA's profilers: part of cuda.cuh. A program without nvcc includes it by itself, in
-// one of its sources, with the include folder of the toolkit; it links nothing but -ldl.
+// NVTX ranges around every call, for NVIDIA's profilers: part of cuda.cuh. A program that is not compiled by nvcc
+// includes this header in one of its sources, with the toolkit's include folder; it links only -ldl.
 #pragma once
 
 #include <cstdlib>
@@ -28,7 +28,7 @@ inline void end_nvtx_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(nv
 
 inline constexpr range_sink nvtx_ranges{start_nvtx_range, end_nvtx_range};
 
-// A profiler that listens has said so to NVTX before the program began. Where none does, nothing is described to nobody.
+// A profiler registers with NVTX before the program begins. Without one, no range is described.
 inline bool const nvtx_listens = [] {
   bool const listens = std::getenv("NVTX_INJECTION64_PATH") != nullptr;
   if (listens) ranges.store(&nvtx_ranges, std::memory_order_release);

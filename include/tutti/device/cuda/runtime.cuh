@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A GPU by the CUDA runtime: every call is checked. No launch waits for the device; `wait` does, until a deadline, and CUDA
-// itself where memory is given back or copied to or from pageable memory of the host. A program that is built
-// with it runs where there is no GPU or driver, as long as it makes no cuda_device.
+// A GPU through the CUDA runtime; every call is checked. No launch waits for the device. `wait` does, until a deadline;
+// CUDA itself does when memory is freed, or copied to or from pageable host memory. A program built with this header
+// runs on machines without a GPU or driver, as long as it creates no cuda_device.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@
 
 namespace tutti {
 
-// How many GPUs this process sees; 0 where there is no driver.
+// The number of GPUs that this process sees; 0 if there is no driver.
 inline int cuda_device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
@@ -40,8 +40,8 @@ inline int cuda_device_count() {
 
 namespace detail {
 
-// The same, found by a process that ends: for programs whose ranks are forked, since after a fork CUDA does not work where
-// it was used before.
+// The same, determined in a child process: for programs that fork ranks, because CUDA does not work after a fork in a
+// process that has used it before.
 inline int cuda_device_count_by_child() {
   pid_t const child = ::fork();
   if (child == 0) ::_exit(std::min(cuda_device_count(), 255));
@@ -51,19 +51,20 @@ inline int cuda_device_count_by_child() {
 
 }  // namespace detail
 
-// One GPU. A model of `device`; streams are the program's own, or null for the default one.
+// One GPU. A model of `device`. Streams are those of the program, or null for the default stream.
 class cuda_device {
  public:
   using stream_type = cudaStream_t;
 
-  // Throws error: system, where there is no such GPU.
+  // Throws error: system, if there is no such GPU.
   explicit cuda_device(int index = 0) : index_{index} {
     int count = 0;
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     if (index < 0 || index >= count)
-      throw error({.code = error_code::bad_argument,
-                   .what = detail::join({"there is no GPU ", index, " among the ", count, " that this process sees"}),
-                   .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = detail::join({"there is no GPU number ", index, " among the ", count, " that this process sees"}),
+           .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
     detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
                         "cudaDeviceGetAttribute");
   }
@@ -114,7 +115,7 @@ class cuda_device {
   void launch_together(stream_type stream, int blocks, Work const& work) const {
     if (int const most = blocks_at_once<Work>(); blocks > most)
       throw error({.code = error_code::bad_argument,
-                   .what = detail::join({blocks, " blocks are to run at once on GPU ", index_, ", which runs ", most}),
+                   .what = detail::join({blocks, " blocks cannot run at once on GPU ", index_, ", which runs ", most}),
                    .way_out = most > 0 ? "ask for fewer ranks" : "leave the algorithm automatic on this GPU"});
     detail::current_device const here(index_);
     void* arguments[] = {const_cast<Work*>(&work)};
@@ -132,7 +133,7 @@ class cuda_device {
     auto const poll = [&] {
       code = cudaStreamQuery(stream);
       if (code != cudaErrorNotReady) return detail::progress::done;
-      static_cast<void>(cudaGetLastError());  // or the program's next call would seem to have failed
+      static_cast<void>(cudaGetLastError());  // clears it, or the program's next call would seem to fail
       return detail::progress::stuck;
     };
     bool const done = detail::wait_until_done(poll, detail::patience_sharing_cores, until, [](auto const&) {
@@ -141,12 +142,12 @@ class cuda_device {
     });
     if (!done)
       throw error({.code = error_code::timeout,
-                   .what = detail::join({"the work on a stream of GPU ", index_, " has not ended in time"}),
-                   .way_out = "wait longer, or see by nvidia-smi what else the GPU does"});
+                   .what = detail::join({"the work on a stream of GPU ", index_, " did not complete in time"}),
+                   .way_out = "wait longer, or check with nvidia-smi what else runs on the GPU"});
     detail::expect_cuda(code, "the work on a stream");
   }
 
-  // -- Streams of tutti's own, which do not wait for the default stream, and pinned memory of the host.
+  // -- Streams that do not wait for the default stream, and pinned host memory.
   stream_type make_stream() const {
     detail::current_device const here(index_);
     stream_type out = nullptr;
@@ -225,7 +226,7 @@ class cuda_device {
     if (code != cudaSuccess)
       throw error({.code = error_code::system,
                    .what = detail::join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
-                   .way_out = "share memory of cudaMalloc, not of pools; or use tutti::cuda_staged"});
+                   .way_out = "share memory from cudaMalloc, not from pools; or use tutti::cuda_staged"});
     static_assert(sizeof handle == sizeof out.token);
     std::memcpy(out.token.data(), &handle, sizeof handle);
     return out;
@@ -258,9 +259,9 @@ class cuda_device {
 
   void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
     detail::current_device const here(index_);
-    CUstreamBatchMemOpParams operations[most_signals];
+    CUstreamBatchMemOpParams operations[max_signals];
     while (!signals.empty()) {
-      std::size_t const count = std::min(signals.size(), most_signals);
+      std::size_t const count = std::min(signals.size(), max_signals);
       for (std::size_t i = 0; i < count; ++i) operations[i] = operation_of(signals[i]);
       detail::stream_batch_mem_op(stream, static_cast<unsigned>(count), operations);
       signals = signals.subspan(count);
@@ -278,7 +279,7 @@ class cuda_device {
   }
 
  private:
-  // Where nothing can be done about an error.
+  // Calls a function whose failure cannot be handled.
   template <class Call>
   void quietly(Call const& call) const noexcept {
     try {
@@ -288,7 +289,7 @@ class cuda_device {
     }
   }
 
-  static constexpr std::size_t most_signals = 128;  // CUDA takes 255 at once
+  static constexpr std::size_t max_signals = 128;  // CUDA accepts 255 at once
 
   static CUstreamBatchMemOpParams operation_of(detail::stream_signal const& s) {
     CUstreamBatchMemOpParams out{};
@@ -307,7 +308,7 @@ class cuda_device {
     return out;
   }
 
-  // This device reads memory of that of a handle.
+  // Makes the memory of a handle accessible to this device, or throws.
   void expect_reach(detail::device_memory_handle const& handle) const {
     int count = 0, there = -1;
     detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -316,7 +317,7 @@ class cuda_device {
     if (there < 0)
       throw error({.code = error_code::system,
                    .what = detail::join({"the GPU of process ", handle.process, " is hidden from this one"}),
-                   .way_out = "choose GPUs by cuda_device(index), not by CUDA_VISIBLE_DEVICES, or use "
+                   .way_out = "choose GPUs with cuda_device(index) instead of CUDA_VISIBLE_DEVICES, or use "
                               "tutti::cuda_staged"});
     expect_link(there);
     if (handle.process == ::getpid()) enable_link(there);
@@ -331,7 +332,7 @@ class cuda_device {
                                          ": the driver has no peer access between them"}),
                    .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
-  // Once, whoever asks for it.
+  // Enables peer access once, whichever caller asks first.
   void enable_link(int there) const {
     if (there == index_) return;
     detail::current_device const here(index_);
@@ -344,7 +345,7 @@ class cuda_device {
          .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
 
-  // As many threads as run at once, and none that would find nothing to do.
+  // As many threads as run at once, but no more than there is work for.
   void launch_kernel(stream_type stream, std::size_t items, void const* kernel, void** arguments) const {
     detail::current_device const here(index_);
     constexpr std::size_t threads = detail::block_threads;
@@ -361,7 +362,7 @@ class cuda_device {
 static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
               detail::sharing_device<cuda_device> && detail::staging_device<cuda_device>);
 
-// All that this process sees.
+// All GPUs that this process sees.
 inline std::vector<cuda_device> cuda_devices() {
   std::vector<cuda_device> out;
   for (int i = 0; i < cuda_device_count(); ++i) out.emplace_back(i);

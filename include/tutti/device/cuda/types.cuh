@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// CUDA's own narrow types as elements: they are combined in float and rounded once, as the library's are.
+// CUDA's own narrow types as elements. Like the library's, they are combined in float and rounded once.
 #pragma once
 
 #include <cuda_bf16.h>

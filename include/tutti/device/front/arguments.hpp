@@ -23,8 +23,8 @@
 
 namespace tutti::detail {
 
-// Ranks that carry out a checked call: `combine` with an operation, `move` in words that stand for elements of any type.
-// They own everything that is kept from call to call.
+// Ranks that carry out a checked call: `combine` with an operation, `move` in words that stand for elements of any
+// type. They own everything that is kept from call to call.
 template <class R>
 concept device_ranks =
     device<typename R::device_type> &&

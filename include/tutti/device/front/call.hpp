@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What callers of collectives on memory of a device pass, and what of it reaches those that carry them out.
+// The options of collectives on device memory, and a checked call.
 #pragma once
 
 #include <chrono>
@@ -41,14 +41,15 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 
 }  // namespace detail
 
-// What a caller may ask of one call on a device. All calls are ordered on their stream. Those of cuda_local and cuda_ipc return
-// before they have run; those of cuda_staged when the last slice has come.
+// Options of one call on a device. Each call is ordered on its stream. Calls of cuda_local and cuda_ipc return before
+// they have run; those of cuda_staged return when the last slice has arrived.
 //
-// algorithm   the same on all ranks; what cannot be had throws bad_argument before anything is launched
-// protocol    with a named algorithm: `packet` for one_shot of what is small (data and flag in one store), `staged`
-// timeout     of waiting for other ranks; 0: TUTTI_TIMEOUT. Ranks of a cuda_local come together, and have none
-// symmetric   a promise of all ranks alike, to cuda_ipc: that the input lies at the same place of buffers that they have
-//             registered together, and the output too, or on none of them. Then peers read it there
+// algorithm   the same on all ranks; an unsupported one throws bad_argument before anything is launched
+// protocol    with a named algorithm: `packet` for small messages by one_shot (data and flag in one store), or `staged`
+// timeout     how long to wait for other ranks; 0: TUTTI_TIMEOUT. Calls of cuda_local start all ranks together and
+//             ignore it
+// symmetric   for cuda_ipc, a promise that all ranks make or none: the input is at the same place in buffers that they
+//             have registered together, and the output too, or on no rank. Peers then read it in place
 //
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
 template <detail::device D>
@@ -62,15 +63,15 @@ struct device_options {
 
 namespace detail {
 
-// One rank's part of a collective, checked as far as a rank can alone. Blocks are counted in elements In and Out, which are
-// words where a collective only moves.
+// One rank's part of a collective, after all checks that a rank can do alone. Blocks are counted in elements In and
+// Out, which are words if the collective only moves values.
 template <device D, class In, class Out>
 struct device_call {
-  request what;           // what all ranks must pass alike, in the program's elements
-  std::string_view type;  // the program's
-  In const* in;           // null where this rank passes none
+  request what;           // in the program's elements; the same at all ranks
+  std::string_view type;  // of the program's elements
+  In const* in;           // null if this rank passes none
   layout given{};         // at(0, q) of it is for rank q
-  Out* out;               // null where this rank gets none
+  Out* out;               // null if this rank receives none
   layout got{};           // at(0, q) of it comes from rank q
   device_options<D> how{};
   std::source_location where{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a call on devices is cut into blocks and slices where its ranks send each other messages, and the memory it needs.
+// How a call on devices is cut into blocks and slices where its ranks send each other messages, and the memory it
+// needs.
 #pragma once
 
 #include <algorithm>

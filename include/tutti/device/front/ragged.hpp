@@ -77,9 +77,8 @@ void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out&
 
 }  // namespace detail
 
-// As without _v, see device/front/collectives.hpp, with the counts and offsets of the host's. A call cannot name an
-// algorithm.
-
+// Every rank gets its block of the combination of all ranks' arrays; rank r's block has counts[r] elements. Arguments
+// are those of the host's form, then the options; see device/front/collectives.hpp. A call cannot name an algorithm.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out, class Op = sum>
   requires detail::device_operation<Op, detail::device_value<In const>>
 void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts, Op const& op = {},
@@ -94,6 +93,8 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list cons
       op, how, where);
 }
 
+// Every rank gets the blocks of all ranks, in rank order. Rank r's block has counts[r] elements and is placed at
+// element offsets[r], or after the previous block.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
                   detail::count_list const& offsets = {}, detail::device_options_of<R> const& how = {},
@@ -101,6 +102,7 @@ void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& c
   detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
+// The root gets the blocks of all ranks, in rank order. As all_gather_v, at the root.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
               detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
@@ -108,6 +110,8 @@ void gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& count
   detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
 
+// Every rank gets its block of the root's array. Rank r's block has counts[r] elements and starts at element offsets[r]
+// of the root's array.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void scatter_v(R& ranks, In const& in, detail::count_list const& counts, Out&& out,
                detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
@@ -115,6 +119,7 @@ void scatter_v(R& ranks, In const& in, detail::count_list const& counts, Out&& o
   detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
 }
 
+// Every rank sends a block to every rank. send_counts[q] elements go to rank q, and receive_counts[q] come from it.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void all_to_all_v(R& ranks, In const& in, detail::count_list const& send_counts, Out&& out,
                   detail::count_list const& receive_counts, detail::count_list const& send_offsets = {},

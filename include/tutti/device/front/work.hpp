@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// work that ends when a stream of a device has got so far.
+// Work that completes when a stream of a device has reached a given place.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ class device_work final : public pending_call {
     mark_.record(stream);
   }
 
-  // What a stream has reached after a fault may not have happened.
+  // Whether the stream has reached the place. After a fault, earlier work of the stream may have been skipped.
   bool look() noexcept {
     if (ended()) return true;
     try {
@@ -43,7 +43,7 @@ class device_work final : public pending_call {
   void give_up() noexcept {
     if (!ended())
       end(std::make_exception_ptr(error({.code = error_code::rank_left,
-                                         .what = "the ranks of a device's stream ended before its work",
+                                         .what = "the ranks of a stream were destroyed before its work was done",
                                          .way_out = "wait for the work first",
                                          .where = where_})));
   }
@@ -54,7 +54,7 @@ class device_work final : public pending_call {
   std::source_location where_;
 };
 
-// Streams move by themselves, so there is nothing to do but to look; who waits for anything in tutti does so.
+// Streams progress by themselves, so a queue only checks them; any thread that waits in tutti does so.
 template <marking_device D>
 class device_works final : public pending_calls {
  public:
@@ -100,7 +100,8 @@ class device_works final : public pending_calls {
         });
   }
 
-  // Before it goes: what follows a work has run, but for those that have not ended in time, or where an exception ends all.
+  // Called before destruction: runs the continuations of all works, except for those that do not complete in time, or
+  // during an exception.
   void close(std::chrono::nanoseconds most) {
     if (std::uncaught_exceptions() == 0 && wait(nullptr, deadline::after(most))) return;
     {
@@ -124,7 +125,7 @@ class device_works final : public pending_calls {
   }
 
   std::mutex busy_;
-  std::vector<std::shared_ptr<device_work<D>>> all_;  // that have not ended
+  std::vector<std::shared_ptr<device_work<D>>> all_;  // works that have not completed
   bool listed_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls of ranks that read each other's device memory, one after the other: what ranks must agree on before each, and what
-// their streams are told by words.
+// Calls among ranks that read each other's device memory: the agreement of ranks before each call, and the words by
+// which their streams synchronise.
 #pragma once
 
 #include <atomic>
@@ -32,11 +32,11 @@ class ipc_calls {
   using group_type = device_group<D, Transport>;
   using registered_place = typename group_type::registered_place;
 
-  // A call while its stream is told what to do.
+  // A call while work is given to its stream.
   struct call {
     std::uint32_t fingerprint = 0;         // equal on all ranks
-    std::uint32_t number = 0;              // what its stream is said to be in
-    registered_place in{}, out{};          // what peers read where it is
+    std::uint32_t number = 0;              // identifies the call in the rank's state on the board
+    registered_place in{}, out{};          // buffers that peers read in place
     std::vector<stream_signal> signals{};  // not given to the stream yet
     bool begun = false;
   };
@@ -47,15 +47,15 @@ class ipc_calls {
   group_type& group() { return group_; }
   group_type const& group() const { return group_; }
 
-  // What the word `ready` says for a block of so many elements.
+  // The value of the word `ready` for a block of this many elements.
   static std::uint32_t value_of_block(std::uint32_t fingerprint, std::size_t count) {
     return static_cast<std::uint32_t>(mix(fingerprint, count)) | 1;
   }
 
-  // -- What ranks agree on.
+  // -- Agreement.
 
-  // `r`: what the caller passes, and how it is carried out; by words where its protocol is automatic. `awaits(q)`: whether
-  // this rank needs another's part.
+  // `r`: what the caller passes, and the algorithm and protocol, where automatic means words. `awaits(q)`: whether this
+  // rank needs data of rank q.
   template <collective C, class In, class Out, class Awaits>
   call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op, Awaits const& awaits) {
     auto& watch = group_.watch();
@@ -85,7 +85,7 @@ class ipc_calls {
     give_signals(now, stream);
     group_.note_end(stream);
   }
-  // What a call gives its stream. Others wait for what cannot be given here, so that is a fault of all.
+  // Gives work to the stream. A failure is a fault of all ranks, because others would wait for work that is missing.
   template <class Give>
   void or_fault_of_all(std::source_location where, Give&& give) {
     try {
@@ -97,9 +97,11 @@ class ipc_calls {
     }
   }
 
-  // -- What a stream is told. `readers` and `sources` call their argument for each rank q, with the value of its word.
+  // -- Synchronisation of streams. `readers` and `sources` call their argument for each rank q, with the value of its
+  // word.
 
-  // This rank may write to its arena: all that it has shown was read. To those in `readers` it will show more.
+  // Waits until this rank may write to its arena, that is, until all readers have finished with its previous contents,
+  // and marks the new contents as unread by `readers`.
   template <class Readers>
   void take_arena(call& now, Readers const& readers) {
     std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
@@ -108,14 +110,15 @@ class ipc_calls {
       if (q != rank_) wait(now, between(rank_, q).unread, 0);
     readers([&](int q, std::uint32_t) { write(now, between(rank_, q).unread, 1); });
   }
-  // Shows what this rank has, and waits for what others show.
+  // Announces to `readers` that this rank's data are ready, and waits for those of `sources`.
   template <class Readers, class Sources>
   void meet(call& now, std::size_t shot, Readers const& readers, Sources const& sources) {
     readers([&](int q, std::uint32_t value) { write(now, between(rank_, q).ready[shot], value); });
     sources([&](int q, std::uint32_t value) { wait(now, between(q, rank_).ready[shot], value); });
     sources([&](int q, std::uint32_t) { write(now, between(q, rank_).ready[shot], 0); });
   }
-  // This rank has read. It is out of the call before it says so: then a peer may go on to the next.
+  // This rank has finished reading. It marks the call as ended before it tells `sources`, because they may then begin
+  // the next call.
   template <class Readers, class Sources>
   void finish(call& now, bool last, Readers const& readers, Sources const& sources) {
     std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
@@ -135,7 +138,7 @@ class ipc_calls {
   }
 
  private:
-  // What the stream is in while it waits for those that read this rank's buffer.
+  // The state of the stream while it waits for the readers of this rank's buffer.
   static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }
 
   void introduce(request const& r, call const& now, std::string_view type, std::string_view op) {
@@ -150,7 +153,7 @@ class ipc_calls {
     board.note(rank_, ++sequence_, now.number);
   }
 
-  // Peers read it where it is, unless it is written to before they have.
+  // Peers read the buffer in place, unless it is overwritten before they have finished.
   template <collective C, class In, class Out>
   void find_registered(device_call<D, In, Out> const& c, request const& r, call& out) const {
     if (r.ragged || C == collective::scatter || C == collective::barrier) return;
@@ -159,8 +162,8 @@ class ipc_calls {
     if (bytes == 0) return;
     registered_place const in = group_.find_registered(data, bytes);
     if (!in)
-      refuse(rank_, join({"a symmetric ", name(C), " was given memory that the ranks have not registered"}),
-             "pass what allocate gave, or call register_buffer; or leave device_options::symmetric false", c.where);
+      refuse(rank_, join({"a symmetric ", name(C), " got memory that the ranks have not registered"}),
+             "pass memory from allocate or register_buffer, or leave device_options::symmetric false", c.where);
     if (r.algorithm == algorithm_id::two_shot) {
       out.out = group_.find_registered(c.out, out_bytes);
       if (out.out) out.in = in;
@@ -168,7 +171,7 @@ class ipc_calls {
     }
     auto const *const a = static_cast<std::byte const*>(data), *const b = reinterpret_cast<std::byte const*>(c.out);
     bool const apart = b == nullptr || a + bytes <= b || b + out_bytes <= a;
-    // Nobody reads that of a root which collects.
+    // Nobody reads the output of a collecting root.
     if (apart || C == collective::broadcast || C == collective::reduce || C == collective::gather) out.in = in;
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices among processes of one node, which read each other's memory. Their streams wait for each
-// other; kernels do where every process has a GPU of its own, and never where some share one: these take turns on it.
+// Collectives on device memory among processes of one node, which read each other's memory. Streams wait for each
+// other. Kernels wait for each other only if every process has a GPU of its own, because kernels that share one may run
+// in turn.
 #pragma once
 
 #include <algorithm>
@@ -31,25 +32,26 @@
 
 namespace tutti {
 
-// Ranks that pass a buffer of their device each, one call after the other on any stream; see device_collectives.hpp for the
-// calls. Every rank has an arena, memory of its device that its peers read: a call copies there what they need, in parts where
-// it is larger, and each rank makes its own result out of the arenas of the others. What lies in registered buffers is
-// read where it is, in calls that say so.
+// Ranks that each pass a buffer of their device; see device/front/collectives.hpp for the calls, which may be made on
+// any stream. Every rank has an arena, device memory that its peers read. A call copies the data that peers need there,
+// in parts if they are larger than the arena, and each rank computes its own result from the arenas of the others.
+// Registered buffers are read in place by calls that ask for it.
 //
-// Left to tutti, a call is carried out by one_shot, and a large all_reduce by two_shot (tune/devices.hpp). Where every
-// rank has a device of its own, kernels may wait for each other: then what is small and heard by all goes by packets, a
-// word of data and flag in one store, and any algorithm can be named, as in all_reduce<ring>, which sends messages from
-// device to device in one launch. It takes an operation, not `fused`, and input and output of one type; what it was
-// writing when ranks fail is undefined.
+// By default, one_shot carries out a call, and two_shot a large all_reduce (tune/devices.hpp). If every rank has a
+// device of its own, kernels may wait for each other: small collectives in which all ranks hear from all use packets,
+// in which one store writes a word of data and its flag, and a call may name any algorithm. all_reduce<ring>, for
+// example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
+// and output of one type; if ranks fail, its output is undefined.
 //
-// Calls return before they have run and allocate nothing on the device, but for algorithms that are named, of which one
-// that needs more memory than those before allocates it. They may be captured in a graph, which all ranks launch where
-// they would make the calls in it. All ranks make and end their cuda_ipc together, with arenas of the same size. What
-// fails, a rank that is late, gone or makes another call included, is a fault of all ranks: streams go on, no call
-// changes memory any more, and work and every later call throw it. Each element that the call should have written is as
-// it was or right.
+// Calls return before they have run and allocate no device memory, except that a named algorithm may allocate if it
+// needs more than the calls before it. Calls may be captured in a graph, which all ranks then launch in place of the
+// calls. All ranks create and destroy their cuda_ipc together, with arenas of the same size. A failure, including a
+// rank that is late, gone or makes another call, is a fault of all ranks: streams run on, no call changes memory any
+// more, and work and every later call throw the fault. Each element of an output then has either its old value or the
+// right one.
 //
-// Throws error: system, at all ranks, where one cannot share memory of its device; bad_argument; what all_gather throws.
+// Throws error: system, at all ranks, if one of them cannot share memory of its device; bad_argument; the errors of
+// all_gather.
 //
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
 //   tutti::cuda_ipc ranks(comm, gpu);
@@ -63,40 +65,40 @@ class cuda_ipc {
   using device_type = D;
   static constexpr std::size_t usual_arena = std::size_t{16} << 20;
 
-  // Communicator and device outlive it.
+  // Communicator and device must outlive it.
   cuda_ipc(communicator<Transport>& comm, D const& on, std::size_t arena_bytes = usual_arena,
            std::source_location where = std::source_location::current())
       : comm_{comm}, on_{on} {
     if (size() > detail::max_destinations)
-      detail::refuse(rank(), detail::join({size(), " ranks were to share memory of devices"}),
-                     detail::join({"let ", detail::max_destinations, " ranks share it at most"}), where);
+      detail::refuse(rank(), detail::join({size(), " ranks cannot share memory of devices"}),
+                     detail::join({"use at most ", detail::max_destinations, " ranks"}), where);
     if (size() == 1) return;
     calls_.emplace(comm, on, arena_bytes, where);
     if (calls_->group().own_devices()) kernels_.emplace(on, rank(), size(), calls_->group(), where);
   }
 
-  // What follows its works has run, unless they have not ended in time or an exception ends it; and see above.
+  // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
   ~cuda_ipc() { works_.close(comm_.engine().environment.timeout); }
 
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
   D const& on() const noexcept { return on_; }
 
-  // Ends when the stream has got through all that it was given by now, or at a fault, which it then throws.
+  // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
   tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
     detail::device_watch const* const watch = calls_ ? &group().watch() : nullptr;
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, watch, stream, where));
   }
 
-  // Memory of this rank's device that peers read where it is, in calls with device_options::symmetric, which saves a copy: the
-  // input of a call that is not in place; by two_shot also in place, where the result is in such a buffer too. Such a call
-  // ends when all have read it. In other calls it is memory like any other. All ranks call it, each with a buffer of the
-  // same size, which must outlive this.
+  // Registers memory of this rank's device, which peers then read in place in calls with device_options::symmetric.
+  // This saves a copy of the input of calls that are not in place; with two_shot also of calls in place, if the result
+  // is in such a buffer too. Such a call ends when all have read the buffer. Other calls treat it like any memory. All
+  // ranks call it, each with a buffer of the same size, which must outlive this object.
   template <class T>
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().share(memory.data(), memory.size_bytes(), where);
   }
-  // Such memory, which lives as long as this.
+  // Allocates such memory, which lives as long as this object.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
@@ -107,19 +109,20 @@ class cuda_ipc {
     return {reinterpret_cast<T*>(alone_.back().data()), count};
   }
 
-  // How calls are carried out, and who is on which device.
+  // Describes how calls are carried out, and which ranks share a device.
   std::string explain() const {
     std::string out = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
-    if (!calls_) return out + "one rank, a copy at most";
-    out += detail::join({"ranks read each other's memory, in parts of ", group().arena_bytes(),
-                         " bytes, and streams wait by words in memory of the host; "});
+    if (!calls_) return out + "one rank; calls copy at most";
+    out += detail::join({"ranks read each other's memory in parts of ", group().arena_bytes(),
+                         " bytes, and streams synchronise by words in host memory; "});
     std::size_t const most = limits().one_shot_among(size());
     if (most != device_limits::no_limit)
-      out += detail::join({"all_reduce by two_shot beyond ", most, " bytes, all else "});
-    out += "by one_shot";
+      out += detail::join({"all_reduce above ", most, " bytes uses two_shot, all else "});
+    out += "uses one_shot";
     if (kernels_)
-      out += detail::join({"; every rank has a device of its own, so kernels wait for each other, up to ",
-                           most_by_packets(), " bytes that all hear go by packets, and any algorithm can be named"});
+      out += detail::join(
+          {"; every rank has a device of its own, so kernels may wait for each other: up to ", most_by_packets(),
+           " bytes, calls in which all ranks hear from all use packets, and calls may name any algorithm"});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
@@ -165,11 +168,11 @@ class cuda_ipc {
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
-  // -- The choice, which is the same on all ranks.
+  // -- The choice of algorithm, the same on all ranks.
   device_limits const& limits() const { return comm_.engine().tuned.table().devices; }
   std::size_t most_by_packets() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
 
-  // By `by_words(request)`, or by a kernel that waits for others.
+  // Carries out a call by `by_words(request)`, or by a kernel that waits for others.
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
   void carry_out(detail::device_call<D, In, Out> const& c, Op const& op, std::string_view op_name,
                  ByWords const& by_words) {
@@ -204,7 +207,7 @@ class cuda_ipc {
     return r.algorithm == algorithm_id::one_shot ||
            (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
   }
-  // `in_parts`: whether two_shot can be had, by which a rank combines a part.
+  // `in_parts`: whether two_shot can serve the call, in which each rank combines a part.
   algorithm_id choose(detail::request const& r, bool in_parts, std::source_location where) const {
     if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
     if (has_words(r)) return r.algorithm;
@@ -218,20 +221,19 @@ class cuda_ipc {
   [[noreturn, gnu::cold]] void refuse_algorithm(detail::request const& r, std::source_location where) const {
     std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
     detail::refuse(
-        rank(), detail::join({name(r.algorithm), " cannot be had for ", name(r.what), " among processes on devices"}),
-        kernels_ ? detail::join({others, ", or name it by its type, as in all_reduce<ring>"})
+        rank(), detail::join({name(r.algorithm), " does not serve ~", name(r.what), " among processes on devices"}),
+        kernels_ ? detail::join({others, ", or name the algorithm by its type, as in all_reduce<ring>"})
                  : detail::join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
         where);
   }
   template <class Call>
   void expect_no_protocol(Call const& c) const {
     if (c.how.protocol != protocol::automatic)
-      detail::refuse(rank(),
-                     detail::join({"protocol ", name(c.how.protocol), " cannot be had for this call on a device"}),
+      detail::refuse(rank(), detail::join({"protocol ", name(c.how.protocol), " does not serve this call on a device"}),
                      "leave the protocol automatic, or name an algorithm", c.where);
   }
 
-  // -- By kernels that wait for each other.
+  // -- Kernels that wait for each other.
 
   template <collective C, class In, class Out, class Op>
   static constexpr bool sends_packets =
@@ -239,7 +241,7 @@ class cuda_ipc {
   bool goes_by_packets(detail::request const& r) const {
     return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= most_by_packets();
   }
-  // Of the message, or of a block.
+  // Bytes of the message, or of a block.
   template <class T>
   static std::size_t elements_of(detail::request const& r) {
     return static_cast<std::size_t>(r.count * (r.element_bytes / sizeof(T)));
@@ -274,8 +276,8 @@ class cuda_ipc {
 
   communicator<Transport>& comm_;
   D const& on_;
-  std::optional<calls_type> calls_;                           // none for one rank
-  std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // where every rank has a device of its own
+  std::optional<calls_type> calls_;                           // none for a single rank
+  std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // only if every rank has a device of its own
   std::vector<detail::device_array<D, std::byte>> alone_;
   detail::device_works<D> works_;
 };

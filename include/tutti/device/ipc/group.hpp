@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks that read each other's device memory keep: that memory, the board by which their streams wait, and its watch.
+// The shared state of ranks that read each other's device memory: that memory, the board by which their streams
+// synchronise, and its watch.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@
 
 namespace tutti::detail {
 
-// For memory that others may use as long as they live.
+// Keeps memory that others may use as long as they live.
 inline void keep_until_the_process_ends(std::shared_ptr<void const> memory) {
   static auto* const all = new std::vector<std::shared_ptr<void const>>;
   static std::mutex guard;
@@ -40,7 +41,7 @@ inline void keep_until_the_process_ends(std::shared_ptr<void const> memory) {
 template <sharing_device D, transport Transport>
 class device_group {
  public:
-  // Memory of this rank's device, and where this process finds that of the others.
+  // Memory of this rank's device, and the addresses of the others' in this process.
   struct shared_memory {
     device_memory_handle own{};
     std::size_t bytes = 0;
@@ -89,19 +90,19 @@ class device_group {
   device_group(device_group const&) = delete;
   device_group& operator=(device_group const&) = delete;
 
-  // Its own calls end first, and peers have read what they need. To release memory that another rank has open is
-  // undefined, as CUDA says, so nobody releases what a rank that has not closed all may have open; who cannot close
-  // says not that it has left.
+  // Waits until the calls of this rank have ended and peers have read what they need. CUDA leaves it undefined to free
+  // memory that another rank has open, so a rank frees nothing until all have closed their handles; a rank that cannot
+  // close them does not announce that it has left.
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();
     if (std::uncaught_exceptions() > 0 && !drained())
       all.raise({static_cast<int>(error_code::rank_left), rank, rank,
-                 join({"rank ", rank, " gave up its calls, because of an exception"})});
+                 join({"rank ", rank, " gave up its calls because of an exception"})});
     bool idle = wait_for([&] { return drained(); }, timeout());
     if (!idle) {
       all.raise({static_cast<int>(error_code::timeout), rank, rank,
-                 join({"rank ", rank, " ended, and its calls had not ended in time"})});
+                 join({"rank ", rank, " closed cuda_ipc, but its calls did not complete in time"})});
       idle = wait_for([&] { return drained(); }, std::chrono::seconds(1));
     }
     if (idle) {
@@ -120,7 +121,7 @@ class device_group {
   device_board board() const { return {memory_->base(), comm_.size()}; }
   device_watch& watch() { return *watch_; }
   std::chrono::nanoseconds timeout() const { return comm_.engine().environment.timeout; }
-  // Whether every rank has one of its own, which all ranks find alike.
+  // Whether every rank has a device of its own; the same answer at all ranks.
   bool own_devices() const {
     for (std::size_t a = 0; a < owners_.size(); ++a)
       for (std::size_t b = 0; b < a; ++b)
@@ -131,11 +132,11 @@ class device_group {
     return owners_[static_cast<std::size_t>(q)] == owners_[static_cast<std::size_t>(comm_.rank())];
   }
 
-  // The arena of a rank, past its head.
+  // The arena of a rank, without its head.
   std::byte* arena(int q) const { return arena_.at[static_cast<std::size_t>(q)] + head_bytes; }
   std::size_t arena_bytes() const { return arena_.bytes; }
 
-  // A word of the board, as the device addresses it.
+  // The device address of a word of the board.
   std::uint32_t* on_device(std::atomic<std::uint32_t>& word) const {
     return reinterpret_cast<std::uint32_t*>(exposed_ + (reinterpret_cast<std::byte*>(&word) - memory_->base()));
   }
@@ -143,7 +144,7 @@ class device_group {
     device_board const all = board();
     return {&on_, on_device(all.fault_of_all().state), counts().launches, on_device(all.rank(comm_.rank()).beat)};
   }
-  // In memory of the device: of launches, and of blocks that are through with the one that runs.
+  // Counters in device memory: launches, and blocks that have finished the current launch.
   struct launch_counts {
     std::uint32_t *launches, *ended;
   };
@@ -152,7 +153,7 @@ class device_group {
     return {words, words + 1};
   }
 
-  // All calls follow each other, whatever their streams. A graph that is captured is ordered by those who launch it.
+  // Orders this call after the previous one, whatever their streams. Whoever launches a captured graph orders it.
   void order(stream_of<D> stream) {
     if (!on_.capturing(stream)) last_->before(stream);
   }
@@ -160,7 +161,7 @@ class device_group {
     if (!on_.capturing(stream)) last_->record(stream);
   }
 
-  // -- Memory that is read where it is. All ranks call these together.
+  // -- Registered memory, which peers read in place. All ranks call these together.
   void share(void* memory, std::size_t bytes, std::source_location where) {
     registered_.push_back(shared(memory, bytes, where));
   }
@@ -170,7 +171,7 @@ class device_group {
     share(own, bytes, where);
     return own;
   }
-  // Where that of each rank is, which `prepare` is called with before others see it.
+  // Shares memory and returns its address for each rank. Calls `prepare` with it before others can see it.
   template <class Prepare>
   std::vector<std::byte*> add_memory(std::size_t bytes, Prepare const& prepare, std::source_location where) {
     std::byte* own = nullptr;
@@ -180,13 +181,13 @@ class device_group {
     });
     return shared(own, bytes, where).at;
   }
-  // Not shared, and there until the last call has ended.
+  // Memory that is not shared and lives until the last call has ended.
   std::byte* add_own_memory(std::size_t bytes) {
     owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
     return owned_.back()->data();
   }
 
-  // Where such memory has these bytes.
+  // Finds registered memory that contains these bytes.
   struct registered_place {
     shared_memory const* memory = nullptr;
     std::size_t index = 0, offset = 0;
@@ -206,7 +207,7 @@ class device_group {
   }
 
  private:
-  static constexpr std::size_t head_bytes = 256;  // the counts
+  static constexpr std::size_t head_bytes = 256;  // for the counters
 
   struct opened {
     device_memory_handle handle;
@@ -227,7 +228,7 @@ class device_group {
       if (cards[q].bytes != cards[0].bytes)
         refuse(comm_.rank(),
                join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
-               "register buffers of one size together", where);
+               "register buffers of the same size at all ranks", where);
     std::size_t const before = opened_.size();
     try {
       all_or_none(comm_, where, [&] {
@@ -248,12 +249,12 @@ class device_group {
     for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
     opened_.resize(first);
   }
-  // Where all ranks close what they have opened since, and may release their own then.
+  // All ranks close the handles they opened since `first`, and may free their own memory afterwards.
   void close_from(std::size_t first) noexcept {
     close(first);
     try {
       exchange_cards(comm_, '\0', {});
-    } catch (...) {  // what is thrown already tells more
+    } catch (...) {  // the exception being thrown says more
     }
   }
   void hide_board() noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of ranks that are processes with a device each, which wait for each other: any schedule step by step, and packets.
+// Kernels of ranks that are processes with a device each and wait for each other: any schedule step by step, and
+// packets.
 #pragma once
 
 #include <bit>
@@ -21,9 +22,9 @@
 
 namespace tutti::detail {
 
-// A kernel of a device runs while those of other devices do, so it may wait for them; of one that others use too, it may
-// not. It looks at the word of the fault while it waits, and then ends; what it was to write is undefined then, but for
-// packets, where each element is as it was or right.
+// A kernel may wait for kernels of other devices because they run at the same time; kernels that share a device may
+// not. While it waits, the kernel reads the fault word, and ends if it is set. Its output is then undefined, except
+// that packets leave each element with its old value or the right one.
 template <cooperative_device D, transport Transport>
 class ipc_kernels {
  public:
@@ -44,8 +45,8 @@ class ipc_kernels {
 
   channel_map const& channels() const { return map_; }
 
-  // A call by a schedule, of n elements of the message or of a block. What cannot be had is refused by `plan_of`, on all
-  // ranks alike.
+  // Carries out a call by a schedule, with n elements of the message or of a block. `plan_of` rejects unsupported
+  // calls, on all ranks alike.
   template <collective C, class Schedule, class T, class Op>
   using plan_type = steps_plan<C, Schedule, T, Op, several_processes>;
   template <collective C, class Schedule, class T, class Op>
@@ -107,10 +108,10 @@ class ipc_kernels {
   template <class Work>
   void expect_blocks(int blocks, std::source_location where) const {
     if (int const most = on_.template blocks_at_once<Work>(); most < blocks)
-      refuse_call(join({blocks, " blocks of a kernel are to run at once on a device that runs ", most}),
+      refuse_call(join({"a kernel of ", blocks, " blocks cannot run at once on a device that runs ", most}),
                   "leave the algorithm automatic", where);
   }
-  // It grows, and what was handed out stays, for graphs and calls that have not run may refer to it.
+  // Scratch memory. It grows; earlier memory stays valid, because graphs and pending calls may refer to it.
   std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
       scratch_bytes_ = std::bit_ceil(bytes);

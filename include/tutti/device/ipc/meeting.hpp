@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks with devices find each other's memory, by way of their host communicator: all of them, or none.
+// How ranks with devices exchange the handles of their memory over their host communicator; it succeeds on all ranks or
+// on none.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@
 
 namespace tutti::detail {
 
-// What each rank says of itself, at all ranks.
+// Gathers a card that each rank writes about itself, at all ranks.
 template <class Card, transport Transport>
 std::vector<Card> exchange_cards(communicator<Transport>& comm, Card const& mine, std::source_location where) {
   std::vector<Card> all(static_cast<std::size_t>(comm.size()));
@@ -43,7 +44,7 @@ inline void write_text(std::span<char> to, std::string_view text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), to.size() - 1));
 }
 
-// Calls attempt() at every rank. Where it throws at any, all throw what the lowest of these says.
+// Calls attempt() at every rank. If any of them throws, all ranks throw the error of the lowest of those.
 template <transport Transport, class F>
 void all_or_none(communicator<Transport>& comm, std::source_location where, F const& attempt) {
   verdict mine{};
@@ -64,11 +65,11 @@ void all_or_none(communicator<Transport>& comm, std::source_location where, F co
                    .rank = comm.rank(),
                    .peer = static_cast<int>(q) == comm.rank() ? -1 : static_cast<int>(q),
                    .what = join({"rank ", q, " cannot share its device: ", all[q].what}),
-                   .way_out = all[q].way_out[0] != '\0' ? all[q].way_out : "see that rank",
+                   .way_out = all[q].way_out[0] != '\0' ? all[q].way_out : "check the output of that rank",
                    .where = where});
 }
 
-// Processes find each other's memory within these alone.
+// Processes can share memory only if these are equal.
 struct host_identity {
   std::uint64_t machine = 0, processes = 0;
 
@@ -77,7 +78,7 @@ struct host_identity {
     std::uint64_t const processes = ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
     return {std::hash<std::string>{}(read_file("/proc/sys/kernel/random/boot_id").value_or("")), processes};
   }
-  // Why memory of a process there cannot be had here; empty where it can.
+  // Why this process cannot share memory with one there; empty if it can.
   std::string_view objection_to(host_identity const& there) const {
     if (machine != there.machine) return "they are on different machines";
     if (processes != there.processes) return "they are in different containers";
@@ -85,39 +86,40 @@ struct host_identity {
   }
 };
 
-// What a rank tells the others of its device.
+// The information about a rank's device that the others need.
 struct device_card {
   host_identity host{};
   std::int64_t process = 0;
   std::size_t arena_bytes = 0;
   device_memory_handle arena{};
-  device_board_memory::place board{};                               // rank 0's
-  std::shared_ptr<device_board_memory const> const* own = nullptr;  // for ranks of its process
+  device_board_memory::place board{};                               // of rank 0
+  std::shared_ptr<device_board_memory const> const* own = nullptr;  // for ranks of the same process
 };
 
-// The board that rank 0 has made.
+// Opens the board that rank 0 has created.
 inline std::shared_ptr<device_board_memory const> find_board(device_card const& mine, device_card const& first,
                                                              int ranks) {
   if (first.process == mine.process) return *first.own;
   return std::make_shared<device_board_memory const>(first.board, ranks);
 }
 
-// Throws where ranks cannot reach each other at all, which all find alike.
+// Throws if ranks cannot share memory at all, with the same result at all ranks.
 inline void expect_one_host(int rank, std::vector<device_card> const& cards, std::source_location where) {
   auto const& first = cards.front();
   for (std::size_t q = 1; q < cards.size(); ++q) {
     if (auto const why = cards[q].host.objection_to(first.host); !why.empty())
-      throw error({.code = error_code::system,
-                   .rank = rank,
-                   .what = join({"ranks 0 and ", q, " cannot share memory of devices, for ", why}),
-                   .way_out = "use ranks of one node and container, as comm.split gives, or tutti::cuda_staged",
-                   .where = where});
+      throw error(
+          {.code = error_code::system,
+           .rank = rank,
+           .what = join({"ranks 0 and ", q, " cannot share memory of devices: ", why}),
+           .way_out = "use ranks of one node and container, for example by comm.split, or use tutti::cuda_staged",
+           .where = where});
     if (cards[q].arena_bytes != first.arena_bytes)
       throw error({.code = error_code::bad_argument,
                    .rank = rank,
                    .what = join({"rank 0 asks for ", first.arena_bytes, " bytes of a device, rank ", q, " for ",
                                  cards[q].arena_bytes}),
-                   .way_out = "pass the same at all ranks",
+                   .way_out = "pass the same size at all ranks",
                    .where = where});
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls of ranks that read each other's device memory, carried out part by part, by one_shot and two_shot: their streams wait
-// for each other by words, and kernels never do.
+// Carries out calls among ranks that read each other's device memory in parts, by one_shot and two_shot. Streams wait
+// for each other by words; kernels never wait.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class ipc_words {
  private:
   using call = typename calls_type::call;
 
-  // Elements in which parts are cut, so that all are aligned alike.
+  // Parts are multiples of this number of elements, so that all are aligned alike.
   static constexpr std::size_t grain = 16;
 
   template <collective C, class In, class Out>
@@ -85,8 +85,8 @@ class ipc_words {
     });
   }
 
-  // schedule<one_shot, C>, part by part: consume(part, found) makes this part of every block, where found(q) is what rank q has
-  // for this one.
+  // Carries out schedule<one_shot, C> in parts: consume(part, found) computes this part of every block, where found(q)
+  // is the data of rank q for this rank.
   template <collective C, class In, class Out, class Consume>
   void one_shot_of(device_call<D, In, Out> const& c, request const& r, std::string_view op, Consume const& consume) {
     step const mine = first_step<C>(c);
@@ -102,7 +102,7 @@ class ipc_words {
     calls_.or_fault_of_all(c.where, [&] {
       for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
         extent const part{begin, each};
-        // Blocks that are shorter take no part in later turns; in the first, all do.
+        // Ranks with shorter blocks skip later parts; all take part in the first.
         auto const each_of = [&](peers const& who, layout const& blocks) {
           return [&, this](auto const& f) {
             for (int k = 0; k < who.count; ++k) {
@@ -133,7 +133,7 @@ class ipc_words {
     });
   }
 
-  // Copies to the arena what peers need of a part of each block.
+  // Copies the data that peers need to the arena, for a part of each block.
   template <collective C, class In, class Out, class Readers>
   void show_part(device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot, Readers const& readers) {
     using word = word_of<In>;
@@ -151,7 +151,8 @@ class ipc_words {
     calls_.launch(moves, c.how.stream);
   }
 
-  // schedule<two_shot, all_reduce>: each rank combines its chunk of all ranks, and then reads the chunks of the others.
+  // Carries out schedule<two_shot, all_reduce>: each rank combines its chunk from all ranks, then reads the combined
+  // chunks of the others.
   template <class In, class Out, class How>
   void two_shot_of(device_call<D, In, Out> const& c, request const& r, std::string_view op, How const& how) {
     using word = word_of<Out>;
@@ -203,14 +204,14 @@ class ipc_words {
     });
   }
 
-  // How many elements fit such a part of the arena.
+  // The number of elements that fit such a part of the arena.
   std::size_t elements_of(std::size_t part_bytes, std::size_t bytes, std::source_location where) const {
     std::size_t const fits = part_bytes / bytes;
     if (fits == 0)
-      refuse(rank_,
-             join({"an element of ", bytes, " bytes does not fit into its part of an arena of ",
-                   calls_.group().arena_bytes()}),
-             "give cuda_ipc a larger arena", where);
+      refuse(
+          rank_,
+          join({"an element of ", bytes, " bytes does not fit its part of an arena of ", calls_.group().arena_bytes()}),
+          "give cuda_ipc a larger arena", where);
     return fits > grain ? fits / grain * grain : fits;
   }
 

@@ -29,7 +29,7 @@ class roots_buffer {
   Buffer* only_;
 };
 
-// What the checks ask of a communicator.
+// Stands for a communicator in the checks.
 struct virtual_rank {
   int own, ranks;
 

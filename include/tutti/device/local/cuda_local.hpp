@@ -13,23 +13,24 @@
 
 namespace tutti {
 
-// `in` and `out` are the buffers of the ranks in rank order, or the one of the root, which is rank 0. Their sizes and meaning
-// are those of the collective of the same name. Throws error: bad_argument before anything is launched; system.
+// Every rank gets the combination of all ranks' arrays.
 //
-// Where tutti chooses, a call is one launch of independent jobs, on each device those of its ranks. It gives the bits of
-// one_shot on the host; see cuda_combine for what a device may fuse. `op` is an operation, or fused{operation, prologue,
-// epilogue}. An epilogue can only update arrays of its own in all_reduce and reduce, whose results are the same for all
-// ranks.
-//
-// With a named algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one launch
-// on each device, whose blocks run at once. It gives the bits of that algorithm on the host; `op` is an operation. With a
-// list of algorithms, as in all_reduce<list<ring, two_shot>>, options.algorithm chooses one of them. Only what is named is
-// compiled. A call that needs more memory than those before allocates it, so make it once before you capture it in a graph.
-//
-// In place, with buffers of one type: as on the host, except for all_to_all, scan and exclusive_scan, whose input and output
-// must not overlap.
-
-// One pass reads and writes every element of every rank once. It implements one_shot and two_shot, whose bits are the same.
+// Arguments   `in` and `out` are the buffers of all ranks in rank order, or that of the root, which is rank 0. Their
+//             sizes and meaning are those of the host's collective of the same name. `op` is an operation, or
+//             fused{operation, prologue, epilogue}; an epilogue can update arrays of its own only in all_reduce and
+//             reduce, whose results are the same for all ranks
+// In place    as on the host, with buffers of one type; but input and output of all_to_all, scan and exclusive_scan
+//             must not overlap
+// Algorithm   by default a call is one launch of independent jobs per device, for the ranks on it. With a named
+//             algorithm, as in all_reduce<ring>, ranks of a cuda_local with channels send each other messages, in one
+//             launch per device, whose blocks run at once; `op` is then an operation. With a list of algorithms, as in
+//             all_reduce<list<ring, two_shot>>, options.algorithm chooses one of them. Only named algorithms are
+//             compiled
+// Order       the bits of one_shot on the host, or those of the named algorithm; see cuda_combine for what a device may
+//             fuse
+// Throws      error: bad_argument before anything is launched; system
+// Cost        by default one pass that reads and writes every element of every rank once. A call that needs more memory
+//             than those before allocates it, so make it once before it is captured in a graph
 //
 //   tutti::cuda_device gpu;
 //   tutti::cuda_local ranks(gpu, 4);
@@ -41,6 +42,7 @@ void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& o
   detail::reduce_local<Algorithm, collective::all_reduce>(ranks, in, out, op, options, where);
 }
 
+// The root gets the combination of all ranks' arrays. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffer Out, class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
@@ -49,6 +51,7 @@ void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = 
   detail::reduce_local<Algorithm, collective::reduce>(ranks, in, root, op, options, where);
 }
 
+// Every rank gets the root's array. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
           detail::device_buffers Out>
 void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
@@ -57,6 +60,7 @@ void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_optio
   detail::move_local<Algorithm, collective::broadcast>(ranks, root, out, options, where);
 }
 
+// Every rank gets its block of the combination of all ranks' arrays. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffers Out, class Op = sum>
 void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
@@ -65,6 +69,7 @@ void reduce_scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op cons
   detail::reduce_local<Algorithm, collective::reduce_scatter>(ranks, in, out, op, options, where);
 }
 
+// Every rank gets the blocks of all ranks, in rank order. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffers Out>
 void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
@@ -72,6 +77,7 @@ void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_opti
   detail::move_local<Algorithm, collective::all_gather>(ranks, in, out, options, where);
 }
 
+// The root gets the blocks of all ranks, in rank order. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffer Out>
 void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
@@ -80,6 +86,7 @@ void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<
   detail::move_local<Algorithm, collective::gather>(ranks, in, root, options, where);
 }
 
+// Every rank gets its block of the root's array. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
           detail::device_buffers Out>
 void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
@@ -88,6 +95,7 @@ void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options
   detail::move_local<Algorithm, collective::scatter>(ranks, root, out, options, where);
 }
 
+// Every rank sends a block to every rank. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffers Out>
 void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
@@ -95,6 +103,7 @@ void all_to_all(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_opti
   detail::move_local<Algorithm, collective::all_to_all>(ranks, in, out, options, where);
 }
 
+// Rank r gets the combination of the arrays of ranks 0 to r. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffers Out, class Op = sum>
 void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}, device_options<D> const& options = {},
@@ -102,7 +111,7 @@ void scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {}
   detail::reduce_local<Algorithm, collective::scan>(ranks, in, out, op, options, where);
 }
 
-// out[0] is not written.
+// Rank r gets the combination of the arrays of ranks 0 to r-1; out[0] is not written. See all_reduce above.
 template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
           detail::device_buffers Out, class Op = sum>
 void exclusive_scan(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Devices of one process that work on the same calls, among which its ranks are dealt out in blocks.
+// The devices of one process that work on the same calls. Each has an equal share of the ranks, in rank order.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace tutti::detail {
 template <device D>
 struct team_streams {};
 
-// The first device works on the caller's stream, each other on one of its own.
+// The first device uses the caller's stream, each other one a stream of its own.
 template <linked_device D>
 struct team_streams<D> {
   struct side {
@@ -34,14 +34,14 @@ struct team_streams<D> {
   std::vector<std::unique_ptr<side const>> sides;
 };
 
-// The devices outlive it. One thread at a time gives them work.
+// Devices must outlive the team. Only one thread at a time may give it work.
 template <device D>
 class device_team {
  public:
   explicit device_team(D const& one) : devices_{&one} {}
 
-  // Each reaches the memory of all others from then on. A device may be there more than once. Throws error: bad_argument;
-  // system, where one cannot reach another.
+  // Makes the memory of each device accessible to all others. A device may be listed more than once. Throws error:
+  // bad_argument; system, if one cannot access another.
   explicit device_team(std::span<D const> all)
     requires linked_device<D>
   {
@@ -58,14 +58,14 @@ class device_team {
   int size() const { return static_cast<int>(devices_.size()); }
   D const& at(int k) const { return *devices_[static_cast<std::size_t>(k)]; }
 
-  // Those of so many ranks that live on device k, and the device of a rank.
+  // The ranks, of this many, that are on device k.
   extent ranks_on(int k, int ranks) const { return part(static_cast<std::size_t>(ranks), size(), k); }
   int device_of(int rank, int ranks) const {
     int k = 0;
     while (static_cast<std::size_t>(rank) >= ranks_on(k, ranks).end()) ++k;
     return k;
   }
-  // How often device k is there.
+  // How often device k is listed.
   int times(int k) const {
     int out = 0;
     if constexpr (linked_device<D>)
@@ -73,8 +73,8 @@ class device_team {
     return size() == 1 ? 1 : out;
   }
 
-  // Calls f(k, stream) for each device. What f gives to these streams begins when all that `stream` was given before is
-  // done, and what `stream` is given later begins when all of it is done; all that is captured where `stream` is.
+  // Calls f(k, stream) for each device. Work that f gives to these streams begins after the earlier work of `stream`,
+  // and later work of `stream` begins after all of it. If `stream` is being captured, so is all of that work.
   template <class F>
   void on_each(stream_of<D> stream, F const& f) const {
     if constexpr (linked_device<D>)
@@ -95,7 +95,7 @@ class device_team {
           try {
             join_all();
           } catch (...) {
-          }  // the first one tells more
+          }  // the first error says more
           throw;
         }
         join_all();
@@ -106,7 +106,7 @@ class device_team {
 
  private:
   std::vector<D const*> devices_;
-  std::optional<detail::team_streams<D>> streams_;  // of a list
+  std::optional<detail::team_streams<D>> streams_;  // only for several devices
 };
 
 }  // namespace tutti::detail

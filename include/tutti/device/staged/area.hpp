@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The buffers, streams and events by which memory of a device travels, which all ranks make together.
+// The buffers, streams and events that move device memory through the host; all ranks create them together.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@
 
 namespace tutti {
 
-// How memory of a device travels; the same on all ranks.
+// How device memory is staged; the same on all ranks.
 //
-// slice    bytes of the buffers that a slice of a message travels in, all ranks' blocks together
-// slices   on their way at once, 3 or more
+// slice    bytes of a buffer: one slice of a message, the blocks of all ranks together
+// slices   the number of slices in flight, at least 3
 struct staging {
   std::size_t slice = std::size_t{1} << 20;
   int slices = 4;
@@ -33,7 +33,7 @@ struct staging {
 
 namespace detail {
 
-// What one slice needs on its way.
+// The buffers and events of one slice in flight.
 template <staging_device D>
 struct staging_slot {
   staging_slot(D const& on, std::size_t bytes, std::size_t block_bytes, bool pinned)
@@ -50,8 +50,8 @@ struct staging_slot {
   device_event<D> came_down, combined, came_up;
 };
 
-// What all calls share. Copies down and up have a stream each, for a device makes both at once; kernels are on that of
-// the copies up, whose slices they wait for.
+// State shared by all calls. Copies down and up have a stream each, because a device can do both at once. Kernels run
+// on the stream of copies up, because they wait for its slices.
 template <staging_device D>
 struct staging_area {
   staging_area(D const& device, staging const& how, int ranks, bool pinned)
@@ -61,13 +61,13 @@ struct staging_area {
   }
   ~staging_area() { settle(std::chrono::minutes(1)); }
 
-  // Until no copy is on its way.
+  // Waits until no copy is in flight.
   void settle(std::chrono::nanoseconds most) noexcept {
     auto const until = deadline::after(most);
     for (device_stream<D> const* const stream : {&down, &up}) {
       try {
         on.wait(stream->get(), until);
-      } catch (error const&) {  // then the device does not go on, and CUDA itself waits where memory is given back
+      } catch (error const&) {  // the device is stuck; CUDA itself waits when memory is freed
       }
     }
   }
@@ -78,7 +78,7 @@ struct staging_area {
   std::deque<staging_slot<D>> slots;
 };
 
-// What a rank tells the others.
+// A report of this rank to the others.
 struct staging_state {
   std::uint64_t slice;
   std::int32_t slices;
@@ -95,11 +95,11 @@ std::vector<T> tell_all(communicator<Transport>& comm, T const& mine, std::sourc
   return all;
 }
 
-// Whether the communicator takes memory of the device as it is, on all ranks.
+// Whether the communicator accepts device memory directly, on all ranks.
 template <class Transport>
 [[gnu::cold]] bool agree_on_staging(communicator<Transport>& comm, staging const& how, std::source_location where) {
   if (how.slices < 3 || how.slice < static_cast<std::size_t>(comm.size()))
-    refuse(comm.rank(), join({"cuda_staged was asked for ", how.slices, " slices of ", how.slice, " bytes"}),
+    refuse(comm.rank(), join({"cuda_staged cannot use ", how.slices, " slices of ", how.slice, " bytes"}),
            join({"ask for 3 slices or more, of ", comm.size(), " bytes or more"}), where);
   staging_state const mine{how.slice, how.slices, [&] {
                              if constexpr (may_accept_device_memory<Transport>)
@@ -118,7 +118,7 @@ template <class Transport>
   return taken;
 }
 
-// Where one rank cannot make it, all say why.
+// If one rank cannot create it, all ranks throw the reason.
 template <staging_device D, class Transport>
 [[gnu::cold]] std::unique_ptr<staging_area<D>> make_staging_area(communicator<Transport>& comm, D const& on,
                                                                  staging const& how, bool pinned,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The way of a message between a device and other ranks through buffers that messages can reach: slice by slice, with
-// several on their way at once.
+// Moves a message between a device and other ranks through buffers that messages can reach, slice by slice, with
+// several slices in flight.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 
 namespace tutti::detail {
 
-// A message of a slice. All ranks send theirs in the same order. Where a slice has two, the first of the next slice comes
-// before the second, and the device combines meanwhile.
+// One round of messages for one slice. All ranks send in the same order. If a slice has two rounds, the first round of
+// the next slice precedes the second, and the device combines meanwhile.
 struct slice_turn {
   std::size_t slice;
   int round;
@@ -36,7 +36,7 @@ constexpr slice_turn turn_of(std::size_t i, std::size_t slices, int rounds) {
   return i / 2 + 1 < slices ? slice_turn{i / 2 + 1, 0} : slice_turn{slices - 1, 1};
 }
 
-// A call in which all ranks meet and nothing else travels.
+// A call in which all ranks meet, without data.
 template <class Transport>
 class meeting_call final : public queued_call<Transport> {
  public:
@@ -69,8 +69,8 @@ work start_meeting(communicator<Transport>& comm, call_terms const& terms) {
   return start_meeting(comm.engine(), terms);
 }
 
-// One call, ordered on the caller's stream. Where it does not come to its end, the other ranks hear of it, and nothing
-// touches the caller's memory any more.
+// One call, ordered on the caller's stream. If it fails, the other ranks learn of it, and nothing touches the caller's
+// memory any more.
 template <staging_device D, transport Transport>
 class staged_call {
  public:
@@ -82,8 +82,8 @@ class staged_call {
         timeout_(how.timeout.count() != 0 ? how.timeout : comm.engine().environment.timeout),
         where_(where) {
     if (area.on.capturing(stream_))
-      refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is captured into a graph",
-             "call it outside of graphs, for the host sends its messages", where);
+      refuse(comm.rank(), "a collective of cuda_staged was called on a stream that is being captured into a graph",
+             "call it outside of graphs, because the host sends its messages", where);
   }
   staged_call(staged_call const&) = delete;
   staged_call& operator=(staged_call const&) = delete;
@@ -91,19 +91,19 @@ class staged_call {
     if (!settled_) abandon();
   }
 
-  // For the host's calls that it is made of.
+  // Options of the host calls that it consists of.
   options for_host() const { return {.algorithm = {}, .protocol = {}, .timeout = timeout_}; }
   std::source_location where() const { return where_; }
 
-  // What is copied from here on comes after what the caller's stream was given.
+  // Copies given from here on run after the earlier work of the caller's stream.
   void begin() {
     area_.begin.record(stream_);
     area_.begin.before(area_.down.get());
     area_.begin.before(area_.up.get());
   }
 
-  // Starts a meeting of all ranks in this call: those that call something else find that before any message is sent, and who
-  // does not come is named.
+  // Starts a meeting of all ranks in this call. Ranks that make a different call find that out before any message is
+  // sent, and an error names ranks that do not arrive.
   void announce(request const& what, algorithm_id by, std::string_view type, std::string_view op) {
     names_ = {type, op};
     call_terms terms{what, timeout_, where_, &names_};
@@ -112,9 +112,9 @@ class staged_call {
     agreement() = start_meeting(comm_, terms);
   }
 
-  // Of each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its messages
-  // or makes the call, and returns work; bring(slot, slice, round) gives copies and kernels to the stream `up`, and those of
-  // the next round to `down` once `combined`.
+  // For each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its
+  // messages or makes the call, and returns its work; bring(slot, slice, round) gives copies and kernels to the stream
+  // `up`, and those of the next round to `down` once `combined` is reached.
   template <class Take, class Send, class Bring>
   void travel(std::size_t slices, int rounds, Take const& take, Send const& send, Bring const& bring) {
     std::size_t taken = 0, brought = 0;
@@ -136,14 +136,14 @@ class staged_call {
       if (follows) end(i - 1);
       staging_slot<D>& slot = slot_of(slice);
       await(slot.came_down);
-      await(slot.came_up);  // what was received there before
+      await(slot.came_up);  // the previous slice in this slot
       messages_of(i) = send(slot, slice, round);
       if (i > 0 && !follows) end(i - 1);
     }
     if (turns > 0) end(turns - 1);
   }
 
-  // What the caller's stream is given from here on comes after the call.
+  // Work given to the caller's stream from here on runs after the call.
   void finish() {
     agreement().wait();
     area_.end.record(area_.up.get());
@@ -151,7 +151,7 @@ class staged_call {
     settled_ = true;
   }
 
-  // Until the stream's work before the call is done, for who hands over memory to others than the device.
+  // Waits until the earlier work of the stream is done, for callers that pass device memory to the MPI.
   void await_stream() { await(area_.begin); }
 
  private:
@@ -159,7 +159,7 @@ class staged_call {
   work& agreement() { return started_[2]; }
   work& messages_of(std::size_t turn) { return started_[turn % 2]; }
 
-  // Messages go on meanwhile.
+  // Messages progress during the wait.
   void await(device_event<D> const& event) {
     auto const look = [&] {
       if (event.reached()) return progress::done;
@@ -172,12 +172,12 @@ class staged_call {
         }))
       return;
     double const seconds = std::chrono::duration<double>(timeout_).count();
-    throw error({.code = error_code::timeout,
-                 .rank = comm_.rank(),
-                 .what = join({"the device of rank ", comm_.rank(), " has not come to the end of its copies within ",
-                               seconds, " s"}),
-                 .way_out = "wait longer, or see what the stream was given before",
-                 .where = where_});
+    throw error(
+        {.code = error_code::timeout,
+         .rank = comm_.rank(),
+         .what = join({"the copies on the device of rank ", comm_.rank(), " did not complete within ", seconds, " s"}),
+         .way_out = "raise the timeout, or check the earlier work of the stream",
+         .where = where_});
   }
 
   [[gnu::cold]] void abandon() noexcept {
@@ -185,7 +185,7 @@ class staged_call {
     for (work& w : started_) {
       try {
         w.wait();
-      } catch (...) {  // the caller has an error already
+      } catch (...) {  // the caller is already getting an error
       }
     }
     area_.settle(std::chrono::seconds(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on memory of devices among the ranks of any communicator of the host: slices travel through pinned memory, or
-// are handed to an MPI that takes memory of a device, and values are combined on the device.
+// Collectives on device memory among the ranks of any host communicator. Slices travel through pinned memory, or go
+// directly to an MPI that accepts device memory; values are combined on the device.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +25,22 @@
 
 namespace tutti {
 
-// The ranks of a communicator, each with buffers in memory of a device of its own. All of them make it together, and
-// call the same collectives in the same order, mixed with those of the communicator as they like. The communicator and
-// the device outlive it.
+// The ranks of a communicator, each with buffers in memory of its own device. All ranks create it together and make the
+// same calls in the same order, which may be mixed with those of the communicator. Communicator and device must outlive
+// it.
 //
-//   how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back, and combined by
-//                 the device, while others are on their way. Where the communicator's MPI takes memory of a device
-//                 (MPIX_Query_cuda_support; TUTTI_CUDA_AWARE=0 or 1 overrides what it says), nothing goes through the host
-//   algorithms    one_shot, of all; two_shot, of large all_reduce and reduce. Values are combined in rank order, so results have
-//                 the bits of one_shot on the host; see cuda_combine for what a device may fuse
-//   streams       a call is ordered on its stream. It returns when the last slice has arrived and its copy was given to the
-//                 device, so it waits for the stream's work before it and for the other ranks; it can't be captured in a graph
-//   errors        those of the communicator's collectives, which all ranks get: mismatch, timeout, rank_lost, rank_left. A fault
-//                 of one device is system there, and rank_left at the others. Outputs are as they were where a call of one
-//                 slice fails; of a longer one, or one that is handed to an MPI, parts may have been written
+// how it works  a slice is copied to pinned memory, sent by the communicator's own collectives, copied back and
+//               combined by the device, while other slices are in flight. If the communicator's MPI accepts device
+//               memory (MPIX_Query_cuda_support; TUTTI_CUDA_AWARE=0 or 1 overrides it), no data pass through the host
+// algorithms    one_shot for all collectives; two_shot for large all_reduce and reduce. Values are combined in rank
+//               order, so results have the bits of one_shot on the host; see cuda_combine for what a device may fuse
+// streams       a call is ordered on its stream. It returns when the last slice has arrived and its copy was given to
+//               the device, so it waits for earlier work of the stream and for the other ranks; it cannot be captured
+//               in a graph
+// errors        those of the communicator's collectives, on all ranks: mismatch, timeout, rank_lost, rank_left. A
+//               failing device gives `system` on its rank and rank_left on the others. If a call of one slice fails,
+//               outputs keep their values; a longer call, or one that the MPI carries out, may have written parts of
+//               them
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
@@ -49,7 +51,7 @@ class cuda_staged {
  public:
   using device_type = D;
 
-  // Throws error: bad_argument; system on all ranks where one of them has not the memory; as all_gather.
+  // Throws error: bad_argument; system on all ranks if one of them is out of memory; the errors of all_gather.
   [[gnu::cold]] cuda_staged(communicator<Transport>& comm, D const& on, staging const& how = {},
                             std::source_location where = std::source_location::current())
       : comm_(&comm),
@@ -60,11 +62,11 @@ class cuda_staged {
   int rank() const noexcept { return comm_->rank(); }
   int size() const noexcept { return comm_->size(); }
   D const& on() const noexcept { return area_->on; }
-  // Whether memory of the device is handed to the MPI.
+  // Whether the MPI gets device memory directly.
   bool hands_over() const noexcept { return hands_over_; }
 
   static constexpr bool has_two_rounds(collective c) { return c == collective::all_reduce || c == collective::reduce; }
-  // What a call may name by its type; a list is looked at when one of it is chosen.
+  // Algorithms that a call may name by their type; one from a list is checked when a call chooses it.
   template <class Algorithm, collective C>
   static constexpr bool has_algorithm = !serves<Algorithm, C> || std::is_same_v<Algorithm, one_shot> ||
                                         (std::is_same_v<Algorithm, tutti::two_shot> && has_two_rounds(C));
@@ -123,9 +125,9 @@ class cuda_staged {
     }
     if (size() > detail::max_sources)
       detail::refuse(rank(),
-                     detail::join({"a device combines the values of ", detail::max_sources,
-                                   " ranks at most, and these are ", size()}),
-                     "combine inside groups of ranks first", call.where);
+                     detail::join({"a device combines the values of at most ", detail::max_sources,
+                                   " ranks, but there are ", size()}),
+                     "combine within groups of ranks first", call.where);
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
@@ -148,30 +150,29 @@ class cuda_staged {
     return reinterpret_cast<T*>(memory.data());
   }
 
-  // -- The choice.
-  // Two ranks have as much to send either way.
+  // -- The choice of algorithm.
+  // Two ranks send as much by either.
   bool prefers_two_shot(std::size_t bytes) const {
     return size() > 2 && bytes * ranks() > comm_->engine().tuned.table().devices.one_shot_by_host;
   }
 
   template <class Algorithm, collective C, class Call>
   algorithm_id algorithm_of(Call const& call, bool two_shot) const {
-    static_assert(has_algorithm<Algorithm, C>,
-                  "by way of the host there are one_shot and two_shot alone, the latter of all_reduce and reduce");
+    static_assert(has_algorithm<Algorithm, C>, "cuda_staged has only one_shot, and two_shot for all_reduce and reduce");
     algorithm_id asked = call.how.algorithm;
     if constexpr (!std::is_same_v<Algorithm, automatic>)
       detail::named_algorithms<Algorithm>::template visit<C, void>(
           asked, call.where, [&](auto schedule) { asked = detail::id_of(schedule); });
     if (asked == algorithm_id::automatic) return two_shot ? algorithm_id::two_shot : algorithm_id::one_shot;
     if (asked != algorithm_id::one_shot && !(asked == algorithm_id::two_shot && has_two_rounds(C)))
-      detail::refuse(rank(), detail::join({"cuda_staged has no ", name(C), " by ", name(asked)}),
+      detail::refuse(rank(), detail::join({"cuda_staged has no ", name(C), " with ", name(asked)}),
                      has_two_rounds(C) ? "use one_shot or two_shot, or leave the choice to tutti"
                                        : "use one_shot, or leave the choice to tutti",
                      call.where);
     return asked;
   }
 
-  // -- Slices. Blocks begin at multiples of this many elements, as far as there is room, so that packs fit all of them.
+  // -- Slices. If there is room, blocks start at multiples of this many elements, so that all are aligned for packs.
   static constexpr std::size_t grain(std::size_t in_bytes, std::size_t out_bytes) {
     return std::max<std::size_t>(1, detail::cache_line / std::min(in_bytes, out_bytes));
   }
@@ -179,18 +180,19 @@ class cuda_staged {
     std::size_t const whole = grain(in_bytes, out_bytes);
     return std::min(most, (n + whole - 1) / whole * whole);
   }
-  // How many elements a rank's block of a slice has at most.
+  // The maximal number of elements of a rank's block in one slice.
   std::size_t block_elements(std::size_t in_bytes, std::size_t out_bytes, std::source_location where) const {
     std::size_t const bytes = std::max(in_bytes, out_bytes), n = slice_ / ranks() / bytes;
     if (n == 0)
-      detail::refuse(
-          rank(), detail::join({"elements of ", bytes, " bytes of ", size(), " ranks do not fit slices of ", slice_}),
-          "make cuda_staged with larger slices", where);
+      detail::refuse(rank(),
+                     detail::join({"one element of ", bytes, " bytes for each of ", size(),
+                                   " ranks does not fit a slice of ", slice_}),
+                     "create cuda_staged with larger slices", where);
     std::size_t const whole = grain(in_bytes, out_bytes);
     return n < whole ? n : n / whole * whole;
   }
 
-  // What this rank has of one side of a call: a block for every rank, or one.
+  // The blocks of this rank on one side of a call: one for every rank, or a single one.
   blocks blocks_of(detail::layout const& where, bool has_any, bool all) const {
     if (!has_any) return {};
     return all ? detail::blocks_of(where, size()) : blocks{where.at(0, rank())};
@@ -201,7 +203,7 @@ class cuda_staged {
   void copy(detail::stream_of<D> stream, T* to, T const* from, std::size_t n) const {
     if (to != from && n > 0) area_->on.copy(stream, to, from, n * sizeof(T));
   }
-  // Blocks that follow each other on both sides are one copy.
+  // Adjacent blocks on both sides are copied at once.
   template <class T>
   void copy_blocks(detail::stream_of<D> stream, T* to, blocks const& places, T const* from,
                    blocks const& sources) const {
@@ -225,7 +227,7 @@ class cuda_staged {
       }
     return call.template operator()<automatic>(async(*comm_));
   }
-  // Those of a slice, whose blocks have so many bytes. The root of a broadcast sends where others receive.
+  // The messages of a slice with blocks of these bytes. The root of a broadcast sends where others receive.
   template <collective C>
   work send(journey const& trip, slot& s, std::size_t bytes, int root) {
     std::byte* const to = C == collective::broadcast && rank() == root ? s.down.data() : s.up.data();
@@ -241,7 +243,8 @@ class cuda_staged {
                                                        trip.for_host(), trip.where());
     });
   }
-  // From the caller's buffer to the caller's buffer. That of a broadcast's root is an input, which MPI takes as one to write.
+  // Directly between the callers' buffers. The input of a broadcast's root is passed as writable, because MPI takes it
+  // so.
   template <collective C, class T>
   void hand_over(journey& trip, detail::device_call<D, T, T> const& call, blocks const& given, blocks const& got) {
     trip.await_stream();
@@ -256,8 +259,8 @@ class cuda_staged {
   }
 
   // -- Kernels.
-  // The blocks that a slice has received, `stride` elements apart, where the device combines them. This rank's own is read
-  // where it is.
+  // The received blocks of a slice, `stride` elements apart, at the place where the device combines them. This rank's
+  // own block is read from the caller's buffer.
   template <class T>
   std::vector<T const*> sources(slot& s, std::size_t stride, T const* own) const {
     T const* const received = at<T>(s.up);
@@ -276,7 +279,7 @@ class cuda_staged {
     cuda_combine(area_->on, stream, std::span(from), std::span<Out* const>(destinations), n, how);
   }
 
-  // one_shot: each rank that gets a result combines all ranks' contributions to it.
+  // one_shot: each rank that receives a result combines the contributions of all ranks.
   template <collective C, class In, class Out, class How>
   void combine_all(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
     constexpr collective moves = C == collective::reduce_scatter ? collective::all_to_all
@@ -308,7 +311,7 @@ class cuda_staged {
         });
   }
 
-  // two_shot: each rank combines its block of a slice, and shares the result.
+  // two_shot: each rank combines its block of a slice and shares the result.
   template <collective C, class In, class Out, class How>
   void combine_and_share(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
     constexpr collective shares = C == collective::reduce ? collective::gather : collective::all_gather;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Blocks of ranks by their places in a buffer, and the host's collectives that move them.
+// The blocks of ranks in a buffer, and the host collectives that move them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace tutti::detail {
 
-// One for each rank, or the only one.
+// One block for each rank, or a single one.
 using block_list = std::vector<extent>;
 
 inline block_list blocks_of(layout const& where, int ranks) {
@@ -31,7 +31,7 @@ inline std::size_t longest_of(block_list const& blocks) {
   for (extent const& b : blocks) out = std::max(out, b.count);
   return out;
 }
-// The part of each that goes with a slice.
+// The part of each block that belongs to a slice.
 inline block_list slices_of(block_list const& blocks, std::size_t most, std::size_t slice) {
   block_list out;
   for (extent const& b : blocks) {
@@ -40,14 +40,14 @@ inline block_list slices_of(block_list const& blocks, std::size_t most, std::siz
   }
   return out;
 }
-// As many elements, where block q begins at q * stride; in units of so many.
+// Blocks of the same lengths, where block q begins at q * stride, in units of `unit`.
 inline block_list packed(block_list const& blocks, std::size_t stride, std::size_t unit) {
   block_list out;
   for (extent const& b : blocks) out.push_back({out.size() * stride * unit, b.count * unit});
   return out;
 }
 
-// Counts and offsets, as the host's _v forms take them.
+// Counts and offsets for the host's _v forms.
 struct block_numbers {
   explicit block_numbers(block_list const& blocks) {
     for (extent const& b : blocks) {
@@ -60,7 +60,7 @@ struct block_numbers {
   std::size_t end = 0;
 };
 
-// The host's collective, on blocks of n elements.
+// Calls the host's collective on blocks of n elements.
 template <collective C, class Algorithm, class Comm, class T>
 returned_by<Comm> move_blocks_on_host(Comm&& comm, T const* in, T* out, std::size_t n, int root, options const& o,
                                       std::source_location where) {
@@ -76,7 +76,7 @@ returned_by<Comm> move_blocks_on_host(Comm&& comm, T const* in, T* out, std::siz
   else return broadcast<Algorithm>(comm, std::span(out, n), root, o, where);
 }
 
-// Its _v form. A rank that gives or gets a block alone begins with it.
+// Calls its _v form. If a rank sends or receives a single block, the array starts with it.
 template <collective C, class Algorithm, class Comm, class T>
 returned_by<Comm> move_ragged_on_host(Comm&& comm, T const* in, block_list const& given, T* out, block_list const& got,
                                       int root, options const& o, std::source_location where) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who looks after streams that wait for other ranks, for a stream cannot give up by itself: a thread that finds ranks which
-// are late, gone, or in another call, and lets all streams go on when there is a fault.
+// Watches streams that wait for other ranks, because a stream cannot give up by itself. A thread detects ranks that are
+// late, gone or in another call, and releases all streams when there is a fault.
 #pragma once
 
 #include <chrono>
@@ -29,24 +29,25 @@
 
 namespace tutti::detail {
 
-// What a rank knows of a call that its stream may be in.
+// A call that the stream of this rank may be in.
 struct watched_call {
   std::chrono::nanoseconds timeout{};
-  bool captured = false;                // it may come again at any time
-  bool again = false;                   // it has, since it was one of the oldest
-  std::uint64_t sequence = 0;           // where kernels wait for each other: the last of this rank's calls that was it
-  std::vector<std::uint32_t> expected;  // by rank: what its word `ready` says in this call; 0: it is not awaited
+  bool captured = false;                // in a graph, which may replay it at any time
+  bool again = false;                   // seen again since it was among the oldest
+  std::uint64_t sequence = 0;           // only if kernels wait for each other: the number of this rank's last such call
+  std::vector<std::uint32_t> expected;  // by rank: the value of its word `ready` in this call; 0: not awaited
 };
 
-// The rank's stream runs one call after the other, and says which on the board. Kernels do nothing once the board has a fault;
-// so what a stream that was let go does changes no memory.
+// The rank's stream runs one call after the other, and records the current one on the board. Kernels do nothing once
+// the board has a fault, so a released stream changes no memory.
 class device_watch {
  public:
-  // `peers`: of those in other processes.
+  // `peers`: watches of ranks in other processes.
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
       : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
 
-  // Before its stream may be in the call. `sequence`: of this rank's calls, where kernels wait for each other; else 0.
+  // Called before the stream may be in the call. `sequence`: the number of this rank's call, if kernels wait for each
+  // other; else 0.
   template <class Expected>
   void know(std::uint32_t call, std::uint64_t sequence, std::chrono::nanoseconds timeout, bool captured,
             Expected const& expected) {
@@ -59,7 +60,7 @@ class device_watch {
     if (!is_new) return;
     for (int q = 0; q < board_.ranks(); ++q) entry->second.expected.push_back(expected(q));
     ages_.push_back(call);
-    if (ages_.size() > most_known) forget_oldest();
+    if (ages_.size() > max_known) forget_oldest();
   }
 
   bool faulty() const noexcept { return board_.faulty(); }
@@ -71,7 +72,7 @@ class device_watch {
     throw fault_found(where);
   }
 
-  // That this rank's program makes another call than others in its place.
+  // Throws if another rank's program makes a different call at the same place in the sequence.
   void expect_same_call(std::uint64_t sequence, std::uint32_t call, std::source_location where) const {
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const theirs = board_.noted(q, sequence);
@@ -80,7 +81,7 @@ class device_watch {
     }
   }
 
-  // The first fault of all ranks, as this one throws it.
+  // The first fault of all ranks, as an error of this one.
   [[gnu::cold]] error fault_found(std::source_location where) const {
     fault const found =
         await_fault([&] { return read_fault(board_.fault_of_all()); }, [] { std::this_thread::sleep_for(nap_length); });
@@ -94,10 +95,10 @@ class device_watch {
   }
 
  private:
-  static constexpr std::size_t most_known = 4096;  // more than streams take at once
+  static constexpr std::size_t max_known = 4096;  // more than streams take at once
   static constexpr std::chrono::milliseconds look_every{10};
   static constexpr std::chrono::microseconds release_every{100};
-  // A stream that stands still for so long waits for another rank, and does not just run a kernel.
+  // A stream that has not progressed for this long waits for another rank, rather than running a kernel.
   static constexpr std::chrono::milliseconds standing{40}, standing_long{1000};
 
   void run(std::stop_token const& stop) {
@@ -110,7 +111,7 @@ class device_watch {
     }
   }
 
-  // Writes what its stream waits for.
+  // Writes the words that its stream waits for.
   void release() const noexcept {
     auto const entry = known_.find(board_.rank(rank_).now.load());
     for (int q = 0; q < board_.ranks(); ++q) {
@@ -138,7 +139,7 @@ class device_watch {
     if (entry == known_.end() || now - since_ < standing) return;
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
-      // A peer whose kernel needs this rank no more may be in the next call, whose words are set.
+      // A peer whose kernel no longer needs this rank may be in the next call, whose words are set.
       if (q == rank_ || expected == 0 || entry->second.sequence != 0) continue;
       for (auto const& ready : board_.between(q, rank_).ready)
         if (std::uint32_t const said = ready.load(); said != 0 && said != expected)
@@ -149,25 +150,25 @@ class device_watch {
       if (q != rank_ && left(q) && awaits(q, entry->second))
         return board_.raise(
             {static_cast<int>(error_code::rank_left), rank_, q,
-             join({"rank ", q, " has left ", state_of(q), ", while rank ", rank_, " is ", state_of(rank_)})});
+             join({"rank ", q, " left ", state_of(q), ", while rank ", rank_, " is ", state_of(rank_)})});
     if (now - since_ >= entry->second.timeout) board_.raise(timeout_of(entry->second));
   }
 
   bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
-  // Whether this rank's stream stands still because of it.
+  // Whether this rank's stream is waiting for rank q.
   bool awaits(int q, watched_call const& call) const noexcept {
-    // Kernels set no words. Which call a graph that is replayed makes, is not counted.
+    // Kernels set no words. A replayed graph does not count its calls.
     if (call.sequence != 0 && !call.captured && board_.rank(q).called.load() >= call.sequence) return false;
     return board_.between(rank_, q).unread.load() != 0 ||
            (call.expected[static_cast<std::size_t>(q)] != 0 && board_.between(q, rank_).ready[0].load() == 0 &&
             board_.between(q, rank_).ready[1].load() == 0);
   }
 
-  // -- What is said.
+  // -- Messages.
 
   std::string described(int q, std::uint32_t call) const {
     auto words = board_.find(q, call);
-    if (!words) return "a call of long ago";
+    if (!words) return "a call that is no longer on record";
     std::string const places = take_places(*words);
     return describe(*words, device_names{board_}, q) + places;
   }
@@ -192,12 +193,12 @@ class device_watch {
       if (first < 0) first = q;
       absent += join({"; rank ", q, " has not arrived: it is ", state_of(q)});
     }
-    if (first < 0) absent = "; all ranks that it needs have arrived, but one does not go on";
+    if (first < 0) absent = "; all ranks that it needs have arrived, but at least one of them makes no progress";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
     return {static_cast<int>(error_code::timeout), rank_, first,
             join({described(rank_, call_), " did not complete within ", seconds, " s", absent})};
   }
-  // Whether what two ranks call is the same as far as ranks must agree; none where that is not known any more.
+  // Whether two ranks make the same call in all that they must agree on; empty if that is no longer known.
   std::optional<bool> same_call(std::uint32_t own, int q, std::uint32_t theirs) const {
     auto const a = board_.find(rank_, own), b = board_.find(q, theirs);
     if (!a || !b) return {};
@@ -209,10 +210,11 @@ class device_watch {
       case error_code::mismatch:
         return "all ranks must make the same calls in the same order, with equal counts, types and operations";
       case error_code::timeout:
-        return "see what keeps the ranks that have not arrived, or raise TUTTI_TIMEOUT or device_options::timeout";
-      case error_code::rank_lost: return "see the output of the rank that ended; make new ranks of those that are left";
+        return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or "
+               "device_options::timeout";
+      case error_code::rank_lost: return "check the output of the rank that ended; make a new group of the survivors";
       case error_code::rank_left: return "all ranks must make the same calls before they end";
-      default: return "these ranks cannot be used any more";
+      default: return "this group can no longer be used";
     }
   }
 
@@ -241,7 +243,7 @@ class device_watch {
   std::condition_variable_any wake_;
   std::unordered_map<std::uint32_t, watched_call> known_;
   std::deque<std::uint32_t> ages_;
-  std::uint32_t call_ = 0, beat_ = 0;  // as they were seen last, and since when
+  std::uint32_t call_ = 0, beat_ = 0;  // the last state that was seen, and since when
   deadline::clock::time_point since_{};
   std::jthread thread_;  // the last member: it uses all others
 };

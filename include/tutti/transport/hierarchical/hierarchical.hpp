@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over nodes: MPI among all ranks and, for collectives in two levels, shared memory within each node and MPI among
-// the ranks that represent their nodes.
+// The transport over nodes: MPI among all ranks and, for collectives in two levels, shared memory within each node and
+// MPI among the ranks that represent their nodes.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ class hierarchical : public mpi {
   using inside = shm;
   using across = mpi;
 
-  // A node is the ranks that share memory by MPI_COMM_TYPE_SHARED, or those that pass the same number: all ranks pass one, or none.
+  // A node is the ranks that share memory by MPI_COMM_TYPE_SHARED, or those that pass the same number: all ranks pass
+  // one, or none.
   static constexpr int by_machine = -1;
 
   // Like the constructor of mpi.
@@ -83,8 +84,8 @@ class hierarchical : public mpi {
     connect();
   }
 
-  // Calls make(deadline) on all ranks. If it throws on some, all ranks throw the error of the lowest of them, so that none waits
-  // for a rank that has given up.
+  // Calls make(deadline) on all ranks. If it throws on some, all ranks throw the error of the lowest of them, so that
+  // none waits for a rank that has given up.
   template <class Make>
   [[gnu::cold]] void make_together(Make&& make) {
     together(MPI_COMM_NULL, [&] { make_and_compare(make); });
@@ -119,7 +120,7 @@ class hierarchical : public mpi {
       throw error({.code = error_code::timeout,
                    .rank = rank(),
                    .what = "timed out: not all ranks have finished setting up shared memory on their nodes",
-                   .way_out = "see what delays the other ranks, or raise TUTTI_TIMEOUT"});
+                   .way_out = "find out what delays the other ranks, or raise TUTTI_TIMEOUT"});
     };
     MPI_Request request = MPI_REQUEST_NULL;
     complete(MPI_Iallreduce(&mine->rank, &first->rank, 1, MPI_INT, MPI_MIN, communicator(), &request), request,
@@ -176,7 +177,7 @@ class hierarchical : public mpi {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
     if (size == 1) return std::make_unique<shm>();
     detail::acquaintance const others{
-        nodes_.members(node), {}, "see what keeps these ranks of the same machine from connecting"};
+        nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
     detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
     return std::make_unique<shm>(file, local, size, tracks_, until);

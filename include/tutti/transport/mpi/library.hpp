@@ -16,8 +16,8 @@ namespace tutti::detail {
 
 static_assert(MPI_VERSION >= 3, "tutti needs MPI 3 or later");
 
-// The eager limit between ranks of one machine, less a few words of header: Open MPI 4.1 sends up to 4,032 bytes at once, MPICH
-// 4.0 a little over 8 KiB. Over a network the limit is higher.
+// The eager limit between ranks of one machine, less a few words of header: Open MPI 4.1 sends up to 4,032 bytes at
+// once, MPICH 4.0 a little over 8 KiB. Over a network the limit is higher.
 #ifdef OPEN_MPI
 inline constexpr std::size_t mpi_eager_bytes = 3968;
 #else
@@ -36,7 +36,7 @@ inline void expect_success(int code, char const* call) {
   bool const loss = mpi_is_loss(code);
   throw error({.code = loss ? error_code::rank_lost : error_code::system,
                .what = mpi_text(call, code),
-               .way_out = loss ? "see the output of the rank that ended" : "look for messages of the MPI library"});
+               .way_out = loss ? "check the output of the rank that ended" : "check the output of the MPI library"});
 }
 
 inline bool mpi_is_finalized() noexcept {

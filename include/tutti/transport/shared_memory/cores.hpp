@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cores of the ranks of a segment: whether each has one, which decides how they wait, and by which caches they are.
+// The cores of the ranks of a segment: whether there is one for each rank, which decides how ranks wait, and which
+// caches they share.
 #pragma once
 
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace tutti::detail {
 
-// Writes down where this rank may run. A launcher may have bound every rank to a core of its own, so one rank's view
-// is not enough.
+// Records the cores that this rank may run on. All ranks must do so, because a launcher may have bound each to a
+// different core.
 void note_cores(rank_page& self);
 
 patience patience_for(segment const& s, int ranks);

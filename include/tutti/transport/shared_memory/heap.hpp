@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hands out pieces of a rank's part of a segment, page by page, and gives freed pages back to the system.
+// Allocates memory from a rank's part of a segment in whole pages, and returns freed pages to the system.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace tutti::detail {
 
-// Threads may call it at once: one may make a call while another takes memory.
+// Thread-safe: one thread may make a call while another allocates.
 class heap {
  public:
   heap(std::byte* base, std::size_t bytes);
 
-  // First fit; null where no free piece is large enough.
+  // First fit; null if no free piece is large enough.
   std::byte* allocate(std::size_t bytes);
 
   void deallocate(std::byte* memory, std::size_t bytes);
@@ -29,7 +29,7 @@ class heap {
 
   std::byte* base_;
   std::unique_ptr<std::mutex> changes_ = std::make_unique<std::mutex>();
-  std::vector<piece> free_;  // by offset
+  std::vector<piece> free_;  // sorted by offset
 };
 
 }  // namespace tutti::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages through a shared segment: what loopback and shm have in common. It hands out views, so a value is combined
-// from where it arrived into where it is to leave.
+// Messages through a shared segment, for loopback and shm. It hands out views of slots, so that an operation reads a
+// value where it arrived and writes the result where it is to be sent from.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@ class mailbox {
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
   patience waits() const noexcept { return waits_; }
-  // What the choice of algorithm depends on, the same at all ranks.
+  // An input of the choice of algorithm, so the same at all ranks.
   bool crowded() const noexcept { return waits_.spins < patience_with_cores.spins; }
   bool pulls() const noexcept { return pulls_; }
 
-  // -- Sending: claim a place, write to it what was claimed, publish. Null while the receiver has not made room. A place for
-  // elements that need more than the line's alignment is in the slot, which is aligned to a line of cache.
+  // -- Sending: claim a place, write to it, publish. Null while the receiver has not made room. Elements with a larger
+  // alignment than the rest of the head's line are placed in the slot, which is aligned to a cache line.
   std::byte* claim(int to, int track, std::size_t bytes, std::size_t alignment) noexcept {
     sender& out = outgoing(to, track);
     if (out.published - out.consumed == out.slots && !refresh(out)) return nullptr;
@@ -46,13 +46,13 @@ class mailbox {
     send(to, track, bytes, more, outgoing(to, track).claimed, tag);
   }
 
-  // -- Sending without a copy: the receiver reads the sender's memory itself. Only where `is_shared` says so, after a claim.
+  // -- Sending without a copy: the receiver reads the sender's memory. Only if is_shared() holds, after a claim.
   bool is_shared(void const* data, std::size_t bytes) const noexcept {
     auto const address = reinterpret_cast<std::uintptr_t>(data);
     return address >= reach_begin_ && bytes <= reach_end_ - reach_begin_ &&
            address - reach_begin_ <= reach_end_ - reach_begin_ - bytes;
   }
-  // Where that is, for all ranks.
+  // The address of such memory, valid at all ranks.
   std::uint64_t shared_address(void const* data) const noexcept {
     return reinterpret_cast<std::uintptr_t>(data) - reach_origin_;
   }
@@ -64,13 +64,13 @@ class mailbox {
     *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = shared_address(data);
     send(to, track, bytes, more, payload::reference, tag);
   }
-  // The same for memory that the receiver cannot address but can fetch, where `pulls` says so.
+  // The same for memory that the receiver cannot address but can fetch; only if pulls() holds.
   void publish_private_reference(int to, int track, void const* data, std::size_t bytes, bool more,
                                  std::uint32_t tag) noexcept {
     *reinterpret_cast<std::uint64_t*>(outgoing(to, track).next().line) = reinterpret_cast<std::uintptr_t>(data);
     send(to, track, bytes, more, payload::foreign, tag);
   }
-  // How many messages were published to a peer, and whether it is done with the first `count` of them.
+  // The number of messages published to a peer, and whether it has released the first `count` of them.
   std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
   bool consumed(int to, int track, std::uint64_t count) noexcept {
     sender& out = outgoing(to, track);
@@ -97,7 +97,7 @@ class mailbox {
         out.foreign ? reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place)) : at_shared_address(place);
     return out;
   }
-  // Where messages come in a row, the line of a later one is on its way while this one is used.
+  // Prefetches the line of a later message while this one is used, if messages arrive in a row.
   void prefetch(int from, int track) noexcept {
     receiver& in = incoming(from, track);
     __builtin_prefetch(&in.channel->at((in.taken + 2) & (in.slots - 1)));
@@ -108,16 +108,16 @@ class mailbox {
     ring(from);
   }
 
-  // How copies to slots are done.
+  // Chooses how to copy to slots.
   store_gauge& gauge() noexcept { return gauge_; }
 
-  // -- Packets: the lines that a rank shows in a round. All ranks count the same rounds, from 1.
+  // -- Packets: the lines that a rank publishes in a round. All ranks number rounds alike, from 1.
   std::uint64_t next_round() noexcept { return ++round_; }
   packet* packets(int rank, std::uint64_t round, bool far) const noexcept {
     rank_page& owner = segment_.rank(rank);
     return far ? owner.far[round % far_sets] : owner.near[round % near_sets];
   }
-  // Whether all peers are done with what was shown in these lines before.
+  // Whether all peers have finished with the previous contents of these lines.
   bool packets_writable(std::uint64_t round, bool far) noexcept {
     std::uint64_t const sets = far ? far_sets : near_sets;
     if (round <= all_read_ + sets) return true;
@@ -130,15 +130,15 @@ class mailbox {
     }
     return round <= all_read_ + sets;
   }
-  // A peer that shows a round is done with those before.
+  // A peer that publishes a round has finished with all earlier ones.
   void packets_seen(int peer, std::uint64_t round) noexcept { read_[static_cast<std::size_t>(peer)] = round - 1; }
-  // This rank is done with a round. `wake`: peers may be waiting for that.
+  // This rank has finished with a round. `wake`: peers may be waiting for that.
   void packets_read(std::uint64_t round, bool wake) noexcept {
     segment_.rank(rank_).packets_read.store(round, std::memory_order_release);
     if (wake) wake_all();
   }
 
-  // -- Waiting. A rank that naps says so and looks once more before it sleeps.
+  // -- Waiting. A rank that is about to nap announces it, then checks once more before it sleeps.
   template <class Ready>
   void nap(Ready&& ready) noexcept {
     if (meanwhile_ != nullptr) meanwhile_();
@@ -148,10 +148,10 @@ class mailbox {
     if (!ready()) sleep(heard);
     self.asleep.store(0, std::memory_order_relaxed);
   }
-  // What else of this process must go on while this rank waits long: called before each nap, and naps are short then.
+  // Sets a function that drives other work of this process; called before each nap, and naps are then short.
   void while_waiting(void (*f)() noexcept) noexcept { meanwhile_ = f; }
-  // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost every
-  // message 20 cycles and more, where a wake-up that is missed for want of it costs one nap.
+  // Wakes a peer that naps. There is no fence between the store that the peer waits for and this load: it would cost
+  // every message 20 cycles or more, whereas a wake-up missed without it costs one nap.
   void ring(int peer) noexcept {
     rank_page& other = segment_.rank(peer);
     if (other.asleep.load(std::memory_order_relaxed) != 0) [[unlikely]]
@@ -162,7 +162,8 @@ class mailbox {
       if (r != rank_) ring(r);
   }
 
-  // Whether this rank waits and sends at once what a peer asks it for. A hint: it may be elsewhere when it is asked.
+  // Whether this rank waits, and answers requests of peers at once. Only a hint: it may be busy by the time of a
+  // request.
   void set_responsive(bool now) noexcept {
     segment_.rank(rank_).responsive.store(now ? 1 : 0, std::memory_order_relaxed);
   }
@@ -170,13 +171,13 @@ class mailbox {
     return segment_.rank(peer).responsive.load(std::memory_order_relaxed) != 0;
   }
 
-  // Tells the peers that this rank will call nothing any more.
+  // Tells the peers that this rank will make no more calls.
   void leave() noexcept;
 
   bool left(int peer) const noexcept {
     return segment_.rank(peer).status.load(std::memory_order_acquire) == presence::left;
   }
-  // For messages: who a peer is.
+  // Names a peer in error messages.
   std::string describe(int peer) const;
 
   board notices() const noexcept { return {segment_, rank_}; }
@@ -184,7 +185,7 @@ class mailbox {
   segment const& memory() const noexcept { return segment_; }
 
  protected:
-  // `reach`: the memory that all ranks can read, and the address that references count from.
+  // `reach`: the memory that all ranks can read, and the address that references are relative to.
   void attach(segment s, int tracks, std::uintptr_t begin, std::uintptr_t end, std::uintptr_t origin, patience how);
 
   void allow_pulls(bool all_can) noexcept { pulls_ = all_can; }
@@ -226,7 +227,7 @@ class mailbox {
     ring(to);
   }
 
-  // Until this rank's bell rings, which it has heard so often, or a nap is over.
+  // Sleeps until this rank's bell rings again after `heard` rings, or a nap is over.
   [[gnu::cold]] void sleep(std::uint32_t heard) noexcept;
   [[gnu::cold]] static void wake(rank_page& other) noexcept;
 
@@ -239,8 +240,8 @@ class mailbox {
   void (*meanwhile_)() noexcept = nullptr;
   store_gauge gauge_;
   std::uint64_t round_ = 0;
-  std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to be done with
-  std::vector<std::uint64_t> read_;  // and each of them
+  std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to have finished with
+  std::vector<std::uint64_t> read_;  // and those of each peer
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
 };

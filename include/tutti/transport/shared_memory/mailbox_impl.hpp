@@ -47,7 +47,7 @@ TUTTI_INLINE void mailbox::leave() noexcept {
 
 TUTTI_INLINE void mailbox::sleep(std::uint32_t heard) noexcept {
   constexpr std::chrono::microseconds short_nap{50};
-  // No bell rings for what else this process has to do.
+  // No bell rings for other work of this process.
   bool const alone = meanwhile_ == nullptr && background_jobs.load(std::memory_order_relaxed) == 0;
   std::timespec const time{0, std::chrono::nanoseconds(alone ? nap_length : short_nap).count()};
   ::syscall(SYS_futex, &segment_.rank(rank_).bell, FUTEX_WAIT, heard, &time, nullptr, 0);

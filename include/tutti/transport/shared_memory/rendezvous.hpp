@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that share no parent get the same file: rank 0 makes it and hands it to the others over a local socket with an
-// abstract name, which vanishes with its process.
+// How ranks that share no parent get the same file: rank 0 creates it and sends it to the others over a local socket
+// with an abstract name, which vanishes with its process.
 #pragma once
 
 #include <chrono>
@@ -18,40 +18,41 @@
 
 namespace tutti::detail {
 
-// What ranks know of each other before they meet.
+// Names, liveness and advice that depend on how the ranks were started.
 struct acquaintance {
-  std::vector<int> names;         // what messages call them; empty: their ranks
-  std::function<bool(int)> gone;  // whether a rank that has not come cannot come any more, where that is known
-  std::string way_out = "see whether all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT";
+  std::vector<int> names;         // of ranks in error messages; empty: their numbers
+  std::function<bool(int)> gone;  // whether a rank that has not arrived can no longer do so, if that is known
+  std::string way_out =
+      "make sure that all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT";
 };
 
-// One rank's part in the meeting of a job. `job` is the same at its ranks and different from other jobs of this machine.
-// Both sides look at the user of the other: a name can be guessed, an owner cannot be forged.
-//
-// Guests keep their connection until rank 0 has heard of all of them. So it learns at once of a guest that ends, they
-// learn at once when it does, and where it or the first of them has no more time it tells everyone why: all ranks report
-// the same.
+// One rank's part in the meeting of a job. `job` is the same at all its ranks and differs from other jobs on this
+// machine. Both sides check the user id of the other, because a name can be guessed but an owner cannot be forged.
+// | Each of the others keeps its connection until rank 0 has heard from all of them. So rank 0 learns at once if one of
+// them ends, and they learn at once if rank 0 does. If rank 0 or the first of them runs out of time, rank 0 tells all
+// of them why, and all ranks report the same error.
 class rendezvous {
  public:
   [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others = {});
 
-  // The file that `make` gives at rank 0. Throws error: timeout with the ranks that did not come, rank_lost where one of
-  // them ended meanwhile, mismatch where two say that they are the same rank, system, and what `make` throws.
+  // Returns the file that `make` creates at rank 0. Throws error: timeout with the ranks that did not arrive, rank_lost
+  // if one of them ended meanwhile, mismatch if two claim the same rank, system, and the exceptions of `make`.
   descriptor meet(std::function<descriptor()> const& make);
 
  private:
-  static constexpr int look_around = 100;  // milliseconds between two looks at the deadline
+  static constexpr int look_around = 100;  // milliseconds between two checks of the deadline
   static int next_look() noexcept;
-  static constexpr std::chrono::microseconds longest_pause{2000};  // between two knocks at a door that is not open yet
+  // between two attempts to connect before rank 0 listens
+  static constexpr std::chrono::microseconds longest_pause{2000};
 
-  // What rank 0 sends: the file, or why there is none.
+  // The answer of rank 0: the file, or the reason why there is none.
   struct answer {
     std::int32_t code = 0;
     std::int32_t peer = -1;
     char text[1016] = {};
   };
 
-  // A message with an answer, and room for a file.
+  // A message that carries an answer, with room for a file.
   struct envelope {
     answer content{};
     iovec data{&content, sizeof content};
@@ -70,7 +71,7 @@ class rendezvous {
 
   [[gnu::cold]] descriptor be_host(std::function<descriptor()> const& make);
 
-  // Returns when every guest has come and said its rank.
+  // Returns when every other rank has connected and sent its number.
   [[gnu::cold]] void gather(descriptor const& listener, std::vector<descriptor>& guests);
 
   descriptor& seat(std::vector<descriptor>& guests, int rank) const;
@@ -80,13 +81,13 @@ class rendezvous {
   [[gnu::cold]] static void send_file(descriptor const& guest, descriptor const& file);
   [[gnu::cold]] static void send_refusal(descriptor const& guest, error const& why);
 
-  // -- The others.
+  // -- The other ranks.
 
   [[gnu::cold]] descriptor be_guest();
 
   descriptor receive_file(descriptor const& host) const;
 
-  // -- Both.
+  // -- All ranks.
 
   int name_of(int rank) const { return others_.names.empty() ? rank : others_.names[static_cast<std::size_t>(rank)]; }
   std::string called(int rank) const;
@@ -94,11 +95,11 @@ class rendezvous {
   void expect_to_come(int rank) const;
   void expect_all_to_come() const;
 
-  // A connection has ended. That of a process that is killed does so a moment before the system says that this has ended,
-  // and whoever hears of this rank's error is to find the same.
+  // Waits for a process whose connection has closed to end. The connection of a killed process closes a moment before
+  // the system reports its end, and this rank's peers must find the same cause.
   void expect_end() const;
 
-  // A name that is too long for a socket keeps its beginning and gets a hash of all of it (FNV-1a).
+  // Shortens a name that is too long for a socket: keeps its beginning and appends a hash of all of it (FNV-1a).
   [[gnu::cold]] static std::string fitting(std::string name);
 
   [[gnu::cold]] static descriptor make_socket();

@@ -42,14 +42,15 @@ TUTTI_INLINE int rendezvous::next_look() noexcept {
 TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& make) {
   descriptor listener = make_socket();
   if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
-    throw_system("cannot listen for the other ranks", "see whether another program with the same job name runs");
+    throw_system("cannot listen for the other ranks",
+                 "check whether another program with the same job name is running");
   std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
   try {
-    gather(listener, guests);  // first, so that all are told if the rest goes wrong
-    listener = descriptor();   // before any answer, after which somebody may come to the next meeting
+    gather(listener, guests);  // first, so that a failure below is reported to all
+    listener = descriptor();   // before any answer: a rank that has one may come to the next meeting
     descriptor file = make();
     for (descriptor const& guest : guests)
-      if (guest) send_file(guest, file);  // one that ended just now is missed at the joining
+      if (guest) send_file(guest, file);  // one that has just ended is detected when joining
     return file;
   } catch (error const& e) {
     listener = descriptor();
@@ -60,7 +61,7 @@ TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& m
 }
 
 TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<descriptor>& guests) {
-  std::vector<descriptor> nameless;  // connected, and have not said their rank
+  std::vector<descriptor> nameless;  // connected, but have not sent their rank yet
   for (int missing = ranks_ - 1; missing > 0;) {
     std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
     for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
@@ -71,7 +72,8 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
     if (events <= 0) continue;
 
-    for (std::size_t r = 0; r < guests.size(); ++r) {  // a guest says nothing more, but that its time is over
+    // a message from a rank that has connected means that its time is up
+    for (std::size_t r = 0; r < guests.size(); ++r) {
       if (waiting[1 + r].revents == 0) continue;
       char word = 0;
       if (::recv(guests[r].get(), &word, 1, MSG_DONTWAIT) == 1)
@@ -82,7 +84,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
                    .peer = name_of(static_cast<int>(r)),
                    .what = called(static_cast<int>(r)) +
                            " ended or gave up while these had not joined: " + list_of(absent(guests)),
-                   .way_out = "see the output of that rank"});
+                   .way_out = "check the output of that rank"});
     }
     std::vector<descriptor> still_nameless;
     for (std::size_t i = 0; i < nameless.size(); ++i) {
@@ -97,7 +99,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     if (waiting[0].revents != 0) {
       descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!guest && (errno == EMFILE || errno == ENFILE))
-        throw_system("cannot take in " + std::to_string(ranks_) + " ranks",
+        throw_system("cannot accept connections of " + std::to_string(ranks_) + " ranks",
                      "raise the limit of open files (ulimit -n)");
       if (guest && same_user(guest)) nameless.push_back(std::move(guest));
     }
@@ -111,7 +113,7 @@ TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, int r
                  .peer = rank,
                  .what = "a process joined as rank " + std::to_string(rank) + " of " + std::to_string(ranks_) +
                          ", which is taken or does not exist",
-                 .way_out = "start all ranks by one launcher, with one number of ranks"});
+                 .way_out = "start all ranks with one launcher and the same number of ranks"});
   return guests[static_cast<std::size_t>(rank)];
 }
 
@@ -148,18 +150,17 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
     descriptor const host = make_socket();
     if (::connect(host.get(), address(), address_bytes_) == 0) {
       if (!same_user(host))
-        throw error(
-            {.code = error_code::system,
-             .rank = name_of(rank_),
-             .what = "the meeting point of this job belongs to another user",
-             .way_out = "start the job anew; if that does not help, another user occupies the name on purpose"});
+        throw error({.code = error_code::system,
+                     .rank = name_of(rank_),
+                     .what = "the meeting point of this job belongs to another user",
+                     .way_out = "start the job again; if that does not help, another user holds the name on purpose"});
       if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
     }
     if (until_.passed())
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
                    .peer = name_of(0),
-                   .what = called(0) + " did not open the meeting point of this job",
+                   .what = called(0) + " did not open the meeting point of this job in time",
                    .way_out = others_.way_out});
     expect_all_to_come();
     std::this_thread::sleep_for(pause);
@@ -167,7 +168,7 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
 }
 
 TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
-  // Rank 0, which knows who is missing, is told that this rank's time is over, and given half a second to answer.
+  // Rank 0 knows which ranks are missing: tell it that this rank's time is up, and give it half a second to answer.
   std::optional<deadline> last_moment;
   pollfd waiting{host.get(), POLLIN, 0};
   while (::poll(&waiting, 1, next_look()) <= 0) {
@@ -178,22 +179,22 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
     if (last_moment && last_moment->passed())
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
-                   .what = called(0) + " still waits for other ranks to join",
+                   .what = called(0) + " is still waiting for other ranks to join",
                    .way_out = others_.way_out});
   }
   envelope message;
   message.head.msg_control = message.control;
   message.head.msg_controllen = sizeof message.control;
   if (::recvmsg(host.get(), &message.head, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof message.content) {
-    expect_end();  // or rank 0 has given up before it knew of this one
+    expect_end();  // or rank 0 has given up before it learned of this rank
     throw error({.code = error_code::rank_lost,
                  .rank = name_of(rank_),
                  .peer = name_of(0),
                  .what = called(0) + " ended or gave up before all ranks had joined",
-                 .way_out = "see the output of that rank"});
+                 .way_out = "check the output of that rank"});
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
-    throw_system("cannot take the shared memory's file", "raise the limit of open files (ulimit -n)", EMFILE);
+    throw_system("cannot receive the file of the shared memory", "raise the limit of open files (ulimit -n)", EMFILE);
   if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
     int number = -1;
     std::memcpy(&number, CMSG_DATA(part), sizeof number);

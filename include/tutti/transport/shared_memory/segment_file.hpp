@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The file behind the segment of processes. It has no name: nothing to guess, nothing that stays behind, however they end.
+// The file that backs the segment of processes. It has no name, so it cannot be guessed, and nothing remains however
+// the processes end.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +10,22 @@
 
 namespace tutti::detail {
 
-// Address space for what comm.allocate may hand out at a rank, of `space` for all, whose heaps every rank maps; memory
-// is taken only when it is touched.
+// Address space of each rank's heap for comm.allocate, if all heaps together may take `space`, since every rank maps
+// all of them. Memory is taken only when it is touched.
 [[gnu::cold]] std::size_t heap_bytes(int ranks, std::size_t space);
 
-// A file for these ranks, whose heaps take `heap_space` bytes of addresses at most, to be handed to all of them: inherited,
-// or sent over a socket. 0600, in no directory, and of this size for ever: whoever holds it cannot pull memory away from
-// under the others. Throws error: bad_argument, system.
+// Creates a file for these ranks, whose heaps take at most `heap_space` bytes of addresses. It is handed to all of
+// them: inherited, or sent over a socket. Its mode is 0600, it is in no directory, and its size is sealed, so no holder
+// can truncate it under the others. Throws error: bad_argument, system.
 [[gnu::cold]] descriptor create_segment_file(int ranks, int tracks, std::size_t heap_space);
 
-// Such a file as memory of this process.
+// Maps such a file.
 class segment_mapping {
  public:
   segment_mapping() = default;
-  // Throws error: system, and mismatch where the file was not made for these ranks.
+  // Throws error: system, and mismatch if the file was not made for these ranks.
   [[gnu::cold]] segment_mapping(descriptor const& file, int ranks, int tracks);
-  // The pages of the ranks alone, which take little address space; throws likewise.
+  // Maps only the pages of the ranks, which take little address space; throws likewise.
   [[gnu::cold]] static segment_mapping front(descriptor const& file, int ranks, int tracks);
   segment_mapping(segment_mapping const&) = delete;
   segment_mapping& operator=(segment_mapping const&) = delete;
@@ -36,7 +37,7 @@ class segment_mapping {
   segment_mapping(descriptor const& file, int ranks, int tracks, std::size_t heap_bytes);
 
   static void expect_file_for(descriptor const& file, int ranks, int tracks);
-  // What the creator has chosen, whatever this rank's environment says.
+  // The size that the creator chose, which this rank's environment does not affect.
   static std::size_t heap_bytes_of(descriptor const& file, int ranks, int tracks);
 
   segment memory_;

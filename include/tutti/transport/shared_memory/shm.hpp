@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks are processes of one machine: how they join, and what they see of each other.
+// The transport between processes of one machine.
 #pragma once
 
 #include <atomic>
@@ -25,90 +25,92 @@ struct acquaintance;
 class shm : public detail::mailbox {
  public:
   static constexpr std::string_view name = "shm";
-  static constexpr bool memory_outlives_owner = true;  // mapped as long as anybody reads it
+  static constexpr bool memory_outlives_owner = true;  // mapped as long as any rank reads it
 
-  // The memory of a group of ranks, to be handed to all of them: inherited, or sent over a socket.
+  // Creates the file behind the memory of a group, to be handed to all ranks: inherited, or sent over a socket.
   [[gnu::cold]] static detail::descriptor create(int ranks, int tracks);
 
-  // One rank, alone: no segment at all.
+  // A single rank, without a segment.
   shm();
 
-  // Joins the group; returns when all ranks have. The deadline is for the slowest of them.
-  // Throws error: timeout with the ranks that did not come, rank_lost where one of them ended before, system.
+  // Joins the group; returns when all ranks have. The deadline applies to the slowest of them.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them ended first, system.
   shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until);
   [[gnu::cold]] ~shm();
   shm(shm const&) = delete;
   shm& operator=(shm const&) = delete;
 
-  // Memory that every rank can read in place.
+  // Allocates memory that every rank can read in place.
   std::byte* allocate(std::size_t bytes);
   void deallocate(std::byte* memory, std::size_t bytes) noexcept;
 
-  // Whether the process of a peer has ended, orderly or not.
+  // Whether the process of a peer has ended, in order or not.
   bool lost(int peer) const noexcept;
 
   void leave() noexcept;
 
-  // Of all ranks; reads what the system says of caches.
+  // The locations of all ranks; reads the system's description of its caches.
   std::vector<detail::location> locations() const;
 
-  // Copies from the private memory of a peer: one copy where slots take two, for half a microsecond a call. Returns 0, or
-  // the system's reason: ESRCH where the peer has ended, EFAULT where there is nothing to read.
+  // Copies from the private memory of a peer: one copy instead of the two through slots, at half a microsecond per
+  // call. Returns 0, or the system's error: ESRCH if the peer has ended, EFAULT if there is nothing to read.
   int fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept;
 
-  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
-  // it returns when all have.
-  // The name under which they meet is the same whenever they make a group, and still two groups do not mix: nobody gets
-  // through the first meeting before its door is closed. Threads that make groups of the same members at once tell them
-  // apart by a number.
-  // Throws error: timeout with the ranks that did not come, rank_lost where one of them has ended or left, system.
+  // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
+  // returns when all have.
+  // Members meet under the same name each time, and still two groups do not mix, because no rank leaves the first
+  // meeting before its socket is closed. Threads that create groups of the same members concurrently tell them apart by
+  // a number.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or left, system.
   [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::deadline until,
                                               std::uint64_t number = 0);
 
  private:
-  // Joins the group without touching more of its memory than that takes.
+  // Joins the group, touching no more of its memory than joining needs.
   shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
       detail::acquaintance const& others, std::vector<detail::process_watch> watches);
 
-  // A process that the program has forked has this object too: what it destroys must not touch the rank's memory.
+  // A process that the program forks has a copy of this object too; its destructor must not touch the rank's memory.
   bool is_the_rank() const noexcept;
 
-  // Writes down who this rank is before it asks for the address space of all: a process that is refused it will end, and
-  // the others learn that at once.
+  // Records this rank's process before mapping the address space of all ranks: if the system refuses the mapping, this
+  // process ends, and the others learn that at once.
   [[gnu::cold]] static detail::segment_mapping introduce(detail::descriptor const& file, int rank, int ranks,
                                                          int tracks);
 
-  // The pages that every call would touch for the first time one by one. Where ranks are many, their channels are too, and
-  // most are never used.
+  // Populates the pages that calls would otherwise touch one by one. With many ranks there are many channels, most of
+  // which are never used.
   void populate() noexcept;
 
   bool has_joined(int r) const noexcept { return status(r) != detail::presence::absent; }
   bool has_fetched(int r) const noexcept { return fetches(r) != detail::fetching::untried; }
   detail::fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
 
-  // Whether the system lets this rank read its peers' private memory (ptrace_scope, seccomp, containers).
+  // Whether the system lets this rank read its peers' private memory (it depends on ptrace_scope, seccomp and
+  // containers).
   [[gnu::cold]] bool try_to_fetch() noexcept;
 
   static std::uint64_t process_namespace();
 
-  // Waits for the others, and keeps a handle on their processes. Where process numbers have different meanings
-  // (containers), a dead peer is noticed at the deadline only.
+  // Waits for the others, and keeps a handle on their processes. If process numbers have different meanings
+  // (containers), a dead peer is noticed only at the deadline.
   [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::deadline until,
                           detail::acquaintance const& others);
 
-  // Of ranks that were to join: one that has ended, before any that has given up, as others do because of that one.
+  // The member that has ended, or else one that has given up, as others do because of the first.
   [[gnu::cold]] int gone();
 
   detail::presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
 
-  // As soon as the peer has said who it is.
+  // Called as soon as the peer has recorded its process.
   [[gnu::cold]] void begin_watch(int r);
 
   static constexpr std::size_t half_of_all_addresses = std::size_t{1} << 46;
-  static constexpr std::size_t group_heap_space = std::size_t{1} << 38;  // for 256 groups in the other half
+  static constexpr std::size_t group_heap_space = std::size_t{1} << 38;  // room for 256 groups in the other half
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
-  static constexpr int populate_write = 23;   // MADV_POPULATE_WRITE, of Linux 5.14; older ones refuse it without harm
-  static constexpr int populated_tracks = 2;  // those of two phases, or of two lanes
+  // MADV_POPULATE_WRITE, since Linux 5.14; older kernels reject it without harm
+  static constexpr int populate_write = 23;
+  static constexpr int populated_tracks = 2;  // for two phases, or two lanes
 
   std::uint32_t process_ = static_cast<std::uint32_t>(::getpid());
   int tracks_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where ranks are: on which node, and by which of its last-level caches.
+// The location of a rank: its node, and its last-level cache.
 #pragma once
 
 #include <sched.h>
@@ -14,18 +14,18 @@ inline constexpr int no_cache = -1;
 
 struct location {
   int node = 0;
-  int cache = no_cache;  // a number that ranks of a node have in common where their cores share a last-level cache
+  int cache = no_cache;  // equal for two ranks of a node if their cores share a last-level cache
 
   friend constexpr bool operator==(location const&, location const&) = default;
 };
 
-// A list of cores as Linux writes it, "0-3,8,10-11".
+// Parses a list of cores as Linux writes it, "0-3,8,10-11".
 [[gnu::cold]] cpu_set_t parse_cores(std::string_view list);
 
 int lowest_core(cpu_set_t const& cores);
 
-// The last-level cache that all of these cores share, by the lowest core that has a part in it; no_cache where they have
-// several, or the system does not say.
+// The last-level cache that all of these cores share, named by its lowest core; no_cache if they use several, or the
+// system does not say.
 [[gnu::cold]] int last_level_cache(cpu_set_t const& cores, std::string const& folder = "/sys/devices/system/cpu");
 
 }  // namespace tutti::detail

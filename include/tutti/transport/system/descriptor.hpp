@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A file descriptor that closes itself, and the error for what the system refuses.
+// A file descriptor that closes itself, and the error of a failed system call.
 #pragma once
 
 #include <cerrno>

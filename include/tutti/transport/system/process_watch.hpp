@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A handle on another process, which tells when that has ended. Copies share it.
+// Tells whether another process has ended. Copies share one handle.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@ namespace tutti::detail {
 
 class process_watch {
  public:
-  // At most once. Throws error: system, where this process may open no more files.
+  // Call at most once. Throws error: system, if this process may open no more files.
   [[gnu::cold]] void begin(pid_t process);
   bool begun() const noexcept { return begun_; }
 
-  // Orderly or not; false where that cannot be known.
+  // In order or not; false if that cannot be known.
   bool ended() const noexcept;
 
  private:
   std::shared_ptr<descriptor const> handle_;
   bool begun_ = false;
-  bool ended_ = false;  // there was nothing left to get a handle on
+  bool ended_ = false;  // the process had ended before there was a handle
 };
 
 }  // namespace tutti::detail

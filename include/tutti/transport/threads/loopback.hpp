@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks are threads of one process: the reference transport, and what ThreadSanitizer can see.
+// The transport between threads of one process: the reference implementation, and the one that ThreadSanitizer can
+// check.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ class loopback : public detail::mailbox {
   static constexpr std::string_view name = "loopback";
   static constexpr bool memory_outlives_owner = false;  // peers read the caller's own arrays
 
-  // The memory that the ranks of a group share; make one, then one loopback a thread.
+  // The memory that the ranks of a group share. Create one, then one loopback for each thread.
   class hub {
    public:
     hub(int ranks, int tracks);
@@ -34,17 +35,17 @@ class loopback : public detail::mailbox {
     int tracks() const { return tracks_; }
     detail::segment const& memory() const { return memory_; }
 
-    // A group of these ranks that is being made.
+    // A group that its members are creating.
     struct meeting {
       std::vector<int> members;
       std::shared_ptr<hub> made;
-      std::vector<int> absent = members;  // those to come; the outer hub's guard is for it
+      std::vector<int> absent = members;  // members that have not arrived; guarded by the mutex of the outer hub
       std::atomic<bool> complete = false;
     };
 
     std::shared_ptr<meeting> come(std::vector<int> const& members, int rank);
     std::vector<int> absent(meeting const& m);
-    // This rank waits no more. Who did not come: nobody, where all had come by then.
+    // This rank stops waiting. Returns the members that did not arrive; none if the last has just arrived.
     std::vector<int> give_up(meeting& m, int rank);
 
    private:
@@ -66,11 +67,11 @@ class loopback : public detail::mailbox {
 
   int fetch(int, std::byte*, std::byte const*, std::size_t) noexcept { return ENOSYS; }
 
-  // A thread cannot vanish: it leaves.
+  // A thread cannot vanish; it can only leave.
   bool lost(int) const noexcept { return false; }
 
-  // A transport for these ranks, in this order, for ever apart from this one. Each of them calls it, with the same list;
-  // it returns when all have. Throws error: timeout with the ranks that did not come, rank_lost where one of them has left.
+  // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
+  // returns when all have. Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left.
   [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::deadline until);
 
  private:

@@ -41,7 +41,7 @@ TUTTI_INLINE loopback::loopback(std::shared_ptr<hub> shared, int rank)
   detail::segment const& memory = hub_->memory();
   attach(memory, hub_->tracks(), 0, std::numeric_limits<std::uintptr_t>::max(), 0,
          detail::patience_for(memory, ranks()));
-  allow_pulls(true);  // all memory is within reach, so nothing is ever fetched
+  allow_pulls(true);  // all memory is addressable, so nothing is ever fetched
   memory.rank(rank).status.store(detail::presence::joined, std::memory_order_release);
 }
 
