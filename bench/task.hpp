@@ -53,28 +53,20 @@ struct arrays {
 
 template <class T>
 arrays<T> cut(task const& t, T* first, T* second) {
+  using tutti::detail::holding;
   extent<T> const e(t);
-  std::span<T> const in(first, e.count), out(t.in_place ? first : second, e.count);
-  switch (t.what) {
-    case tutti::collective::broadcast: return {in, in, in};
-    case tutti::collective::all_gather:
-    case tutti::collective::gather: {
-      bool const within = t.in_place && (t.what == tutti::collective::all_gather || t.root());
-      return {within ? out.subspan(e.mine, e.block) : in.first(e.block), out,
-              t.what == tutti::collective::gather && !t.root() ? out.first(0) : out};
-    }
-    case tutti::collective::reduce_scatter: {
-      bool const within = t.in_place && !t.result_first;
-      std::span<T> const mine = within ? in.subspan(e.mine, e.block) : out.first(e.block);
-      return {in, mine, mine};
-    }
-    case tutti::collective::scatter: {
-      std::span<T> const mine = t.in_place && t.root() ? in.subspan(e.mine, e.block) : out.first(e.block);
-      return {in, mine, mine};
-    }
-    case tutti::collective::reduce: return {in, out, t.root() ? out : out.first(0)};
-    default: return {in, out, out};
-  }
+  auto const& row = tutti::detail::row_of(t.what);
+  holding const gives = row.input.at(t.root()), gets = row.output.at(t.root());
+  std::span<T> in(first, e.count), out(t.in_place ? first : second, e.count);
+  if (t.what == tutti::collective::broadcast) return {in, in, in};
+  // In place, this rank's own block lies in the array that has all blocks.
+  bool const within = t.in_place && gives != holding::none && gets != holding::none;
+  auto const own_of = [&](std::span<T> all, bool inside) {
+    return inside ? all.subspan(e.mine, e.block) : all.first(e.block);
+  };
+  if (gives == holding::own) in = own_of(within ? out : in, within);
+  if (gets == holding::own) out = own_of(out, within && !t.result_first);
+  return {in, out, gets == holding::none ? out.first(0) : out};
 }
 
 // Inputs are small repeating integers that every kind combines exactly in any order, bf16 for up to 36 ranks.
@@ -92,8 +84,8 @@ void write_inputs(task const& t, arrays<T> const& a) {
 // Rewrites an input, as its owner does before every call in mode `it`.
 template <class Kind, class T = typename Kind::element>
 void rewrite(task const& t, arrays<T> const& a, int value) {
-  bool const owner = t.root() || (t.what != tutti::collective::broadcast && t.what != tutti::collective::scatter);
-  if (owner) std::fill(a.in.begin(), a.in.end(), Kind::make(value));
+  if (tutti::detail::row_of(t.what).input.at(t.root()) != tutti::detail::holding::none)
+    std::fill(a.in.begin(), a.in.end(), Kind::make(value));
 }
 
 // Checks the result of the collective.
@@ -108,18 +100,18 @@ bool right(task const& t, arrays<T> const& a) {
       combine<Kind>(&all[i], &all[i], &next, 1);
     }
   }
+  using tutti::detail::contributions;
+  auto const& row = tutti::detail::row_of(t.what);
+  std::size_t const begin = row.output.at(t.root()) == tutti::detail::holding::own ? e.mine : 0;
   for (std::size_t i = 0; i < a.result.size(); ++i) {
     T wanted{};
-    switch (t.what) {
-      case tutti::collective::all_reduce:
-      case tutti::collective::reduce: wanted = all[i % period]; break;
-      case tutti::collective::reduce_scatter: wanted = all[(e.mine + i) % period]; break;
-      case tutti::collective::broadcast: wanted = Kind::make(contribution(0, i)); break;
-      case tutti::collective::scatter: wanted = Kind::make(contribution(0, e.mine + i)); break;
-      case tutti::collective::all_to_all:
+    switch (row.result) {
+      case contributions::root: wanted = Kind::make(contribution(0, begin + i)); break;
+      case contributions::owner: wanted = Kind::make(contribution(static_cast<int>(i / e.block), i % e.block)); break;
+      case contributions::transposed:
         wanted = Kind::make(contribution(static_cast<int>(i / e.block), e.mine + i % e.block));
         break;
-      default: wanted = Kind::make(contribution(static_cast<int>(i / e.block), i % e.block));
+      default: wanted = all[(begin + i) % period];
     }
     if (a.result[i] != wanted) return false;
   }

@@ -52,7 +52,7 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(4);
     broadcast(comm, v, -1);
   });
-  refused("input and output overlap", [](auto& comm) {
+  refused("input and output of all_reduce overlap", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce(comm, std::span(v).first(6), std::span(v).last(6));
   });
@@ -60,7 +60,7 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(10);
     all_to_all(comm, v);
   });
-  refused("block 2 ends at element 9 of a buffer of 8", [](auto& comm) {
+  refused("block 2 of the output of all_gather_v ends at element 9, but the buffer has 8 elements", [](auto& comm) {
     std::vector<float> mine(3), all(8);
     std::vector<std::size_t> const counts{3, 3, 3};
     all_gather_v(comm, mine, all, counts);

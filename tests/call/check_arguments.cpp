@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,33 +84,4 @@ TEST_CASE("buffers that overlap otherwise than in place are refused") {
   CHECK(contains(used<collective::scatter>(1, a, 0, 6, 0, 2), "input and output of scatter overlap"));
   CHECK(contains(used<collective::all_to_all>(0, a, 0, 6, 3, 6), "input and output of all_to_all overlap"));
   CHECK(used<collective::all_reduce>(0, a, 4, 0, 0, 0) == "in out 0");
-}
-
-TEST_CASE("uneven blocks") {
-  std::vector<int> a(20);
-  std::array<std::size_t, 3> const counts{1, 3, 2};
-  detail::block_lists blocks;
-  auto const here = std::source_location::current();
-  detail::lay_out_blocks(2, 3, collective::all_gather, detail::side::output, counts, {}, 6, sizeof(int), blocks, here);
-  CHECK(blocks.offsets == std::vector<std::size_t>{0, 4, 16});
-  std::span<int> const all(a.data(), 6);
-  auto const gathers = [&](std::span<int const> in) {
-    return detail::check_uneven_buffers<collective::all_gather>(one_rank{2}, in, {}, all, blocks.where(), sizeof(int),
-                                                                0, here);
-  };
-  CHECK(gathers(std::span<int const>(a).subspan(4, 2)).in_place);
-  CHECK_FALSE(gathers(std::span<int const>(a).subspan(10, 2)).in_place);
-  expect_error(error_of([&] { gathers(std::span<int const>(a).subspan(10, 3)); }), error_code::bad_argument,
-               "the block of this rank in all_gather_v has 3 elements in the input, but 2 in the output");
-  expect_error(error_of([&] { gathers(std::span<int const>(a).subspan(3, 2)); }), error_code::bad_argument,
-               "input and output of all_gather overlap");
-  expect_error(error_of([&] {
-                 detail::lay_out_blocks(2, 3, collective::scatter, detail::side::input, counts, {}, 5, 1, blocks, here);
-               }),
-               error_code::bad_argument, "block 2 of the input of scatter_v ends at element 6, but the buffer has 5");
-  expect_error(error_of([&] {
-                 detail::lay_out_blocks(2, 4, collective::scatter, detail::side::input, counts, {}, 9, 1, blocks, here);
-               }),
-               error_code::bad_argument,
-               "scatter_v needs a count for each of 4 ranks, but the list for the input has 3");
 }

@@ -38,23 +38,21 @@ struct contest {
 
 // The input of a rank's call, and the call.
 inline std::span<float> input(contest const& t, arrays const& a) {
-  bool const whole = t.what == tutti::collective::scatter || t.what == tutti::collective::reduce_scatter ||
-                     t.what == tutti::collective::all_to_all;
-  return a.first.first(whole ? t.most_floats() : t.count());
+  return a.first.first(tutti::deals(t.what) ? t.most_floats() : t.count());
 }
 template <class Transport>
 void call(tutti::communicator<Transport>& comm, contest const& t, arrays const& a, tutti::options const& o) {
   std::span<float const> const in = input(t, a);
-  std::span<float> const out = a.second.first(t.count()), all = a.second.first(t.most_floats());
+  std::span<float> const out = a.second.first(tutti::collects(t.what) ? t.most_floats() : t.count());
   switch (t.what) {
     case tutti::collective::all_reduce: return tutti::all_reduce(comm, in, out, tutti::sum{}, o);
     case tutti::collective::reduce: return tutti::reduce(comm, in, out, tutti::sum{}, 0, o);
     case tutti::collective::broadcast: return tutti::broadcast(comm, input(t, a), 0, o);
     case tutti::collective::reduce_scatter: return tutti::reduce_scatter(comm, in, out, tutti::sum{}, o);
-    case tutti::collective::all_gather: return tutti::all_gather(comm, in, all, o);
-    case tutti::collective::gather: return tutti::gather(comm, in, all, 0, o);
+    case tutti::collective::all_gather: return tutti::all_gather(comm, in, out, o);
+    case tutti::collective::gather: return tutti::gather(comm, in, out, 0, o);
     case tutti::collective::scatter: return tutti::scatter(comm, in, out, 0, o);
-    case tutti::collective::all_to_all: return tutti::all_to_all(comm, in, all, o);
+    case tutti::collective::all_to_all: return tutti::all_to_all(comm, in, out, o);
     case tutti::collective::barrier: return tutti::barrier(comm, o);
     case tutti::collective::scan: return tutti::scan(comm, in, out, tutti::sum{}, o);
     case tutti::collective::exclusive_scan: return tutti::exclusive_scan(comm, in, out, tutti::sum{}, o);

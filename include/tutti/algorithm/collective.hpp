@@ -58,7 +58,6 @@ enum class contributions : std::uint8_t {
 struct collective_row {
   collective what;
   std::string_view name;
-  std::string_view section;  // of MPI-4.1, which specifies the same collective
   message_form message;
   holdings input, output;
   contributions result;
@@ -71,27 +70,27 @@ inline constexpr auto collective_table = [] {
   constexpr holding own = holding::own, all = holding::all;
   // clang-format off
   return std::to_array<collective_row>({
-      {.what = all_reduce, .name = "all_reduce", .section = "6.9.6",
+      {.what = all_reduce, .name = "all_reduce",
        .message = array,  .input = everywhere(all), .output = everywhere(all),  .result = every_rank},
-      {.what = reduce, .name = "reduce", .section = "6.9.1",
+      {.what = reduce, .name = "reduce",
        .message = array,  .input = everywhere(all), .output = only_root(all),   .result = every_rank},
-      {.what = broadcast, .name = "broadcast", .section = "6.4",
+      {.what = broadcast, .name = "broadcast",
        .message = array,  .input = only_root(all),  .output = except_root(all), .result = root},
-      {.what = reduce_scatter, .name = "reduce_scatter", .section = "6.10",
+      {.what = reduce_scatter, .name = "reduce_scatter",
        .message = blocks, .input = everywhere(all), .output = everywhere(own),  .result = every_rank},
-      {.what = all_gather, .name = "all_gather", .section = "6.7",
+      {.what = all_gather, .name = "all_gather",
        .message = blocks, .input = everywhere(own), .output = everywhere(all),  .result = owner},
-      {.what = gather, .name = "gather", .section = "6.5",
+      {.what = gather, .name = "gather",
        .message = blocks, .input = everywhere(own), .output = only_root(all),   .result = owner},
-      {.what = scatter, .name = "scatter", .section = "6.6",
+      {.what = scatter, .name = "scatter",
        .message = blocks, .input = only_root(all),  .output = everywhere(own),  .result = root},
-      {.what = all_to_all, .name = "all_to_all", .section = "6.8",
+      {.what = all_to_all, .name = "all_to_all",
        .message = blocks, .input = everywhere(all), .output = everywhere(all),  .result = transposed},
-      {.what = barrier, .name = "barrier", .section = "6.3",
+      {.what = barrier, .name = "barrier",
        .message = token,  .input = everywhere(all), .output = everywhere(all),  .result = every_rank},
-      {.what = scan, .name = "scan", .section = "6.11.1",
+      {.what = scan, .name = "scan",
        .message = array,  .input = everywhere(all), .output = everywhere(all),  .result = up_to_self},
-      {.what = exclusive_scan, .name = "exclusive_scan", .section = "6.11.2",
+      {.what = exclusive_scan, .name = "exclusive_scan",
        .message = array,  .input = everywhere(all), .output = everywhere(all),  .result = before_self},
   });
   // clang-format on

@@ -35,11 +35,13 @@ class symbolic_sizes {
   }
   std::size_t count(int lane, region const& r, int k) const {
     if (r.split) return at(r.where, lane, r.what.at(k, chunks_));
+    if (!how_.uneven) return static_cast<std::size_t>(r.what.count * how_.chunk());
     std::size_t sum = 0;
     for (int i = 0; i < r.what.count; ++i) sum += at(r.where, lane, r.what.at(i, chunks_));
     return sum;
   }
   std::size_t largest(int lane, region const& r) const {
+    if (!how_.uneven) return r.what.count == 0 ? 0 : count(lane, r, 0);
     std::size_t most = 0;
     for (int k = 0; k < (r.split ? r.what.count : 1); ++k) most = std::max(most, count(lane, r, k));
     return most;

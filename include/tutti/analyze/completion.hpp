@@ -24,10 +24,10 @@ class completion {
   value operator()(step const& t, int chunk, value v) {
     if (may_repeat(what_)) return v;
     bool const due = completes(what_) && t.reduces() && has_all(v);
+    if (due == t.complete) return due ? values_.finish(v) : v;
     std::string const name = "chunk " + std::to_string(chunk);
-    if (due && !t.complete) throw flaw{"combines the last contribution to " + name + " but is not marked complete"};
-    if (!due && t.complete) throw flaw{"is marked complete, but does not combine the last contribution to " + name};
-    return due ? values_.finish(v) : v;
+    if (due) throw flaw{"combines the last contribution to " + name + " but is not marked complete"};
+    throw flaw{"is marked complete, but does not combine the last contribution to " + name};
   }
 
  private:
@@ -37,7 +37,8 @@ class completion {
     auto const [found, added] = known_.try_emplace(v, true);
     if (added) {
       std::vector<bool> seen(static_cast<std::size_t>(ranks_));
-      for (contribution const& c : values_.flat(v, seen.size())) seen[static_cast<std::size_t>(c.rank)] = true;
+      values_.flatten(v, seen.size(), found_);
+      for (contribution const& c : found_) seen[static_cast<std::size_t>(c.rank)] = true;
       for (bool const rank : seen) found->second &= rank;
     }
     return found->second;
@@ -47,6 +48,7 @@ class completion {
   collective what_;
   int ranks_;
   std::unordered_map<value, bool> known_;
+  std::vector<contribution> found_;
 };
 
 }  // namespace tutti::analyze

@@ -46,17 +46,16 @@ class expressions {
   std::int64_t count(value v) const { return at(v).count; }
 
   // The contributions from left to right, at most `limit` of them.
-  std::vector<contribution> flat(value v, std::size_t limit) const {
-    std::vector<contribution> out;
-    std::vector<value> open{v};
-    while (!open.empty() && out.size() < limit) {
-      node const& n = at(open.back());
-      open.pop_back();
+  void flatten(value v, std::size_t limit, std::vector<contribution>& out) {
+    out.clear();
+    open_.assign(1, v);
+    while (!open_.empty() && out.size() < limit) {
+      node const& n = at(open_.back());
+      open_.pop_back();
       if (n.left == nothing) out.push_back(n.leaf);
-      if (n.right != nothing) open.push_back(n.right);
-      if (n.left != nothing) open.push_back(n.left);
+      if (n.right != nothing) open_.push_back(n.right);
+      if (n.left != nothing) open_.push_back(n.left);
     }
-    return out;
   }
 
   // The expression with parentheses and each contribution by its rank: "((0 1) 2)".
@@ -93,6 +92,7 @@ class expressions {
 
   std::vector<node> nodes_;
   std::unordered_map<std::uint64_t, value> numbers_;
+  std::vector<value> open_;  // what flatten() has still to visit
 };
 
 }  // namespace tutti::analyze

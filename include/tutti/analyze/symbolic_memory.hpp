@@ -59,10 +59,10 @@ class symbolic_memory {
   int& readers(int cell) { return readers_[static_cast<std::size_t>(cell)]; }
 
   int cell(int rank, space where, int lane, int chunk, int element) const {
-    if (where == space::scratch && slice_ > 0) chunk = 0, element %= slice_;
+    if (where == space::scratch && slice_ > 0) chunk = 0;
     if (where == space::output && in_place_ && has(input_of(what_, shape_, rank), rank, chunk)) where = space::input;
     int const s = static_cast<int>(where) - 1;
-    return (((rank * 3 + s) * lanes_ + lane) * chunks_ + chunk) * length_ + element;
+    return (((rank * 3 + s) * lanes_ + lane) * chunks_ + chunk) * length_ + offset(where, element);
   }
 
   // Calls f(contribution, cell) for what a rank has in its input or output.
@@ -87,10 +87,10 @@ class symbolic_memory {
       std::size_t e = range.begin > begin ? range.begin - begin : 0;
       if (e < length && !is_there(me.rank, r.where, chunk))
         throw flaw{verb + name(r.where, chunk) + " that it does not have"};
+      int const start = r.where == space::none ? nowhere : cell(me.rank, r.where, me.lane, chunk, 0);
       for (; e < length && begin + e < range.end(); ++e) {
         int const element = static_cast<int>(e);
-        out.push_back(
-            {chunk, element, r.where == space::none ? nowhere : cell(me.rank, r.where, me.lane, chunk, element)});
+        out.push_back({chunk, element, r.where == space::none ? nowhere : start + offset(r.where, element)});
       }
       begin += length;
     }
@@ -102,9 +102,16 @@ class symbolic_memory {
       if (values_[static_cast<std::size_t>(p.cell)] == expressions::nothing)
         throw flaw{"reads " + name(r.where, p.chunk) + ", which nobody wrote"};
   }
-  // The first chunk of what was found, or where that is nothing, of the region.
-  int first_chunk(region const& r, int k, places const& found) const {
-    return found.empty() ? r.what.at(r.split ? k : 0, chunks_) : found.front().chunk;
+  // The chunk that holds element `begin` of the message to or from peer k; of an empty message, the first.
+  int chunk_at(position me, region const& r, int k, std::size_t begin) const {
+    if (r.split) return r.what.at(k, chunks_);
+    for (int i = 0; i < r.what.count; ++i) {
+      int const chunk = r.what.at(i, chunks_);
+      std::size_t const length = sizes(me.rank).at(r.where, me.lane, chunk);
+      if (begin < length) return chunk;
+      begin -= length;
+    }
+    return r.what.at(0, chunks_);
   }
 
   static std::string name(space where, int chunk) {
@@ -113,6 +120,9 @@ class symbolic_memory {
   }
 
  private:
+  int offset(space where, int element) const {
+    return where == space::scratch && slice_ > 0 ? element % slice_ : element;
+  }
   bool is_there(int rank, space where, int chunk) const {
     if (where == space::input) return has(input_of(what_, shape_, rank), rank, chunk);
     if (where == space::output) return has(output_of(what_, shape_, rank), rank, chunk);

@@ -72,7 +72,7 @@ class symbolic_execution {
       for (int track = 0; track < tracks_; ++track)
         if (!at(r, track).finished) throw flaw{deadlock(r, track)};
     check_channels();
-    result_check const check(values_, what_, shape_, how_.chunk());
+    result_check check(values_, what_, shape_, how_.chunk());
     for (int r = 0; r < shape_.ranks; ++r)
       memory_.for_each_element(r, space::output, [&](contribution const& c, int cell) {
         check(c, memory_[cell], memory_[memory_.cell(0, space::output, c.lane, c.chunk, c.element)]);
@@ -117,9 +117,9 @@ class symbolic_execution {
     int const peer = walk_of(c).peer(c.now.to, c.sending);
     message_slice const part = walk_of(c).slice(c.me.lane, give, c.sending, c.sent);
     if (peer != c.me.rank && walk_of(c).travels(part, c.sent)) {
-      memory_.find_readable(given_, c.me, give, c.sending, part.range);
       if (channels_.full(c.me.rank, peer, track_of(c)))
-        return w = on_credit(c, peer, memory_.first_chunk(give, c.sending, given_)), false;
+        return w = on_credit(c, peer, memory_.chunk_at(c.me, give, c.sending, part.range.begin)), false;
+      memory_.find_readable(given_, c.me, give, c.sending, part.range);
       symbol* const symbols = channels_.push(c.me.rank, peer, track_of(c), part.range.count, part.more);
       for (std::size_t i = 0; i < given_.size(); ++i)
         symbols[i] = refer({memory_[given_[i].cell], given_[i].cell, given_[i].chunk, given_[i].element});
@@ -143,8 +143,8 @@ class symbolic_execution {
     int const k = c.receiving, peer = walk_of(c).peer(c.now.from, k);
     message_slice const part = walk_of(c).slice(c.me.lane, c.now.keep, k, c.received);
     if (walk_of(c).travels(part, c.received)) {
+      if (!has_arrived(c, peer, k, part, w)) return false;
       memory_.find(kept_, c.me, c.now.keep, k, part.range);
-      if (!has_arrived(c, peer, memory_.first_chunk(c.now.keep, k, kept_), w)) return false;
       if (peer == c.me.rank) find_own(c, kept_, part.range);
       else expect(c, peer, part, kept_);
       // In place, the own chunk may be where it belongs: nothing is written, and peers may be reading it.
@@ -163,15 +163,14 @@ class symbolic_execution {
     step const& t = c.now;
     message_slice const part = walk_of(c).slice(c.me.lane, t.keep, 0, c.received);
     if (!walk_of(c).travels(part, c.received)) return c.received_from_all(), true;
-    memory_.find(kept_, c.me, t.keep, 0, part.range);
-    int const chunk = memory_.first_chunk(t.keep, 0, kept_);
     for (int k = 0; k < t.from.count; ++k)
-      if (!has_arrived(c, walk_of(c).peer(t.from, k), chunk, w)) return false;
+      if (!has_arrived(c, walk_of(c).peer(t.from, k), 0, part, w)) return false;
     if (t.forwards())
       for (int k = 0; k < t.to.count; ++k)
         if (int const peer = walk_of(c).peer(t.to, k);
             peer != c.me.rank && channels_.full(c.me.rank, peer, track_of(c)))
-          return w = on_credit(c, peer, chunk), false;
+          return w = on_credit(c, peer, memory_.chunk_at(c.me, t.keep, 0, part.range.begin)), false;
+    memory_.find(kept_, c.me, t.keep, 0, part.range);
     if (t.keep.where != space::none && !writable(c, kept_, w)) return false;
 
     for (int k = 0; k < t.from.count; ++k) {
@@ -264,9 +263,9 @@ class symbolic_execution {
 
   // -- Waiting.
 
-  bool has_arrived(cursor const& c, int peer, int chunk, wait& w) const {
+  bool has_arrived(cursor const& c, int peer, int k, message_slice const& part, wait& w) const {
     if (peer == c.me.rank || !channels_.empty(peer, c.me.rank, track_of(c))) return true;
-    w = {peer, track_of(c), wait::for_message, chunk};
+    w = {peer, track_of(c), wait::for_message, memory_.chunk_at(c.me, c.now.keep, k, part.range.begin)};
     return false;
   }
   bool writable(cursor const& c, places const& to, wait& w) {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/planning.hpp"
+#include "tutti/call/uneven_blocks.hpp"
 #include "tutti/execute/body.hpp"
 #include "tutti/execute/surfaces.hpp"
 
@@ -65,12 +65,13 @@ struct array_memory {
   static constexpr bool ragged = false;
   T const* in;
   T* out;
+  bool in_place;
 
   static std::size_t elements(request const& r) { return r.bytes() / sizeof(T); }
   void lay_out(surfaces<T>& s, request const&, int, int) const {
     s.input.data = in;
     s.output.data = out;
-    s.in_place = in == out;
+    s.in_place = in_place;
   }
   template <class Use>
   void list_buffers(Use& use, request const& r, int rank, int) const {
@@ -101,32 +102,6 @@ struct block_memory {
     use.reads(in, deals(r.what) ? all : r.bytes());
     use.writes(out, collects(r.what) ? all : r.bytes());
   }
-};
-
-// The counts and offsets of a _v form, copied by the call. The vector of a blocking call is borrowed from the engine,
-// so such a call allocates nothing.
-class counts_and_offsets {
- public:
-  explicit counts_and_offsets(std::vector<std::size_t>* spare = nullptr) : spare_(spare) {
-    if (spare != nullptr) all_.swap(*spare);
-    all_.clear();
-  }
-  counts_and_offsets(counts_and_offsets&& other) noexcept
-      : all_(std::move(other.all_)), spare_(std::exchange(other.spare_, nullptr)) {}
-  counts_and_offsets& operator=(counts_and_offsets&&) = delete;
-  ~counts_and_offsets() {
-    if (spare_ != nullptr) all_.swap(*spare_);
-  }
-
-  // Makes room for `lists` lists with one number for each rank. They do not move.
-  std::size_t* make_room(int lists, int ranks) {
-    all_.resize(static_cast<std::size_t>(lists) * static_cast<std::size_t>(ranks));
-    return all_.data();
-  }
-
- private:
-  std::vector<std::size_t> all_;
-  std::vector<std::size_t>* spare_;
 };
 
 // Blocks of different sizes.

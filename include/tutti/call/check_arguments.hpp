@@ -10,12 +10,10 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/execute/layout.hpp"
 
 namespace tutti::detail {
 
@@ -37,13 +35,6 @@ void expect_root(Comm const& comm, int root, std::source_location where) {
 inline bool overlap(void const* one, std::size_t one_bytes, void const* other, std::size_t other_bytes) {
   auto const a = reinterpret_cast<std::uintptr_t>(one), b = reinterpret_cast<std::uintptr_t>(other);
   return one_bytes > 0 && other_bytes > 0 && a < b + other_bytes && b < a + one_bytes;
-}
-
-// Rejects an input and output that overlap, unless the output is at `same_place`.
-inline void expect_apart(int rank, void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
-                         void const* same_place, std::source_location where) {
-  if (out != same_place && overlap(in, in_bytes, out, out_bytes))
-    refuse(rank, "input and output overlap, but are not in place", "use one buffer, or two that do not overlap", where);
 }
 
 enum class side : std::uint8_t { input, output };
@@ -91,19 +82,6 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
          where);
 }
 
-[[noreturn, gnu::cold]] inline void refuse_own_block(int rank, collective c, std::size_t in, std::size_t out,
-                                                     std::source_location where) {
-  refuse(rank,
-         join({"the block of this rank in ", name(c), "_v has ", in, " elements in the input, but ", out,
-               " in the output"}),
-         "pass counts and buffers that agree", where);
-}
-[[noreturn, gnu::cold]] inline void refuse_end(int rank, collective c, side s, std::size_t size, std::size_t end,
-                                               std::source_location where) {
-  refuse(rank, join({name_of_buffer(c, s), "_v has ", size, " elements, but its blocks have ", end}),
-         join({"pass ", end, " elements, or correct the counts"}), where);
-}
-
 // Whether the call is in place: a chunk that a rank has in its input and in its output is the same memory. The rank's
 // own block starts at `in_begin` of an input with a block for every rank, and at `out_begin` of such an output.
 template <collective C, class In, class Out>
@@ -148,75 +126,6 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   if (gives && gets && !in_place && overlap(in.data(), in.size_bytes(), out.data(), out.size_bytes()))
     refuse_overlap(rank, is_root, C, std::is_same_v<In, Out>, where);
   return {gives ? in.data() : nullptr, gets ? out.data() : nullptr, count, in_place};
-}
-
-// The same for a _v form. `given` and `got` describe the blocks in a buffer that has one for every rank, in `unit`
-// parts of an element; other buffers ignore them.
-template <collective C, class Comm, class In, class Out>
-call_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const> in, layout const& given,
-                                           std::span<Out> out, layout const& got, std::size_t unit, int root,
-                                           std::source_location where) {
-  if constexpr (rooted(C)) expect_root(comm, root, where);
-  constexpr bool has_in_place = std::is_same_v<In, Out> && !(deals(C) && collects(C));
-  int const rank = comm.rank();
-  bool const is_root = rank == root;
-  if (row_of(C).input.at(is_root) == holding::none) return {nullptr, out.data(), out.size(), false};
-  if (row_of(C).output.at(is_root) == holding::none) return {in.data(), nullptr, in.size(), false};
-
-  extent const own_in = deals(C) ? given.at(0, rank) : extent{0, in.size() * unit};
-  extent const own_out = collects(C) ? got.at(0, rank) : extent{0, out.size() * unit};
-  std::size_t const count = own_in.count / unit;
-  if (own_in.count != own_out.count) refuse_own_block(rank, C, count, own_out.count / unit, where);
-  // Without offsets, the blocks must fill the buffer.
-  if (reduces(C) && in.size() != given.end() / unit)
-    refuse_end(rank, C, side::input, in.size(), given.end() / unit, where);
-
-  std::size_t const in_end = deals(C) ? given.end() / unit : in.size();
-  std::size_t const out_end = collects(C) ? got.end() / unit : out.size();
-  bool const in_place =
-      has_in_place && is_in_place<C>(in.data(), own_in.begin / unit, out.data(), own_out.begin / unit);
-  if (!in_place && overlap(in.data(), in_end * sizeof(In), out.data(), out_end * sizeof(Out)))
-    refuse_overlap(rank, is_root, C, has_in_place, where);
-  return {in.data(), out.data(), count, in_place};
-}
-
-// The blocks of a _v form in a buffer, in units of a layout.
-struct block_lists {
-  std::vector<std::size_t> counts, offsets;
-
-  layout where() const { return layout::table(counts.data(), offsets.data(), static_cast<int>(counts.size())); }
-};
-
-// Builds these lists from the caller's: a count and an offset for each rank, in elements. Without offsets, blocks are
-// adjacent. The buffer `s` has `size` elements, each of `unit` units. Throws error: bad_argument.
-[[gnu::noinline]] inline void lay_out_blocks(int rank, int ranks, collective c, side s,
-                                             std::span<std::size_t const> counts, std::span<std::size_t const> offsets,
-                                             std::size_t size, std::size_t unit, block_lists& out,
-                                             std::source_location where) {
-  auto const p = static_cast<std::size_t>(ranks);
-  auto const expect_one_each = [&](std::size_t given, char const* what) {
-    if (given != p)
-      refuse(rank,
-             join({name(c), "_v needs ", what, " for each of ", ranks, " ranks, but the list for the ", name(s),
-                   " has ", given}),
-             join({"pass ", ranks}), where);
-  };
-  expect_one_each(counts.size(), "a count");
-  if (!offsets.empty()) expect_one_each(offsets.size(), "an offset");
-  out.counts.resize(p);
-  out.offsets.resize(p);
-  std::size_t next = 0;
-  for (std::size_t q = 0; q < p; ++q) {
-    std::size_t const offset = offsets.empty() ? next : offsets[q];
-    if (offset > size || counts[q] > size - offset)
-      refuse(rank,
-             join({"block ", q, " of the ", name(s), " of ", name(c), "_v ends at element ", offset + counts[q],
-                   ", but the buffer has ", size, " elements"}),
-             "pass a larger buffer, or correct counts and offsets", where);
-    out.counts[q] = counts[q] * unit;
-    out.offsets[q] = offset * unit;
-    next = offset + counts[q];
-  }
 }
 
 }  // namespace tutti::detail

@@ -8,45 +8,9 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> all_gather_arrays(Comm& comm, std::span<T const> in, std::span<T> out, options const& o,
-                                    std::source_location where) {
-  std::size_t const count = std::ranges::size(in), bytes = count * sizeof(T);
-  std::byte const* const from = bytes_of(in);
-  std::byte* const to = writable_bytes_of(out);
-  std::byte const* const own = to + static_cast<std::size_t>(comm.rank()) * bytes;
-  expect_size(comm, "the output of all_gather", std::ranges::size(out), count * static_cast<std::size_t>(comm.size()),
-              where);
-  expect_apart(comm.rank(), from, bytes, to, bytes * static_cast<std::size_t>(comm.size()), from == own ? to : nullptr,
-               where);
-  return move<collective::all_gather, Algorithm, T>(comm, count, 0, block_memory<std::byte>{from, to, from == own}, o,
-                                                    where);
-}
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> all_gather_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
-                                      std::span<std::size_t const> counts, std::span<std::size_t const> offsets,
-                                      options const& o, std::source_location where) {
-  int const rank = comm.rank();
-  auto lists = lists_for(comm);
-  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "all_gather_v's", counts, offsets,
-                                      std::ranges::size(out), sizeof(T), where);
-  expect_size(comm, "the input of all_gather_v", std::ranges::size(in), counts[static_cast<std::size_t>(rank)], where);
-  std::byte const* const from = bytes_of(in);
-  std::byte* const to = writable_bytes_of(out);
-  extent const mine = blocks.at(0, rank);
-  bool const in_place = from == to + mine.begin;
-  expect_apart(rank, from, mine.count, to, blocks.end(), in_place ? to : nullptr, where);
-  return move_ragged<collective::all_gather, Algorithm, T>(
-      comm, 0, counts, {from, to, in_place, blocks.only(rank), blocks, blocks, std::move(lists)}, o, where);
-}
-
-}  // namespace detail
 
 // Concatenates the blocks of all ranks on every rank: block q of `out` is rank q's `in`.
 //
@@ -64,7 +28,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto all_gather(Comm&& comm, In&& in, Out&& out, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::all_gather_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), o, where);
+    return detail::perform_on_arrays<collective::all_gather, Algorithm>(comm, detail::inputs(in), detail::elements(out),
+                                                                        detail::moving{}, 0, o, where);
 }
 
 // By value: returns the numbers or structs of all ranks, one per rank, or the blocks of all ranks. Blocking calls only.
@@ -77,8 +42,9 @@ template <class Algorithm = automatic, class Comm, class In>
   if constexpr (detail::accepts_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
     auto const in = detail::inputs(mine);
-    return detail::filled<T>(in.size() * static_cast<std::size_t>(comm.size()),
-                             [&](std::span<T> out) { detail::all_gather_arrays<Algorithm>(comm, in, out, o, where); });
+    return detail::filled<T>(in.size() * static_cast<std::size_t>(comm.size()), [&](std::span<T> out) {
+      detail::perform_on_arrays<collective::all_gather, Algorithm>(comm, in, out, detail::moving{}, 0, o, where);
+    });
   }
 }
 
@@ -93,8 +59,8 @@ auto all_gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list const& cou
                   detail::count_list const& offsets = {}, options const& o = {},
                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::all_gather_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, offsets, o,
-                                                  where);
+    return detail::perform_on_blocks<collective::all_gather, Algorithm>(
+        comm, detail::inputs(in), {}, detail::elements(out), {counts, offsets}, detail::moving{}, 0, o, where);
 }
 
 }  // namespace tutti

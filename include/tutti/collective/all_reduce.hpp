@@ -8,23 +8,9 @@
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/reduction.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> all_reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, options const& o,
-                                    std::source_location where) {
-  std::size_t const count = in.size();
-  T const* const from = in.data();
-  T* const to = out.data();
-  expect_size(comm, "the output of all_reduce", out.size(), count, where);
-  expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  return reduce_message<collective::all_reduce, Algorithm>(comm, from, to, count, op, 0, o, where);
-}
-
-}  // namespace detail
 
 // Combines the arrays of all ranks element by element; every rank gets the result: out[i] = op over all ranks q of
 // in_q[i].
@@ -49,7 +35,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto all_reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
+    return detail::perform_on_arrays<collective::all_reduce, Algorithm>(comm, detail::inputs(in), detail::elements(out),
+                                                                        op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
@@ -67,7 +54,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto all_reduce(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
-    return detail::all_reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, o, where);
+    return detail::perform_on_arrays<collective::all_reduce, Algorithm>(comm, detail::inputs(data),
+                                                                        detail::elements(data), op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
   requires detail::host_ranks<Comm> && (!detail::lists_arrays<InOut, sum>)
@@ -88,7 +76,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
                               std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
-      detail::all_reduce_arrays<Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+      detail::perform_on_arrays<collective::all_reduce, Algorithm>(comm, std::span<T const>(data), data, op, 0, o,
+                                                                   where);
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>

@@ -9,51 +9,9 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> all_to_all_arrays(Comm& comm, std::span<T const> in, std::span<T> out, options const& o,
-                                    std::source_location where) {
-  std::size_t const count = std::ranges::size(in), ranks = static_cast<std::size_t>(comm.size());
-  std::byte const* const from = bytes_of(in);
-  std::byte* const to = writable_bytes_of(out);
-  if (count % ranks != 0)
-    refuse(comm.rank(),
-           join({"the input of all_to_all has ", count, " elements, which ", ranks, " ranks cannot share equally"}),
-           "use a multiple of the number of ranks, or all_to_all_v", where);
-  expect_size(comm, "the output of all_to_all", std::ranges::size(out), count, where);
-  expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  return move<collective::all_to_all, Algorithm, T>(comm, count / ranks, 0,
-                                                    block_memory<std::byte>{from, to, from == to}, o, where);
-}
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> all_to_all_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
-                                      std::span<std::size_t const> send_counts,
-                                      std::span<std::size_t const> receive_counts,
-                                      std::span<std::size_t const> send_offsets,
-                                      std::span<std::size_t const> receive_offsets, options const& o,
-                                      std::source_location where) {
-  auto lists = lists_for(comm);
-  std::size_t* const room = lists.make_room(4, comm.size());
-  layout const sent = ragged_layout(comm, room, "all_to_all_v's send", send_counts, send_offsets, std::ranges::size(in),
-                                    sizeof(T), where);
-  layout const received =
-      ragged_layout(comm, room + 2 * static_cast<std::size_t>(comm.size()), "all_to_all_v's receive", receive_counts,
-                    receive_offsets, std::ranges::size(out), sizeof(T), where);
-  std::byte const* const from = bytes_of(in);
-  std::byte* const to = writable_bytes_of(out);
-  expect_apart(comm.rank(), from, sent.end(), to, received.end(), nullptr, where);
-  auto const own = static_cast<std::size_t>(comm.rank());
-  expect_size(comm, "this rank's block for itself in all_to_all_v", receive_counts[own], send_counts[own], where);
-  return move_ragged<collective::all_to_all, Algorithm, T>(
-      comm, 0, {}, {from, to, false, sent, received, received, std::move(lists)}, o, where);
-}
-
-}  // namespace detail
 
 // Every rank sends a block to every rank: block q of rank r's `out` is block r of rank q's `in`.
 //
@@ -70,7 +28,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto all_to_all(Comm&& comm, In&& in, Out&& out, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::all_to_all_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), o, where);
+    return detail::perform_on_arrays<collective::all_to_all, Algorithm>(comm, detail::inputs(in), detail::elements(out),
+                                                                        detail::moving{}, 0, o, where);
 }
 
 // In place: the received blocks replace those that were sent.
@@ -79,7 +38,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto all_to_all(Comm&& comm, InOut&& data, options const& o = {},
                 std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut>())
-    return detail::all_to_all_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), o, where);
+    return detail::perform_on_arrays<collective::all_to_all, Algorithm>(
+        comm, detail::inputs(data), detail::elements(data), detail::moving{}, 0, o, where);
 }
 
 // By value: returns the received blocks, for an array that is const or temporary. Blocking calls only.
@@ -91,7 +51,8 @@ template <class Algorithm = automatic, class Comm, class In>
                               std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>())
     return detail::changed(std::forward<In>(data), [&]<class T>(std::span<T> all) {
-      detail::all_to_all_arrays<Algorithm>(comm, std::span<T const>(all), all, o, where);
+      detail::perform_on_arrays<collective::all_to_all, Algorithm>(comm, std::span<T const>(all), all, detail::moving{},
+                                                                   0, o, where);
     });
 }
 
@@ -107,8 +68,9 @@ auto all_to_all_v(Comm&& comm, In&& in, detail::count_list const& send_counts, O
                   detail::count_list const& receive_offsets = {}, options const& o = {},
                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::all_to_all_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), send_counts,
-                                                  receive_counts, send_offsets, receive_offsets, o, where);
+    return detail::perform_on_blocks<collective::all_to_all, Algorithm>(
+        comm, detail::inputs(in), {send_counts, send_offsets}, detail::elements(out), {receive_counts, receive_offsets},
+        detail::moving{}, 0, o, where);
 }
 
 }  // namespace tutti

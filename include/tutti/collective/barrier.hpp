@@ -5,7 +5,7 @@
 #include <source_location>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/reduction.hpp"
+#include "tutti/call/perform.hpp"
 
 namespace tutti {
 namespace detail {

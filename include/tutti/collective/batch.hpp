@@ -18,7 +18,7 @@
 namespace tutti {
 
 // The work of a batch.
-class [[nodiscard]] batch_work : public work {
+class batch_work : public work {
  public:
   batch_work() = default;
   batch_work(work all, std::vector<receive_work> receives) : work(std::move(all)), receives_(std::move(receives)) {}

@@ -8,22 +8,9 @@
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> broadcast_array(Comm& comm, std::span<T> data, int root, options const& o,
-                                  std::source_location where) {
-  std::size_t const count = data.size();
-  expect_root(comm, root, where);
-  std::byte* const memory = writable_bytes_of(data);
-  return move<collective::broadcast, Algorithm, T>(comm, count, root, array_memory<std::byte>{memory, memory}, o,
-                                                   where);
-}
-
-}  // namespace detail
 
 // Sends the root's array to all ranks, overwriting their own.
 //
@@ -40,7 +27,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
                std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut>())
-    return detail::broadcast_array<Algorithm>(comm, detail::elements(data), root, o, where);
+    return detail::perform_on_arrays<collective::broadcast, Algorithm>(
+        comm, detail::inputs(data), detail::elements(data), detail::moving{}, root, o, where);
 }
 
 // By value: returns the root's number or struct, or, for an array that is const or temporary, a std::vector of the
@@ -54,7 +42,8 @@ template <class Algorithm = automatic, class Comm, class Value>
                              std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
-      detail::broadcast_array<Algorithm>(comm, data, root, o, where);
+      detail::perform_on_arrays<collective::broadcast, Algorithm>(comm, std::span<T const>(data), data,
+                                                                  detail::moving{}, root, o, where);
     });
 }
 

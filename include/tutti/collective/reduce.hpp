@@ -11,26 +11,9 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/reduction.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> reduce_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, int root,
-                                options const& o, std::source_location where) {
-  std::size_t const count = in.size();
-  T const* const from = in.data();
-  T* const to = comm.rank() == root ? out.data() : nullptr;
-  expect_root(comm, root, where);
-  if (comm.rank() == root) {
-    expect_size(comm, "the output of reduce", out.size(), count, where);
-    expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  }
-  return reduce_message<collective::reduce, Algorithm>(comm, from, to, count, op, root, o, where);
-}
-
-}  // namespace detail
 
 // Combines the arrays of all ranks element by element; the root gets the result: out[i] = op over all ranks q of
 // in_q[i].
@@ -51,7 +34,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto reduce(Comm&& comm, In&& in, Out&& out, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::reduce_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, root, o, where);
+    return detail::perform_on_arrays<collective::reduce, Algorithm>(comm, detail::inputs(in), detail::elements(out), op,
+                                                                    root, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
@@ -68,7 +52,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto reduce(Comm&& comm, InOut&& data, Op const& op = {}, int root = 0, options const& o = {},
             std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
-    return detail::reduce_arrays<Algorithm>(comm, detail::inputs(data), detail::elements(data), op, root, o, where);
+    return detail::perform_on_arrays<collective::reduce, Algorithm>(comm, detail::inputs(data), detail::elements(data),
+                                                                    op, root, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
   requires detail::host_ranks<Comm>
@@ -87,7 +72,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
                           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>()) {
     auto result = detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
-      detail::reduce_arrays<Algorithm>(comm, std::span<T const>(data), data, op, root, o, where);
+      detail::perform_on_arrays<collective::reduce, Algorithm>(comm, std::span<T const>(data), data, op, root, o,
+                                                               where);
     });
     using one_result = decltype(result);
     if constexpr (std::ranges::range<Value>) return comm.rank() == root ? std::move(result) : one_result();

@@ -9,54 +9,9 @@
 #include <vector>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> reduce_scatter_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op,
-                                        options const& o, std::source_location where) {
-  std::size_t const count = std::ranges::size(out), ranks = static_cast<std::size_t>(comm.size());
-  T const* const from = std::ranges::data(in);
-  T* const to = std::ranges::data(out);
-  bool const in_place = to == from + static_cast<std::size_t>(comm.rank()) * count;
-  expect_size(comm, "the input of reduce_scatter", std::ranges::size(in), count * ranks, where);
-  expect_apart(comm.rank(), from, count * ranks * sizeof(T), to, count * sizeof(T), in_place ? to : nullptr, where);
-  check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  reduction<collective::reduce_scatter, Algorithm, T, Op, block_memory<T>> call{
-      {request_of<collective::reduce_scatter, Algorithm, T, Op>(o, count), o.timeout, where, &names_of<T, Op>},
-      {from, to, in_place},
-      {op}};
-  return perform(comm, call);
-}
-
-template <class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> reduce_scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
-                                          std::span<std::size_t const> counts, Op const& op, options const& o,
-                                          std::source_location where) {
-  int const rank = comm.rank();
-  auto lists = lists_for(comm);
-  layout const blocks = ragged_layout(comm, lists.make_room(2, comm.size()), "reduce_scatter_v's", counts, {},
-                                      std::ranges::size(in), 1, where);
-  expect_size(comm, "the input of reduce_scatter_v", std::ranges::size(in), blocks.end(), where);
-  expect_size(comm, "the output of reduce_scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(rank)],
-              where);
-  T const* const from = std::ranges::data(in);
-  T* const to = std::ranges::data(out);
-  bool const in_place = to == from + blocks.at(0, rank).begin;
-  expect_apart(rank, from, blocks.end() * sizeof(T), to, std::ranges::size(out) * sizeof(T), in_place ? to : nullptr,
-               where);
-  check_algorithm<Algorithm, collective::reduce_scatter, Op>(comm, o, where);
-  reduction<collective::reduce_scatter, Algorithm, T, Op, ragged_memory<T>> call{
-      {ragged(request_of<collective::reduce_scatter, Algorithm, T, Op>(o, 0), counts), o.timeout, where,
-       &names_of<T, Op>},
-      {from, to, in_place, blocks, blocks.only(rank), blocks, std::move(lists)},
-      {op}};
-  return perform(comm, call);
-}
-
-}  // namespace detail
 
 // Combines the arrays of all ranks element by element; each rank gets a block: out[i] = op over all ranks q of
 // in_q[rank * n + i].
@@ -74,7 +29,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto reduce_scatter(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::reduce_scatter_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
+    return detail::perform_on_arrays<collective::reduce_scatter, Algorithm>(comm, detail::inputs(in),
+                                                                            detail::elements(out), op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
@@ -94,7 +50,7 @@ template <class Algorithm = automatic, class Comm, class In, class Op = sum>
     using T = detail::element_in<In>;
     auto const all = detail::inputs(in);
     return detail::filled<T>(all.size() / static_cast<std::size_t>(comm.size()), [&](std::span<T> out) {
-      detail::reduce_scatter_arrays<Algorithm>(comm, all, out, op, o, where);
+      detail::perform_on_arrays<collective::reduce_scatter, Algorithm>(comm, all, out, op, 0, o, where);
     });
   }
 }
@@ -114,8 +70,8 @@ template <class Algorithm = automatic, class Comm, class In, class Out, class Op
 auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list const& counts, Op const& op = {},
                       options const& o = {}, std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::reduce_scatter_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, op, o,
-                                                      where);
+    return detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, detail::inputs(in), {counts},
+                                                                            detail::elements(out), {}, op, 0, o, where);
 }
 
 }  // namespace tutti

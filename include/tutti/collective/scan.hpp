@@ -9,24 +9,10 @@
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/reduction.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
 namespace detail {
-
-template <collective C, class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> prefix(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, options const& o,
-                         std::source_location where) {
-  static_assert(!has_finish<Op, accumulator_for<Op, T>>,
-                "an operation with an epilogue, such as mean, has no meaning for the "
-                "prefixes of a scan; use tutti::sum and divide");
-  std::size_t const count = in.size();
-  T const* const from = in.data();
-  T* const to = out.data();
-  expect_size(comm, "the output of a scan", out.size(), count, where);
-  expect_apart(comm.rank(), from, count * sizeof(T), to, count * sizeof(T), from, where);
-  return reduce_message<C, Algorithm>(comm, from, to, count, op, 0, o, where);
-}
 
 // Rank 0 has no ranks before it.
 template <class T, class Op>
@@ -57,7 +43,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o, where);
+    return detail::perform_on_arrays<collective::scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op,
+                                                                  0, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
@@ -70,8 +57,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
           std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
-    return detail::prefix<collective::scan, Algorithm>(comm, detail::inputs(data), detail::elements(data), op, o,
-                                                       where);
+    return detail::perform_on_arrays<collective::scan, Algorithm>(comm, detail::inputs(data), detail::elements(data),
+                                                                  op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
   requires detail::host_ranks<Comm>
@@ -88,7 +75,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
                         std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
-      detail::prefix<collective::scan, Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+      detail::perform_on_arrays<collective::scan, Algorithm>(comm, std::span<T const>(data), data, op, 0, o, where);
     });
 }
 template <class Algorithm = automatic, class Comm, class Value>
@@ -108,8 +95,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto exclusive_scan(Comm&& comm, In&& in, Out&& out, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
-    return detail::prefix<collective::exclusive_scan, Algorithm>(comm, detail::inputs(in), detail::elements(out), op, o,
-                                                                 where);
+    return detail::perform_on_arrays<collective::exclusive_scan, Algorithm>(comm, detail::inputs(in),
+                                                                            detail::elements(out), op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, class In, detail::array_argument Out>
   requires detail::host_ranks<Comm>
@@ -122,8 +109,8 @@ template <class Algorithm = automatic, class Comm, detail::in_place_argument InO
 auto exclusive_scan(Comm&& comm, InOut&& data, Op const& op = {}, options const& o = {},
                     std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_in_place<Comm, InOut, Op>())
-    return detail::prefix<collective::exclusive_scan, Algorithm>(comm, detail::inputs(data), detail::elements(data), op,
-                                                                 o, where);
+    return detail::perform_on_arrays<collective::exclusive_scan, Algorithm>(comm, detail::inputs(data),
+                                                                            detail::elements(data), op, 0, o, where);
 }
 template <class Algorithm = automatic, class Comm, detail::in_place_argument InOut>
   requires detail::host_ranks<Comm>
@@ -141,7 +128,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
                                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
-      detail::prefix<collective::exclusive_scan, Algorithm>(comm, std::span<T const>(data), data, op, o, where);
+      detail::perform_on_arrays<collective::exclusive_scan, Algorithm>(comm, std::span<T const>(data), data, op, 0, o,
+                                                                       where);
       if (comm.rank() == 0) std::ranges::fill(data, detail::before_all<T, Op>());
     });
 }

@@ -8,51 +8,9 @@
 #include <span>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
+#include "tutti/call/arrays.hpp"
 
 namespace tutti {
-namespace detail {
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> scatter_arrays(Comm& comm, std::span<T const> in, std::span<T> out, int root, options const& o,
-                                 std::source_location where) {
-  std::size_t const count = std::ranges::size(out), bytes = count * sizeof(T),
-                    ranks = static_cast<std::size_t>(comm.size());
-  std::byte const* const from = comm.rank() == root ? bytes_of(in) : nullptr;
-  std::byte* const to = writable_bytes_of(out);
-  bool const in_place = from != nullptr && to == from + static_cast<std::size_t>(root) * bytes;
-  expect_root(comm, root, where);
-  if (comm.rank() == root) {
-    expect_size(comm, "the root's input of scatter", std::ranges::size(in), count * ranks, where);
-    expect_apart(comm.rank(), from, bytes * ranks, to, bytes, in_place ? to : nullptr, where);
-  }
-  return move<collective::scatter, Algorithm, T>(comm, count, root, block_memory<std::byte>{from, to, in_place}, o,
-                                                 where);
-}
-
-template <class Algorithm, class Comm, class T>
-returned_by<Comm> scatter_v_arrays(Comm& comm, std::span<T const> in, std::span<T> out,
-                                   std::span<std::size_t const> counts, std::span<std::size_t const> offsets, int root,
-                                   options const& o, std::source_location where) {
-  expect_root(comm, root, where);
-  std::size_t const bytes = std::ranges::size(out) * sizeof(T);
-  layout const alone = layout::blocks(bytes, comm.size());
-  std::byte* const to = writable_bytes_of(out);
-  ragged_memory<std::byte> memory{nullptr, to, false, {}, alone.only(comm.rank()), alone, lists_for(comm)};
-  if (comm.rank() == root) {
-    layout const blocks = ragged_layout(comm, memory.lists.make_room(2, comm.size()), "scatter_v's", counts, offsets,
-                                        std::ranges::size(in), sizeof(T), where);
-    expect_size(comm, "the root's output of scatter_v", std::ranges::size(out), counts[static_cast<std::size_t>(root)],
-                where);
-    std::byte const* const from = bytes_of(in);
-    memory.in_place = from + blocks.at(0, root).begin == to;
-    memory.in = from, memory.given = blocks;
-    expect_apart(root, from, blocks.end(), to, bytes, memory.in_place ? to : nullptr, where);
-  }
-  return move_ragged<collective::scatter, Algorithm, T>(comm, root, {}, std::move(memory), o, where);
-}
-
-}  // namespace detail
 
 // Distributes the root's array: `out` of rank r is block r of the root's `in`.
 //
@@ -70,7 +28,8 @@ template <class Algorithm = automatic, class Comm, class In, detail::array_argum
 auto scatter(Comm&& comm, In&& in, Out&& out, int root = 0, options const& o = {},
              std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::scatter_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), root, o, where);
+    return detail::perform_on_arrays<collective::scatter, Algorithm>(comm, detail::inputs(in), detail::elements(out),
+                                                                     detail::moving{}, root, o, where);
 }
 
 // By value: rank r gets element r of the root's array, which has one element per rank. The arguments of other ranks
@@ -88,7 +47,8 @@ template <class Algorithm = automatic, class Comm, class In>
         "the result is made by default and then written; give the element type a default constructor, or pass an "
         "output array");
     T out{};
-    detail::scatter_arrays<Algorithm>(comm, detail::inputs(all), std::span(&out, 1), root, o, where);
+    detail::perform_on_arrays<collective::scatter, Algorithm>(comm, detail::inputs(all), std::span(&out, 1),
+                                                              detail::moving{}, root, o, where);
     return out;
   }
 }
@@ -103,8 +63,8 @@ auto scatter_v(Comm&& comm, In&& in, detail::count_list const& counts, Out&& out
                detail::count_list const& offsets = {}, int root = 0, options const& o = {},
                std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
-    return detail::scatter_v_arrays<Algorithm>(comm, detail::inputs(in), detail::elements(out), counts, offsets, root,
-                                               o, where);
+    return detail::perform_on_blocks<collective::scatter, Algorithm>(
+        comm, detail::inputs(in), {counts, offsets}, detail::elements(out), {}, detail::moving{}, root, o, where);
 }
 
 }  // namespace tutti

@@ -5,13 +5,13 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <source_location>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
-#include "tutti/call/movement.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
 
@@ -32,7 +32,7 @@ inline received received_of(transfer const& t) { return {t.source, t.source_tag,
 
 // A handle of a receive, which gives its result.
 template <class Handle>
-class [[nodiscard]] receiving : public Handle {
+class receiving : public Handle {
  public:
   receiving() = default;
   template <class... Arguments>
@@ -95,14 +95,14 @@ transfer transfer_of(transfer::directions what, int peer, int tag) {
 template <class T>
 transfer send_of(std::span<T const> in, int to, int tag) {
   transfer out = transfer_of<T>(transfer::send, to, tag);
-  out.from = bytes_of(in);
+  out.from = reinterpret_cast<std::byte const*>(in.data());
   out.bytes = in.size_bytes();
   return out;
 }
 template <class T>
 transfer receive_of(std::span<T> into, int from, int tag) {
   transfer out = transfer_of<T>(transfer::receive, from, tag);
-  out.to = writable_bytes_of(into);
+  out.to = reinterpret_cast<std::byte*>(into.data());
   out.bytes = into.size_bytes();
   return out;
 }
@@ -278,7 +278,9 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
     detail::check_options(comm, "send_recv", o, where);
     detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
                                detail::send_of(detail::inputs(in), to, tag)};
-    detail::expect_apart(comm.rank(), both[1].from, both[1].bytes, both[0].to, both[0].bytes, nullptr, where);
+    if (detail::overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
+      detail::refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap",
+                     where);
     detail::run_transfers(comm, both, o, where);
     return detail::received_of(both[0]);
   } else {

@@ -203,7 +203,10 @@ struct mpi_collectives {
         transport.expect(MPI_Reduce(in, out, count, how.type(), how.op(), root, comm), "MPI_Reduce");
       else if constexpr (C == collective::scan)
         transport.expect(MPI_Scan(in, out, count, how.type(), how.op(), comm), "MPI_Scan");
-      else transport.expect(MPI_Exscan(in, out, count, how.type(), how.op(), comm), "MPI_Exscan");
+      else {
+        static_assert(C == collective::exclusive_scan, "name the function of MPI that does this collective");
+        transport.expect(MPI_Exscan(in, out, count, how.type(), how.op(), comm), "MPI_Exscan");
+      }
     }
   }
 
@@ -243,7 +246,10 @@ struct mpi_collectives {
       transport.expect(MPI_Gather(in, n, type, out, n, type, root, comm), "MPI_Gather");
     else if constexpr (C == collective::scatter)
       transport.expect(MPI_Scatter(in, n, type, out, n, type, root, comm), "MPI_Scatter");
-    else transport.expect(MPI_Alltoall(in, n, type, out, n, type, comm), "MPI_Alltoall");
+    else {
+      static_assert(C == collective::all_to_all, "name the function of MPI that does this collective");
+      transport.expect(MPI_Alltoall(in, n, type, out, n, type, comm), "MPI_Alltoall");
+    }
   }
 
   // The blocks of a _v form, in elements.

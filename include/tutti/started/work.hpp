@@ -40,7 +40,7 @@ work joined(std::span<work const> all);
 // on this rank, though other ranks may have used either value. Memory of blocking calls is not checked.
 //
 // A call progresses while its rank waits in tutti for anything, tests any work, or has a progress_thread.
-class [[nodiscard]] work {
+class work {
  public:
   work() = default;  // of a call that has ended
   explicit work(std::shared_ptr<detail::pending_call> call) : call_(std::move(call)) {}

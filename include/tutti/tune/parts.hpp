@@ -3,10 +3,11 @@
 // the list, and the cost model prices it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
-#include "tutti/algorithm/collective.hpp"
+#include "tutti/algorithm/registry.hpp"
 #include "tutti/tune/problem.hpp"
 
 namespace tutti::detail {
@@ -80,6 +81,10 @@ constexpr level_parts parts_of(collective what, bool split) {
     default: return {};
   }
 }
+
+static_assert(std::ranges::all_of(every_collective,
+                                  [](collective c) { return has_two_levels(c) == (parts_of(c, false).count > 0); }),
+              "a collective is served by two levels exactly if its parts are listed");
 
 // problem::bytes of a part. If all ranks of a node take part across nodes at once, their data pass through one link, so
 // their sum counts as one message.

@@ -23,8 +23,6 @@ using namespace tutti::testing;
 
 namespace {
 
-constexpr std::size_t per_rank = 100;
-
 void fill(sharing_stand_in const& on, std::span<float> to, float value) {
   std::vector<float> const values(to.size(), value);
   on.copy({}, to.data(), values.data(), values.size() * sizeof(float));
@@ -36,83 +34,87 @@ std::vector<float> values_of(sharing_stand_in const& on, std::span<float const> 
   on.wait({}, deadline::after(std::chrono::seconds(10)));
   return out;
 }
-// per_rank of 1, per_rank of 2, ...
+// n of 1, n of 2, ...
 std::vector<float> blocks_of(int ranks) {
+  constexpr std::size_t n = 100;
   std::vector<float> out;
-  for (int q = 0; q < ranks; ++q) out.insert(out.end(), per_rank, static_cast<float>(q + 1));
+  for (int q = 0; q < ranks; ++q) out.insert(out.end(), n, static_cast<float>(q + 1));
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("registered memory may be passed as any other") {
+  constexpr std::size_t n = 100;
   for (int const p : {2, 3})
     run_threads(p, [p](auto& comm) {
       sharing_stand_in const device;
       cuda_ipc ranks(comm, device, 1024);
       auto const r = static_cast<std::size_t>(comm.rank());
-      auto const shared = ranks.template allocate<float>(per_rank * static_cast<std::size_t>(p)),
-                 single = ranks.template allocate<float>(per_rank);
-      array const all = filled(device, per_rank * static_cast<std::size_t>(p), 0), own = filled(device, per_rank, 0);
+      auto const shared = ranks.template allocate<float>(n * static_cast<std::size_t>(p)),
+                 single = ranks.template allocate<float>(n);
+      array const all = filled(device, n * static_cast<std::size_t>(p), 0), own = filled(device, n, 0);
       auto const check = [&](std::string const& what, std::span<float const> got, std::vector<float> const& expected) {
         expect(values_of(device, got) == expected, what);
       };
       for (bool const symmetric : {false, true}) {
         fill(device, single, 1);
         reduce(ranks, single, sum{}, 0, {.symmetric = symmetric});
-        check("reduce in place at the root", single, std::vector<float>(per_rank, r == 0 ? static_cast<float>(p) : 1));
+        check("reduce in place at the root", single, std::vector<float>(n, r == 0 ? static_cast<float>(p) : 1));
       }
-      fill(device, shared.subspan(r * per_rank, per_rank), static_cast<float>(r + 1));
-      all_gather(ranks, shared.subspan(r * per_rank, per_rank), all);
+      fill(device, shared.subspan(r * n, n), static_cast<float>(r + 1));
+      all_gather(ranks, shared.subspan(r * n, n), all);
       check("all_gather of another place on each rank", std::span<float const>(all.data(), all.size()), blocks_of(p));
-      gather(ranks, shared.subspan(r * per_rank, per_rank), shared, p - 1);
+      gather(ranks, shared.subspan(r * n, n), shared, p - 1);
       if (comm.rank() == p - 1) check("gather in place at the root", shared, blocks_of(p));
       fill(device, single, 1);
-      fill(device, std::span(own.data(), per_rank), 1);
+      fill(device, std::span(own.data(), n), 1);
       if (r == 0) all_reduce(ranks, single, single);
       else all_reduce(ranks, own, own);
       check("all_reduce of registered memory on one rank alone",
-            r == 0 ? std::span<float const>(single) : std::span<float const>(own.data(), per_rank),
-            std::vector<float>(per_rank, static_cast<float>(p)));
+            r == 0 ? std::span<float const>(single) : std::span<float const>(own.data(), n),
+            std::vector<float>(n, static_cast<float>(p)));
     });
 }
 
 TEST_CASE("a symmetric call copies nothing to the arena") {
+  constexpr std::size_t n = 100;
   run_threads(3, [](auto& comm) {
     sharing_stand_in const device;
     cuda_ipc ranks(comm, device, 64);  // too small for the whole message
-    auto const in = ranks.template allocate<float>(3 * per_rank), out = ranks.template allocate<float>(3 * per_rank);
-    auto const mine = in.subspan(per_rank, per_rank);
+    auto const in = ranks.template allocate<float>(3 * n), out = ranks.template allocate<float>(3 * n);
+    auto const mine = in.subspan(n, n);
     for (int turn = 0; turn < 3; ++turn) {
       fill(device, mine, static_cast<float>(comm.rank() + 1));
       for (auto const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
-        all_reduce(ranks, mine, out.subspan(7, per_rank), sum{}, {.algorithm = by, .symmetric = true});
-        expect(values_of(device, out.subspan(7, per_rank)) == std::vector<float>(per_rank, 6), "all_reduce");
+        all_reduce(ranks, mine, out.subspan(7, n), sum{}, {.algorithm = by, .symmetric = true});
+        expect(values_of(device, out.subspan(7, n)) == std::vector<float>(n, 6), "all_reduce");
       }
       all_gather(ranks, mine, out, {.symmetric = true});
       expect(values_of(device, out) == blocks_of(3), "all_gather");
       gather(ranks, mine, out, 1, {.symmetric = true});
       if (comm.rank() == 1) expect(values_of(device, out) == blocks_of(3), "gather");
       all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::two_shot, .symmetric = true});
-      expect(values_of(device, mine) == std::vector<float>(per_rank, 6), "all_reduce in place");
+      expect(values_of(device, mine) == std::vector<float>(n, 6), "all_reduce in place");
       all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::one_shot, .symmetric = true});
-      expect(values_of(device, mine) == std::vector<float>(per_rank, 18), "all_reduce in place, by the arena");
+      expect(values_of(device, mine) == std::vector<float>(n, 18), "all_reduce in place, by the arena");
       broadcast(ranks, mine, 2, {.symmetric = true});
     }
-    array const elsewhere = filled(device, per_rank, 1);
-    expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(per_rank), sum{}, {.symmetric = true}); }),
+    array const elsewhere = filled(device, n, 1);
+    expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(n), sum{}, {.symmetric = true}); }),
                  error_code::bad_argument, "a symmetric all_reduce got memory that the ranks have not registered");
   });
 }
 
 TEST_CASE("symmetric calls of different places hear which") {
+  constexpr std::size_t n = 100;
   auto const said = [](auto const& call) {
     std::string out;
     run_threads(2, [&](auto& comm) {
       sharing_stand_in const device;
       cuda_ipc ranks(comm, device, 1024);
       [[maybe_unused]] auto const some = ranks.template allocate<float>(10);
-      auto const in = ranks.template allocate<float>(3 * per_rank);
+      auto const in = ranks.template allocate<float>(3 * n);
       error const e = error_of([&] {
         call(ranks, in);
         ranks.work().wait();
@@ -123,27 +125,27 @@ TEST_CASE("symmetric calls of different places hear which") {
     return out;
   };
   std::string const places = said([](auto& ranks, auto in) {
-    all_reduce(ranks, in.subspan(ranks.rank() == 0 ? 0 : per_rank, per_rank), in.last(per_rank), sum{},
-               {.symmetric = true});
+    all_reduce(ranks, in.subspan(ranks.rank() == 0 ? 0 : n, n), in.last(n), sum{}, {.symmetric = true});
   });
   CHECK(places.find("(one_shot, direct), symmetric, from byte 0 of registered buffer #1") != std::string::npos);
   CHECK(places.find("(one_shot, direct), symmetric, from byte 400 of registered buffer #1") != std::string::npos);
   std::string const results = said([](auto& ranks, auto in) {
-    all_reduce(ranks, in.first(per_rank), in.subspan(ranks.rank() == 0 ? per_rank : 2 * per_rank, per_rank), sum{},
+    all_reduce(ranks, in.first(n), in.subspan(ranks.rank() == 0 ? n : 2 * n, n), sum{},
                {.algorithm = algorithm_id::two_shot, .symmetric = true});
   });
   CHECK(results.find("from byte 0 of registered buffer #1 to byte 400 of registered buffer #1") != std::string::npos);
   CHECK(results.find("from byte 0 of registered buffer #1 to byte 800 of registered buffer #1") != std::string::npos);
   std::string const promise = said([](auto& ranks, auto in) {
-    all_reduce(ranks, in.first(per_rank), in.last(per_rank), sum{}, {.symmetric = ranks.rank() == 0});
+    all_reduce(ranks, in.first(n), in.last(n), sum{}, {.symmetric = ranks.rank() == 0});
   });
   CHECK(promise.find("(one_shot, direct), symmetric") != std::string::npos);
   CHECK(promise.find("all_reduce of 100 float with sum (one_shot)") != std::string::npos);
 }
 
 TEST_CASE("what one rank cannot launch all ranks hear of, long before their time is up") {
+  constexpr std::size_t n = 100;
   for (bool const own : {false, true})
-    for (std::size_t const count : {per_rank, std::size_t{5000}})
+    for (std::size_t const count : {n, std::size_t{5000}})
       run_threads(3, [&](auto& comm) {
         sharing_stand_in device(own ? comm.rank() + 1 : 0);
         cuda_ipc ranks(comm, device, 4096);

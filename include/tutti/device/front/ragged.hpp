@@ -9,6 +9,7 @@
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/count_list.hpp"
+#include "tutti/call/uneven_blocks.hpp"
 #include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/reduce/ops.hpp"
@@ -16,62 +17,37 @@
 namespace tutti {
 namespace detail {
 
-// The counts of a _v form, and its offsets, which may be left out.
-struct block_sizes {
-  std::span<std::size_t const> counts, offsets = {};
-};
-
 // The checked buffers of a _v form and the layouts of their blocks, in `unit` parts of an element.
 template <collective C, class In, class Out>
-class uneven_buffers {
+class uneven_device_buffers {
  public:
   template <device_ranks R>
-  uneven_buffers(R const& ranks, std::span<In const> in, block_sizes const& sent, std::span<Out> out,
-                 block_sizes const& received, std::size_t unit, int root, std::source_location where) {
+  uneven_device_buffers(R const& ranks, std::span<In const> in, block_sizes const& sent, std::span<Out> out,
+                        block_sizes const& received, std::size_t unit, int root, std::source_location where) {
+    auto const all = check_uneven_buffers<C>(ranks, in, sent, out, received, unit, lists_, root, where);
     bool const is_root = ranks.rank() == root;
-    if (deals(C) && row_of(C).input.at(is_root) != holding::none) {
-      lay_out_blocks(ranks.rank(), ranks.size(), C, side::input, sent.counts, sent.offsets, in.size(), unit, sent_,
-                     where);
-      given = sent_.where();
-    }
-    if (collects(C) && row_of(C).output.at(is_root) != holding::none) {
-      lay_out_blocks(ranks.rank(), ranks.size(), C, side::output, received.counts, received.offsets, out.size(), unit,
-                     received_, where);
-      got = received_.where();
-    }
-    used = check_uneven_buffers<C>(ranks, in, given, out, got, unit, root, where);
-    if (sent_.counts.empty()) given = message_of(used.count * unit);
-    if (received_.counts.empty()) got = message_of(used.count * unit);
+    used = all.used;
+    given = deals(C) && row_of(C).input.at(is_root) != holding::none ? all.given : message_of(used.count * unit);
+    got = collects(C) && row_of(C).output.at(is_root) != holding::none ? all.got : message_of(used.count * unit);
   }
-  uneven_buffers(uneven_buffers const&) = delete;
-  uneven_buffers& operator=(uneven_buffers const&) = delete;
+  uneven_device_buffers(uneven_device_buffers const&) = delete;
+  uneven_device_buffers& operator=(uneven_device_buffers const&) = delete;
 
   call_buffers<In, Out> used{};
   layout given, got;
 
  private:
-  block_lists sent_, received_;
+  counts_and_offsets lists_;
 };
-
-// Ranks must agree on the counts where all of them know them.
-inline request uneven_request(request r, std::span<std::size_t const> counts = {}) {
-  std::uint64_t hash = 0;
-  for (std::size_t const n : counts) hash = mix(hash, n);
-  r.ragged = true;
-  r.counts = static_cast<std::uint32_t>(hash);
-  return r;
-}
 
 template <collective C, device_ranks R, class In, class Out>
 void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out& out, block_sizes const& received,
                            int root, device_options_of<R> const& how, std::source_location where) {
   using T = device_value<In const>;
   static_assert(std::is_same_v<T, device_value<Out>>, "input and output of a call have different element types");
-  uneven_buffers<C, T, T> const all(ranks, inputs_of(in), sent, elements_of(out), received, words_in<T>, root, where);
-  bool const known_to_all = !rooted(C) && !deals(C);
-  hand_over_move<automatic, C>(ranks,
-                               uneven_request(device_request<C, T>(how, 0, root),
-                                              known_to_all ? received.counts : std::span<std::size_t const>()),
+  uneven_device_buffers<C, T, T> const all(ranks, inputs_of(in), sent, elements_of(out), received, words_in<T>, root,
+                                           where);
+  hand_over_move<automatic, C>(ranks, ragged(device_request<C, T>(how, 0, root), known_counts<C>(sent, received)),
                                all.used, all.given, all.got, how, where);
 }
 
@@ -86,11 +62,11 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list cons
                       std::source_location where = std::source_location::current()) {
   using T = detail::device_value<In const>;
   constexpr collective what = collective::reduce_scatter;
-  detail::uneven_buffers<what, T, detail::device_value<Out>> const all(ranks, detail::inputs_of(in), {counts},
-                                                                       detail::elements_of(out), {}, 1, 0, where);
-  detail::hand_over_reduction<automatic, what>(
-      ranks, detail::uneven_request(detail::device_request<what, T, Op>(how, 0), counts), all.used, all.given, all.got,
-      op, how, where);
+  detail::uneven_device_buffers<what, T, detail::device_value<Out>> const all(
+      ranks, detail::inputs_of(in), {counts}, detail::elements_of(out), {}, 1, 0, where);
+  detail::hand_over_reduction<automatic, what>(ranks,
+                                               detail::ragged(detail::device_request<what, T, Op>(how, 0), counts),
+                                               all.used, all.given, all.got, op, how, where);
 }
 
 // Every rank gets the blocks of all ranks, in rank order. Rank r's block has counts[r] elements and is placed at

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From the arrays of a caller to a call that is performed: the arrays are checked as the table of collectives says.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/call/perform.hpp"
+#include "tutti/call/uneven_blocks.hpp"
+
+namespace tutti::detail {
+
+// The body of a call with an operation, or of one that moves values, for which `moving` stands in place of an operation.
+template <class T, class Op>
+struct body_for {
+  using type = reducing<T, Op>;
+  using operation = Op;
+  static type of(Op const& op) { return {op}; }
+};
+template <class T>
+struct body_for<T, moving> {
+  using type = moving;
+  using operation = void;
+  static type of(moving) { return {}; }
+};
+
+template <class To, class From>
+To* as_elements(From* data) {
+  return reinterpret_cast<To*>(data);
+}
+
+// `root` does not matter where there is none.
+template <collective C, class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> perform_on_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, int root,
+                                    options const& o, std::source_location where) {
+  using body = typename body_for<T, Op>::type;
+  using operation = typename body_for<T, Op>::operation;
+  using element = typename body::element;
+  using memory = std::conditional_t<by_block(C), block_memory<element>, array_memory<element>>;
+  static_assert(!is_prefix(C) || !body::finishes,
+                "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use "
+                "tutti::sum and divide");
+  // Schedules pass the array of a broadcast on, so it is the input and the output of every rank.
+  constexpr bool one_array = C == collective::broadcast;
+  auto const used = check_buffers<C>(comm, in, out, root, where);
+  check_algorithm<Algorithm, C, operation>(comm, o, where);
+  call<C, Algorithm, body, memory> c{
+      {request_of<C, Algorithm, T, operation>(o, used.count, root), o.timeout, where, &names_of<T, operation>},
+      {as_elements<element const>(one_array ? in.data() : used.in),
+       as_elements<element>(one_array ? out.data() : used.out), one_array || used.in_place},
+      body_for<T, Op>::of(op)};
+  return perform(comm, c);
+}
+
+// -- _v forms.
+
+template <class Comm>
+counts_and_offsets lists_for(Comm& comm) {
+  if constexpr (is_communicator<Comm>) return counts_and_offsets(&comm.engine().counts_and_offsets);
+  else return counts_and_offsets();
+}
+
+template <collective C, class Algorithm, class Comm, class T, class Op>
+returned_by<Comm> perform_on_blocks(Comm& comm, std::span<T const> in, block_sizes const& sent, std::span<T> out,
+                                    block_sizes const& received, Op const& op, int root, options const& o,
+                                    std::source_location where) {
+  using body = typename body_for<T, Op>::type;
+  using operation = typename body_for<T, Op>::operation;
+  using element = typename body::element;
+  auto lists = lists_for(comm);
+  auto const all =
+      check_uneven_buffers<C>(comm, in, sent, out, received, sizeof(T) / sizeof(element), lists, root, where);
+  check_algorithm<Algorithm, C, operation>(comm, o, where);
+  call<C, Algorithm, body, ragged_memory<element>> c{
+      {ragged(request_of<C, Algorithm, T, operation>(o, 0, root), known_counts<C>(sent, received)), o.timeout, where,
+       &names_of<T, operation>},
+      {as_elements<element const>(all.used.in), as_elements<element>(all.used.out), all.used.in_place, all.given,
+       all.got, all.sizes, std::move(lists)},
+      body_for<T, Op>::of(op)};
+  return perform(comm, c);
+}
+
+}  // namespace tutti::detail
