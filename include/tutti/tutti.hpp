@@ -2,6 +2,7 @@
 // Everything that needs C++20 and POSIX alone: collectives over shared memory, and how ranks start.
 #pragma once
 
+#include "tutti/call/accepted.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/explain.hpp"
 #include "tutti/call/survive.hpp"

@@ -12,7 +12,8 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   std::optional<tutti::communicator<tutti::loopback>> row = comm.split(0);
   float const mine = 1;
 #ifdef TUTTI_CONTROL
-  static_cast<void>(fixed);
+  auto const some = fixed.subgroup({0});
+  auto const memory = fixed.allocate<float>(8);
   tutti::all_reduce(*row, data);
   tutti::work sum = tutti::all_reduce(tutti::async(comm), data);
 #elif TUTTI_CASE == 1   // expect: this communicator is const
@@ -40,5 +41,13 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
 #elif TUTTI_CASE == 12  // expect: a list of arrays cannot be prepared
   std::vector<std::vector<float>> list;
   static_cast<void>(tutti::all_reduce(tutti::prepared(comm), list));
+#elif TUTTI_CASE == 13  // expect: this communicator is const
+  fixed.split(0);
+#elif TUTTI_CASE == 14  // expect: this communicator is const
+  fixed.shrink();
+#elif TUTTI_CASE == 15  // expect: this communicator is const
+  fixed.agree(1);
+#elif TUTTI_CASE == 16  // expect: this communicator is const
+  fixed.revoke("no reason");
 #endif
 }

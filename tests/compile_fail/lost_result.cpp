@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A result that nobody would see is refused.
-// expect: unused-result]
+// A result that nobody would see is refused: that of a temporary, and a prepared call that nobody can start.
 #include <span>
 #include <vector>
 
@@ -9,7 +8,10 @@
 void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) {
 #ifdef TUTTI_CONTROL
   tutti::broadcast(comm, std::span(data));
-#else
+  tutti::persistent const sum = tutti::all_reduce(tutti::prepared(comm), data);
+#elif TUTTI_CASE == 1  // expect: unused-result]
   tutti::broadcast(comm, std::vector<float>(data));
+#elif TUTTI_CASE == 2  // expect: unused-result]
+  tutti::all_reduce(tutti::prepared(comm), data);
 #endif
 }

@@ -206,9 +206,9 @@ void check_lists(Comm& comm) {
 template <class Comm>
 void check_started_mismatch(Comm& comm) {
   std::vector<int> ones(10, 1), wrong(9);
-  expect_error(error_of([&] { all_reduce(async(comm), ones, wrong); }), error_code::bad_argument,
+  expect_error(error_of([&] { return all_reduce(async(comm), ones, wrong); }), error_code::bad_argument,
                "the output of all_reduce has 9 elements, but");
-  expect_error(error_of([&] { all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
+  expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
                error_code::bad_argument, "native waits internally");
   std::vector<int> uneven(static_cast<std::size_t>(comm.rank() + 1));
   work fits = all_reduce(async(comm), ones);

@@ -25,26 +25,27 @@ void check_overlaps(Comm& comm) {
   auto const refused = [&](auto&& call, std::string const& words) {
     expect_error(error_of(call), error_code::buffer_in_use, words);
   };
-  refused([&] { all_reduce(async(comm), got); }, "all_reduce writes memory that recv, started on rank ");
-  refused([&] { all_reduce(async(other), std::span(got).first(3), std::span(a).first(3)); },
+  refused([&] { return all_reduce(async(comm), got); }, "all_reduce writes memory that recv, started on rank ");
+  refused([&] { return all_reduce(async(other), std::span(got).first(3), std::span(a).first(3)); },
           "all_reduce reads memory that recv, started on rank ");
   refused([&] { static_cast<void>(irecv(comm, std::span(got).last(1), 0, 9)); }, "recv writes memory that recv, ");
   refused([&] { static_cast<void>(isend(comm, std::span(got).subspan(3, 2), 0, 9)); }, "buffer_check.hpp:");
-  refused([&] { broadcast(async(comm), got, me); }, "broadcast reads memory that recv, ");
-  refused([&] { all_gather(async(comm), std::span(got).first(1), std::span(b).first(ranks)); }, "all_gather reads");
+  refused([&] { return broadcast(async(comm), got, me); }, "broadcast reads memory that recv, ");
+  refused([&] { return all_gather(async(comm), std::span(got).first(1), std::span(b).first(ranks)); },
+          "all_gather reads");
   persistent prepared_sum = all_reduce(prepared(comm), got, max{});
   refused([&] { prepared_sum.start(); }, "all_reduce writes memory that recv, ");
   std::vector<std::vector<int>> list(3, std::vector<int>(5));
   work late_too = irecv(comm, std::span(list[1]).first(1), (me + p - 1) % p, 6);
-  refused([&] { all_reduce(async(comm), list); }, "all_reduce writes memory that recv, ");
+  refused([&] { return all_reduce(async(comm), list); }, "all_reduce writes memory that recv, ");
   batch all(comm);
   all_reduce(all, got);
-  refused([&] { all.start(); }, "all_reduce writes memory that recv, ");
+  refused([&] { return all.start(); }, "all_reduce writes memory that recv, ");
   batch half(comm);  // what it has started before ends before it throws
   all_reduce(half, d);
   all_reduce(half, got, max{});
   refused([&] { half.run(); }, "all_reduce writes memory that recv, ");
-  for (int turn = 0; turn < 2; ++turn) refused([&] { half.start(); }, "all_reduce writes memory that recv, ");
+  for (int turn = 0; turn < 2; ++turn) refused([&] { return half.start(); }, "all_reduce writes memory that recv, ");
   all_reduce(async(comm), d).wait();
   barrier(comm);  // nobody sends before
   send(comm, in, (me + 1) % p, 5);

@@ -97,7 +97,7 @@ void check_prepared_messages(Comm& comm) {
 template <class Comm>
 void check_prepared_wrong(Comm& comm) {
   std::vector<int> ones(10, 1), out(10), wrong(9);
-  expect_error(error_of([&] { all_reduce(prepared(comm), ones, wrong); }), error_code::bad_argument,
+  expect_error(error_of([&] { return all_reduce(prepared(comm), ones, wrong); }), error_code::bad_argument,
                "the output of all_reduce has 9 elements, but");
   persistent call = all_reduce(prepared(comm), ones, out);
   persistent message = send(prepared(comm), ones, comm.rank()), receive = recv(prepared(comm), out, comm.rank());
@@ -120,10 +120,10 @@ void check_prepared_wrong(Comm& comm) {
   std::function<void()> again = [&] {
     if (++rounds == 10) return;
     call.start();
-    call.then(again);
+    static_cast<void>(call.then(again));
   };
   call.start();
-  call.then(again);
+  static_cast<void>(call.then(again));
   barrier(comm);
   call.wait();
   expect(rounds == 10 && out[9] == comm.size(), "an operation was not started again by what follows it");

@@ -20,7 +20,7 @@ inline void expect(bool truth, std::string const& what) {
 template <class F>
 error error_of(F&& f) {
   try {
-    f();
+    static_cast<void>(f());
   } catch (error const& e) {
     return e;
   }

@@ -85,6 +85,8 @@ struct schedule<ring, collective::broadcast> : schedule_defaults {
   }
 };
 
+namespace detail {
+
 // A chain that ends at rank s.root and begins at the rank before it, so that with root 0 it combines in rank order.
 struct chain_reduce : schedule_defaults {
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
@@ -95,8 +97,11 @@ struct chain_reduce : schedule_defaults {
     return {.from = two(r, r + 1), .own = {space::input}, .to = one(r - 1)};
   }
 };
+
+}  // namespace detail
+
 template <>
-struct schedule<ring, collective::reduce> : deliver<chain_reduce> {};
+struct schedule<ring, collective::reduce> : deliver<detail::chain_reduce> {};
 
 // A chain from rank 0 upwards: each rank keeps the prefix that includes its own contribution and passes it on.
 template <>

@@ -12,20 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/call/arguments.hpp"
 #include "tutti/call/communicator.hpp"
+#include "tutti/call/count_list.hpp"
+#include "tutti/call/legal.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/types.hpp"
 
 namespace tutti::detail {
-
-template <class...>
-inline constexpr bool never = false;
-
-template <class T>
-inline constexpr bool is_tutti_communicator = false;
-template <class Transport>
-inline constexpr bool is_tutti_communicator<communicator<Transport>> = true;
 
 // Calls on ranks of devices, which are all on() a device, have overloads of their own.
 template <class Comm>
@@ -65,9 +58,8 @@ inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>,
 template <class Comm>
 consteval bool expect_communicator() {
   using plain = std::remove_cvref_t<Comm>;
-  if constexpr (is_tutti_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
-    static_assert(never<Comm>,
-                  "this communicator is const, and every call changes its communicator; pass one that is not");
+  if constexpr (is_communicator<plain> && std::is_const_v<std::remove_reference_t<Comm>>)
+    refuse_const_communicator<Comm>();
   else if constexpr (!requires { typename plain::transport_type; })
     static_assert(
         never<Comm>,
@@ -81,7 +73,7 @@ consteval bool expect_communicator() {
 template <class Comm>
 consteval bool expect_blocking() {
   if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (is_tutti_communicator<std::remove_cvref_t<Comm>>) return true;
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return true;
   else {
     static_assert(
         never<Comm>,
@@ -150,11 +142,17 @@ consteval bool expect_output() {
   return false;
 }
 
+template <class R>
+consteval bool expect_array_or_element() {
+  if constexpr (array_argument<R>) return expect_array<R>();
+  else return expect_element<element_in<R>>();
+}
+
 // A temporary input is read by a blocking call alone.
 template <class Comm, class R>
 consteval bool expect_input() {
   if constexpr (!expect_array<R>()) return false;
-  else if constexpr (is_tutti_communicator<std::remove_cvref_t<Comm>> || std::ranges::borrowed_range<R>) return true;
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>> || std::ranges::borrowed_range<R>) return true;
   else {
     static_assert(
         never<R>,
@@ -164,10 +162,11 @@ consteval bool expect_input() {
   }
 }
 
+// Op is void where nothing is combined.
 template <class Op, class T>
 consteval bool expect_operation() {
   using A = typename element_traits<T>::accumulator;
-  if constexpr (operation<Op, T>) return true;
+  if constexpr (std::is_void_v<Op> || operation<Op, T>) return true;
   else if constexpr (std::is_arithmetic_v<Op>)
     static_assert(never<Op>,
                   "a number stands where an operation is expected; the result of a value is returned: total = "
@@ -195,15 +194,14 @@ consteval bool expect_same_elements() {
   }
 }
 
-// A call of an input and an output array; Op is void where nothing is combined.
+// A call of an input and an output array.
 template <class Comm, class In, class Out, class Op = void>
 consteval bool accepts() {
-  if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (!expect_input<Comm, In>()) return false;
-  else if constexpr (!expect_output<Out>()) return false;
-  else if constexpr (!expect_same_elements<In, Out>()) return false;
-  else if constexpr (std::is_void_v<Op>) return true;
-  else return expect_operation<Op, element_in<In>>();
+  if constexpr (expect_communicator<Comm>())
+    if constexpr (expect_input<Comm, In>())
+      if constexpr (expect_output<Out>())
+        if constexpr (expect_same_elements<In, Out>()) return expect_operation<Op, element_in<In>>();
+  return false;
 }
 
 // A call that replaces its array.
@@ -215,20 +213,15 @@ consteval bool accepts_in_place() {
 // A call that returns its result.
 template <class Comm, class Data, class Op = void>
 consteval bool accepts_by_value() {
-  if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (!is_tutti_communicator<std::remove_cvref_t<Comm>>) {
-    static_assert(
-        never<Comm>,
-        "a call that is started, prepared or in a batch cannot return its result; pass arrays that stay until it "
-        "has ended, such as std::span(&value, 1)");
-    return false;
-  } else if constexpr (array_argument<Data>) {
-    if constexpr (!expect_array<Data>()) return false;
-    else if constexpr (std::is_void_v<Op>) return true;
-    else return expect_operation<Op, element_in<Data>>();
-  } else if constexpr (!expect_element<element_in<Data>>()) return false;
-  else if constexpr (std::is_void_v<Op>) return true;
-  else return expect_operation<Op, element_in<Data>>();
+  if constexpr (expect_communicator<Comm>()) {
+    if constexpr (!is_communicator<std::remove_cvref_t<Comm>>)
+      static_assert(
+          never<Comm>,
+          "a call that is started, prepared or in a batch cannot return its result; pass arrays that stay until it "
+          "has ended, such as std::span(&value, 1)");
+    else if constexpr (expect_array_or_element<Data>()) return expect_operation<Op, element_in<Data>>();
+  }
+  return false;
 }
 
 // As accepts_by_value, of an array alone.
@@ -275,7 +268,7 @@ auto changed(Data&& data, Change&& change) {
     change(std::span(&out, 1));
     return out;
   } else if constexpr (std::is_same_v<Data, std::vector<T>>) {
-    std::vector<T> out = std::move(data);
+    std::vector<T> out = std::forward<Data>(data);
     change(std::span(out));
     return out;
   } else {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The arguments of collectives: the buffers that they accept, and which algorithm a call names.
+// Which algorithm a call names, by its type or in its options.
 #pragma once
 
-#include <ranges>
 #include <source_location>
 #include <type_traits>
 
@@ -12,20 +11,7 @@
 #include "tutti/call/options.hpp"
 #include "tutti/core/text.hpp"
 
-namespace tutti {
-
-// A contiguous array of elements: std::vector, std::array, std::span, shared_array, ... What is written to must outlive the
-// call: an lvalue, or a view such as std::span.
-template <class R>
-concept buffer =
-    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && element<std::ranges::range_value_t<R>>;
-template <class R>
-concept mutable_buffer = buffer<R> && std::ranges::borrowed_range<R> &&
-                         !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-template <class R>
-using value_of = std::ranges::range_value_t<R>;
-
-namespace detail {
+namespace tutti::detail {
 
 template <class Algorithm, class List>
 inline constexpr bool listed = false;
@@ -67,5 +53,4 @@ void check_algorithm(Comm const& comm, options const& o, std::source_location wh
   }
 }
 
-}  // namespace detail
-}  // namespace tutti
+}  // namespace tutti::detail

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/call/count_list.hpp"
 #include "tutti/call/engine.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -63,6 +64,12 @@ class shared_array {
 };
 
 namespace detail {
+
+template <class Comm>
+consteval void refuse_const_communicator() {
+  static_assert(never<Comm>,
+                "this communicator is const, and every call changes its communicator; pass one that is not");
+}
 
 [[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out,
                                            std::source_location where) {
@@ -144,7 +151,7 @@ class communicator {
   // Allocates zeroed memory for `count` elements that the other ranks can read in place: the fastest buffers for large
   // messages (protocol direct). Not collective. Throws std::bad_alloc.
   template <element T>
-  shared_array<T, Transport> allocate(std::size_t count) {
+  shared_array<T, Transport> allocate(std::size_t count) const {
     static_assert(alignof(T) <= detail::page);
     return {*engine_, count};
   }
@@ -168,7 +175,8 @@ class communicator {
   // timeout (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its
   // communicator; system.
   //   if (comm.rank() % 2 == 0) auto even = comm.subgroup({0, 2, 4, 6});
-  communicator subgroup(std::vector<int> const& ranks, std::source_location where = std::source_location::current())
+  communicator subgroup(std::vector<int> const& ranks,
+                        std::source_location where = std::source_location::current()) const
     requires detail::divisible<Transport>
   {
     detail::check_members(ranks, rank(), size(), where);
@@ -232,6 +240,24 @@ class communicator {
   communicator shrink(std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
 
+  // Refused with a sentence on a communicator that is const.
+  template <class Comm = communicator>
+  void split(int, int = 0) const {
+    detail::refuse_const_communicator<Comm>();
+  }
+  template <class Comm = communicator>
+  void revoke(std::string_view) const {
+    detail::refuse_const_communicator<Comm>();
+  }
+  template <class Comm = communicator>
+  void agree(int = ~0) const {
+    detail::refuse_const_communicator<Comm>();
+  }
+  template <class Comm = communicator>
+  void shrink() const {
+    detail::refuse_const_communicator<Comm>();
+  }
+
   // On a communicator that shrink created: the previous rank of each of its ranks. Empty on any other.
   std::vector<int> const& survivors() const noexcept { return survivors_; }
 
@@ -250,5 +276,14 @@ class communicator {
   std::vector<int> survivors_;
   std::unique_ptr<tutti::detail::engine<Transport>> engine_;
 };
+
+namespace detail {
+
+template <class Comm>
+inline constexpr bool is_communicator = false;
+template <class Transport>
+inline constexpr bool is_communicator<communicator<Transport>> = true;
+
+}  // namespace detail
 
 }  // namespace tutti

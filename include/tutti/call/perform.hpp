@@ -13,11 +13,6 @@
 namespace tutti {
 namespace detail {
 
-template <class Comm>
-inline constexpr bool is_communicator = false;
-template <class Transport>
-inline constexpr bool is_communicator<communicator<Transport>> = true;
-
 // An object in place of a communicator that keeps calls: defer(call) returns `returned`.
 template <class Comm>
 concept defers_calls = requires(Comm& comm) {

@@ -131,7 +131,7 @@ class batch : public detail::deferring<Transport> {
   template <class Call>
   void defer(Call&& call) {
     std::source_location const where = call.where;
-    accept(detail::prepare(this->blocking(), std::move(call)), where);
+    accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
   }
   // Groups all_reduces of one operation; two operations with state cannot be compared.
   template <class Algorithm, class T, class Op>

@@ -18,20 +18,16 @@
 
 namespace tutti {
 
-// Arrays of one element type: a vector of vectors, a span of spans, a view that creates spans of parameters.
-template <class R>
-concept list_of_buffers = std::ranges::forward_range<R> && mutable_buffer<std::ranges::range_reference_t<R>>;
-
-// The element type of the arrays of a list.
-template <class R>
-using element_of = value_of<std::ranges::range_reference_t<R>>;
-
 // How a list of arrays is grouped into calls. The same on all ranks.
 struct coalescing {
   std::size_t bucket_bytes = std::size_t{1} << 20;  // the maximal size of adjacent arrays in the list that share a call
 };
 
 namespace detail {
+
+// The element type of a list of arrays: a vector of vectors, a span of spans, a view that creates spans of parameters.
+template <class R>
+using element_of = element_in<std::ranges::range_reference_t<R>>;
 
 // An array of a list: its input and its output.
 template <class T>
@@ -182,18 +178,17 @@ template <class Comm, class List, class Op>
 consteval bool accepts_list() {
   using plain = std::remove_cvref_t<Comm>;
   if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (!is_communicator<plain> && !is_asynchronous<plain>) {
+  else if constexpr (!is_communicator<plain> && !is_asynchronous<plain>)
     static_assert(
         never<Comm>,
         "a list of arrays cannot be prepared or put into a batch; add its arrays to a tutti::batch one by one, "
         "which shares calls among them too");
-    return false;
-  } else if constexpr (!std::ranges::forward_range<List>) {
+  else if constexpr (!std::ranges::forward_range<List>)
     static_assert(never<List>,
                   "a list of arrays is walked through more than once; pass a forward range, such as a vector");
-    return false;
-  } else if constexpr (!expect_output<std::ranges::range_reference_t<List>>()) return false;
-  else return expect_operation<Op, element_of<List>>();
+  else if constexpr (expect_output<std::ranges::range_reference_t<List>>())
+    return expect_operation<Op, element_of<List>>();
+  return false;
 }
 
 }  // namespace detail

@@ -27,19 +27,14 @@ namespace tutti {
 template <class M>
 concept named_values = std::ranges::forward_range<M> && requires(std::ranges::range_reference_t<M> entry) {
   std::string_view{entry.first};
-  requires mutable_buffer<decltype((entry.second))> || element<std::remove_cvref_t<decltype(entry.second)>>;
+  requires detail::in_place_argument<decltype((entry.second))> || element<std::remove_cvref_t<decltype(entry.second)>>;
 };
 
 namespace detail {
 
-template <class V>
-auto values_of(V& value) {
-  if constexpr (buffer<V>) return std::span(value);
-  else return std::span(&value, 1);
-}
-
+// An array of a map, or a number.
 template <class M>
-using element_of_map = value_of<decltype(values_of(std::declval<std::ranges::range_reference_t<M>>().second))>;
+using named_value = decltype((std::declval<std::ranges::range_reference_t<M>>().second));
 
 // The entries, sorted by name.
 template <class M>
@@ -68,11 +63,11 @@ auto by_name(M& map) {
 template <class Algorithm, class Comm, class Map, class Op>
 void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std::source_location where) {
   auto const entries = by_name(map);
-  using T = element_of_map<Map>;
+  using T = element_in<named_value<Map>>;
   std::string list;
   std::vector<T> all;
   for (auto const& entry : entries) {
-    auto const values = values_of(entry->second);
+    auto const values = elements(entry->second);
     list += join({"'", std::string_view{entry->first}, "' of ", values.size(), "\n"});
     all.insert(all.end(), values.begin(), values.end());
   }
@@ -101,7 +96,7 @@ void all_reduce_named(Comm& comm, Map& map, Op const& op, options const& o, std:
   all_reduce<Algorithm>(comm, all, op, o, where);
   auto from = all.cbegin();
   for (auto const& entry : entries) {
-    auto const values = values_of(entry->second);
+    auto const values = elements(entry->second);
     std::ranges::copy_n(from, static_cast<std::ptrdiff_t>(values.size()), values.begin());
     from += static_cast<std::ptrdiff_t>(values.size());
   }
@@ -128,8 +123,10 @@ void all_reduce_map(Comm&& comm, Map&& map, Op const& op = {}, options const& o 
     static_assert(detail::never<Map>,
                   "all_reduce_map takes a map from names to arrays or numbers that it can write to, such as a "
                   "std::map<std::string, std::vector<float>>");
-  else if constexpr (detail::expect_operation<Op, detail::element_of_map<Map>>())
-    detail::all_reduce_named<Algorithm>(comm, map, op, o, where);
+  else if constexpr (detail::expect_array_or_element<detail::named_value<Map>>()) {
+    if constexpr (detail::expect_operation<Op, detail::element_in<detail::named_value<Map>>>())
+      detail::all_reduce_named<Algorithm>(comm, map, op, o, where);
+  }
 }
 
 // Returns the same seed on all ranks: the one that rank 0 passes or, if it passes none, one from the system's random

@@ -92,18 +92,18 @@ transfer transfer_of(transfer::directions what, int peer, int tag) {
           .element_bytes = sizeof(T),
           .ended = peer == no_rank};
 }
-template <buffer In>
-transfer send_of(In const& in, int to, int tag) {
-  transfer out = transfer_of<value_of<In>>(transfer::send, to, tag);
-  out.from = reinterpret_cast<std::byte const*>(std::ranges::data(in));
-  out.bytes = std::ranges::size(in) * sizeof(value_of<In>);
+template <class T>
+transfer send_of(std::span<T const> in, int to, int tag) {
+  transfer out = transfer_of<T>(transfer::send, to, tag);
+  out.from = reinterpret_cast<std::byte const*>(in.data());
+  out.bytes = in.size_bytes();
   return out;
 }
-template <mutable_buffer Out>
-transfer receive_of(Out&& out_buffer, int from, int tag) {
-  transfer out = transfer_of<value_of<Out>>(transfer::receive, from, tag);
-  out.to = reinterpret_cast<std::byte*>(std::ranges::data(out_buffer));
-  out.bytes = std::ranges::size(out_buffer) * sizeof(value_of<Out>);
+template <class T>
+transfer receive_of(std::span<T> into, int from, int tag) {
+  transfer out = transfer_of<T>(transfer::receive, from, tag);
+  out.to = reinterpret_cast<std::byte*>(into.data());
+  out.bytes = into.size_bytes();
   return out;
 }
 
@@ -123,10 +123,6 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
   return with_exchange(comm, where,
                        [&](auto& messages) { return messages.template prepare<Operation>(t, o.timeout, where); });
 }
-
-}  // namespace detail
-
-namespace detail {
 
 // Checks the data of a send: an array or, in a blocking call, a value.
 template <class Comm, class In>

@@ -53,18 +53,25 @@ inline constexpr bool is_fused<fused<Op, Before, After>> = true;
 
 }  // namespace detail
 
-// An epilogue that also reads and writes element i of some arrays, in the same pass: step(result, S (&values)[Arrays]) returns
-// the value to store in the destinations. In a collective in which each rank passes a buffer, element i is that of the rank's
-// own result, and every rank has arrays of its own, so only one_shot supports it.
-//
-//   fused{sum{}, scale{1.0f / 8}, with_arrays(adam_step{.rate = 1e-3f}, weights, mean, variance)}
+namespace detail {
+
+// The epilogue that with_arrays makes.
 template <class Step, class S, int Arrays>
 struct arrays_step {
   Step step;
   S* arrays[Arrays];
 };
+
+}  // namespace detail
+
+// An epilogue that also reads and writes element i of some arrays, in the same pass: step(result, S (&values)[Arrays]) returns
+// the value to store in the destinations. In a collective in which each rank passes a buffer, element i is that of the rank's
+// own result, and every rank has arrays of its own, so only one_shot supports it.
+//
+//   fused{sum{}, scale{1.0f / 8}, with_arrays(adam_step{.rate = 1e-3f}, weights, mean, variance)}
 template <class Step, element S, std::same_as<S>... Rest>
-constexpr arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> with_arrays(Step step, S* first, Rest*... rest) {
+constexpr detail::arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> with_arrays(Step step, S* first,
+                                                                                          Rest*... rest) {
   return {step, {first, rest...}};
 }
 

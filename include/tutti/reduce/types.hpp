@@ -59,18 +59,23 @@ struct element_traits {
   using accumulator = T;
 };
 
+namespace detail {
+
 // Base of element_traits for types whose accumulator is float.
 struct combined_in_float {
   using accumulator = float;
 };
+
+}  // namespace detail
+
 template <>
-struct element_traits<half> : combined_in_float {};
+struct element_traits<half> : detail::combined_in_float {};
 template <>
-struct element_traits<bfloat16> : combined_in_float {};
+struct element_traits<bfloat16> : detail::combined_in_float {};
 template <>
-struct element_traits<float8_e4m3> : combined_in_float {};
+struct element_traits<float8_e4m3> : detail::combined_in_float {};
 template <>
-struct element_traits<float8_e5m2> : combined_in_float {};
+struct element_traits<float8_e5m2> : detail::combined_in_float {};
 
 // A value and where it was found: the element of argmin and argmax.
 template <class T>

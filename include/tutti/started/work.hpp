@@ -165,7 +165,7 @@ void start_all(std::vector<work>& all, F&& f) {
 // Returned by collectives and messages on tutti::prepared(comm): the work of the last start. Copies refer to the same
 // operation. It keeps its arguments: every start reads and writes the same memory, which must exist from a start to its
 // end, as for any work. An operation must not be started after its communicator is gone.
-class persistent : public work {
+class [[nodiscard]] persistent : public work {
  public:
   using starter = void (*)(std::shared_ptr<detail::pending_call> const& call);
 

@@ -66,7 +66,7 @@ TEST_CASE_TEMPLATE("uneven blocks come to where they belong", T, std::uint8_t, f
       CHECK(different(to_host(on, gathered), {all}) == 0);
 
       auto dealt = to_device(on, values_of_sizes<T>(counts, 50));
-      scatter_v(ranks, root[0], dealt, counts);
+      scatter_v(ranks, root[0], counts, dealt);
       CHECK(different(to_host(on, dealt), blocks) == 0);
       CHECK(launches == 3);
 
@@ -120,7 +120,7 @@ TEST_CASE_TEMPLATE("every rank sends blocks of its own sizes to every rank", T, 
   ranks_values<T> nothing;
   for (auto const& x : received) nothing.emplace_back(x.size());
   auto in = to_device(on, sent), out = to_device(on, nothing);
-  all_to_all_v(cuda_local(on, static_cast<int>(p)), in, out, counts);
+  all_to_all_v(cuda_local(on, static_cast<int>(p)), in, counts, out);
   CHECK(different(to_host(on, out), received) == 0);
 }
 

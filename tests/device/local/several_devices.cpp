@@ -88,7 +88,7 @@ void check_movement(Ranks const& ranks, std::size_t n) {
   compare(1, all, p, n, [](auto& r, auto& in, auto& out) { scatter(r, in[0], out); });
   compare(p, all, p, all, [](auto& r, auto& in, auto& out) { all_to_all(r, in, out); });
   std::vector<std::size_t> const counts(static_cast<std::size_t>(p * p), n);
-  compare(p, all, p, all, [&](auto& r, auto& in, auto& out) { all_to_all_v(r, in, out, counts); });
+  compare(p, all, p, all, [&](auto& r, auto& in, auto& out) { all_to_all_v(r, in, counts, out); });
 }
 
 }  // namespace

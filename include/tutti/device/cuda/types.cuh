@@ -11,13 +11,13 @@
 namespace tutti {
 
 template <>
-struct element_traits<__half> : combined_in_float {};
+struct element_traits<__half> : detail::combined_in_float {};
 template <>
-struct element_traits<__nv_bfloat16> : combined_in_float {};
+struct element_traits<__nv_bfloat16> : detail::combined_in_float {};
 template <>
-struct element_traits<__nv_fp8_e4m3> : combined_in_float {};
+struct element_traits<__nv_fp8_e4m3> : detail::combined_in_float {};
 template <>
-struct element_traits<__nv_fp8_e5m2> : combined_in_float {};
+struct element_traits<__nv_fp8_e5m2> : detail::combined_in_float {};
 
 static_assert(element<__half> && element<__nv_bfloat16> && element<__nv_fp8_e4m3> && element<__nv_fp8_e5m2>);
 

@@ -17,19 +17,29 @@
 
 namespace tutti {
 
+namespace detail {
+
 // An array that a device can read: device_array, thrust::device_vector, std::span of device memory.
 template <class B>
 concept device_buffer = requires(B& b) {
   { b.size() } -> std::convertible_to<std::size_t>;
   *b.data();
 };
-template <device_buffer B>
+
+}  // namespace detail
+
+// The address of its first element.
+template <detail::device_buffer B>
 auto* device_data(B& b) {
   if constexpr (std::is_pointer_v<decltype(b.data())>) return b.data();
   else return b.data().get();
 }
+namespace detail {
+
 template <class B>
 using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data(std::declval<B&>()))>>;
+
+}  // namespace detail
 
 // Options of one call on a device. Each call is ordered on its stream. Calls of cuda_local and cuda_ipc return before
 // they have run; those of cuda_staged return when the last slice has arrived.

@@ -30,51 +30,55 @@ namespace tutti {
 // Cost        the messages and bytes of the same algorithm on the host
 //
 //   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
+          class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
 void all_reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, in, out, op, 0, how, where);
 }
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
-  requires detail::device_operation<Op, device_value<InOut>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<InOut>>
 void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, data, data, op, 0, how, where);
 }
 
 // The root gets the combination of all ranks' arrays. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
+          class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
 void reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, int root = 0,
             detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce>(ranks, in, out, op, root, how, where);
 }
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
-  requires detail::device_operation<Op, device_value<InOut>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<InOut>>
 void reduce(R& ranks, InOut&& data, Op const& op = {}, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce>(ranks, data, data, op, root, how, where);
 }
 
 // Every rank gets its block of the combination of all ranks' arrays. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
+          class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
 void reduce_scatter(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::reduce_scatter>(ranks, in, out, op, 0, how, where);
 }
 
 // Rank r gets the combination of the arrays of ranks 0 to r. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
+          class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
 void scan(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
           std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::scan>(ranks, in, out, op, 0, how, where);
 }
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
-  requires detail::device_operation<Op, device_value<InOut>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<InOut>>
 void scan(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
           std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::scan>(ranks, data, data, op, 0, how, where);
@@ -82,49 +86,50 @@ void scan(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R
 
 // Rank r gets the combination of the arrays of ranks 0 to r-1. The output of rank 0 is not written. See all_reduce
 // above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out,
+          class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
 void exclusive_scan(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::exclusive_scan>(ranks, in, out, op, 0, how, where);
 }
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut, class Op = sum>
-  requires detail::device_operation<Op, device_value<InOut>>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<InOut>>
 void exclusive_scan(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
                     std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::exclusive_scan>(ranks, data, data, op, 0, how, where);
 }
 
 // Every rank gets the root's array. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer InOut>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut>
 void broadcast(R& ranks, InOut&& data, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::broadcast>(ranks, data, data, root, how, where);
 }
 
 // Every rank gets the blocks of all ranks, in rank order. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void all_gather(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::all_gather>(ranks, in, out, 0, how, where);
 }
 
 // The root gets the blocks of all ranks, in rank order. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void gather(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
             std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::gather>(ranks, in, out, root, how, where);
 }
 
 // Every rank gets its block of the root's array. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void scatter(R& ranks, In const& in, Out&& out, int root = 0, detail::device_options_of<R> const& how = {},
              std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::scatter>(ranks, in, out, root, how, where);
 }
 
 // Every rank sends a block to every rank. See all_reduce above.
-template <class Algorithm = automatic, detail::device_ranks R, device_buffer In, device_buffer Out>
+template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
 void all_to_all(R& ranks, In const& in, Out&& out, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   detail::move_on_device<Algorithm, collective::all_to_all>(ranks, in, out, 0, how, where);

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/call/count_list.hpp"
 #include "tutti/call/uneven_blocks.hpp"
 #include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/call.hpp"
@@ -54,15 +55,15 @@ void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out&
 
 // Every rank gets its block of the combination of all ranks' arrays; rank r's block has counts[r] elements. Arguments
 // are those of the host's form, then the options; see device/front/collectives.hpp. A call cannot name an algorithm.
-template <detail::device_ranks R, device_buffer In, device_buffer Out, class Op = sum>
-  requires detail::device_operation<Op, device_value<In const>>
-void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts, Op const& op = {},
+template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out, class Op = sum>
+  requires detail::device_operation<Op, detail::device_value<In const>>
+void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts, Op const& op = {},
                       detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
-  using T = device_value<In const>;
+  using T = detail::device_value<In const>;
   constexpr collective what = collective::reduce_scatter;
-  detail::uneven_device_buffers<what, T, device_value<Out>> const all(ranks, detail::inputs_of(in), {counts},
-                                                                      detail::elements_of(out), {}, 1, 0, where);
+  detail::uneven_device_buffers<what, T, detail::device_value<Out>> const all(
+      ranks, detail::inputs_of(in), {counts}, detail::elements_of(out), {}, 1, 0, where);
   detail::hand_over_reduction<automatic, what>(ranks,
                                                detail::ragged(detail::device_request<what, T, Op>(how, 0), counts),
                                                all.used, all.given, all.got, op, how, where);
@@ -70,35 +71,35 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, std::span<std::size_t c
 
 // Every rank gets the blocks of all ranks, in rank order. Rank r's block has counts[r] elements and is placed at
 // element offsets[r], or after the previous block.
-template <detail::device_ranks R, device_buffer In, device_buffer Out>
-void all_gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-                  std::span<std::size_t const> offsets = {}, detail::device_options_of<R> const& how = {},
+template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
+                  detail::count_list const& offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
 // The root gets the blocks of all ranks, in rank order. As all_gather_v, at the root.
-template <detail::device_ranks R, device_buffer In, device_buffer Out>
-void gather_v(R& ranks, In const& in, Out&& out, std::span<std::size_t const> counts,
-              std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
+template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+void gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
+              detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
 
 // Every rank gets its block of the root's array. Rank r's block has counts[r] elements and starts at element offsets[r]
 // of the root's array.
-template <detail::device_ranks R, device_buffer In, device_buffer Out>
-void scatter_v(R& ranks, In const& in, std::span<std::size_t const> counts, Out&& out,
-               std::span<std::size_t const> offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
+template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+void scatter_v(R& ranks, In const& in, detail::count_list const& counts, Out&& out,
+               detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
 }
 
 // Every rank sends a block to every rank. send_counts[q] elements go to rank q, and receive_counts[q] come from it.
-template <detail::device_ranks R, device_buffer In, device_buffer Out>
-void all_to_all_v(R& ranks, In const& in, std::span<std::size_t const> send_counts, Out&& out,
-                  std::span<std::size_t const> receive_counts, std::span<std::size_t const> send_offsets = {},
-                  std::span<std::size_t const> receive_offsets = {}, detail::device_options_of<R> const& how = {},
+template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
+void all_to_all_v(R& ranks, In const& in, detail::count_list const& send_counts, Out&& out,
+                  detail::count_list const& receive_counts, detail::count_list const& send_offsets = {},
+                  detail::count_list const& receive_offsets = {}, detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_to_all>(ranks, in, {send_counts, send_offsets}, out,
                                                         {receive_counts, receive_offsets}, 0, how, where);

@@ -43,8 +43,8 @@ void all_reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& o
 }
 
 // The root gets the combination of all ranks' arrays. See all_reduce above.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out,
-          class Op = sum>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffer Out, class Op = sum>
 void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = {},
             device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
@@ -52,7 +52,8 @@ void reduce(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op = 
 }
 
 // Every rank gets the root's array. See all_reduce above.
-template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
+          detail::device_buffers Out>
 void broadcast(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
@@ -77,7 +78,8 @@ void all_gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_opti
 }
 
 // The root gets the blocks of all ranks, in rank order. See all_reduce above.
-template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffers In,
+          detail::device_buffer Out>
 void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
             std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
@@ -85,7 +87,8 @@ void gather(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<
 }
 
 // Every rank gets its block of the root's array. See all_reduce above.
-template <class Algorithm = automatic, detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
+template <class Algorithm = automatic, detail::device D, class Reach, detail::device_buffer In,
+          detail::device_buffers Out>
 void scatter(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& options = {},
              std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);

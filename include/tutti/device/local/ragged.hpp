@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/call/count_list.hpp"
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/launch.hpp"
 #include "tutti/device/local/ranks.hpp"
@@ -80,27 +81,27 @@ local_arrays<Word> check_uneven_exchange(In& in, std::span<std::size_t const> se
 
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::move_uneven<collective::all_gather>(ranks, in, out, counts, options, where);
 }
 
-template <detail::device D, class Reach, detail::device_buffers In, device_buffer Out>
-void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffer Out>
+void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::move_uneven<collective::gather>(ranks, in, root, counts, options, where);
 }
 
-template <detail::device D, class Reach, device_buffer In, detail::device_buffers Out>
-void scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+template <detail::device D, class Reach, detail::device_buffer In, detail::device_buffers Out>
+void scatter_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list const& counts, Out& out,
                device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
   detail::move_uneven<collective::scatter>(ranks, root, out, counts, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
-void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
                       Op const& op = {}, device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, detail::device_element<In>>;
@@ -112,7 +113,7 @@ void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::
 
 // counts[r * size + q] elements go from rank r to rank q. One launch for each rank.
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list const& counts, Out& out,
                   device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   using T = detail::device_element<In>;
   static_assert(std::is_same_v<T, detail::device_element<Out>>, "inputs and outputs have different element types");

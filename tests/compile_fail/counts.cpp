@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Counts and offsets of _v forms, on the host and among virtual ranks.
+#include <cstddef>
+#include <vector>
+
+#include "../support/device_stand_in.hpp"
+#include "tutti/device/local/cuda_local.hpp"
+#include "tutti/device/local/ragged.hpp"
+#include "tutti/tutti.hpp"
+
+void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, std::vector<float>& out,
+          tutti::cuda_local<tutti::testing::device_stand_in> const& ranks, std::vector<std::vector<float>>& arrays) {
+  std::vector<std::size_t> const counts(1, 8);
+  std::vector<int> const numbers(1, 8);
+  std::vector<std::size_t> sizes(1, 8);
+  static_cast<void>(comm), static_cast<void>(in), static_cast<void>(out), static_cast<void>(ranks);
+  static_cast<void>(arrays);
+#ifdef TUTTI_CONTROL
+  tutti::scatter_v(comm, in, counts, out);
+  tutti::scatter_v(ranks, in, counts, arrays);
+  tutti::all_to_all_v(ranks, arrays, counts, arrays);
+#elif TUTTI_CASE == 1  // expect: counts and offsets are contiguous arrays of std::size_t
+  tutti::scatter_v(comm, in, numbers, out);
+#elif TUTTI_CASE == 2  // expect: counts and offsets are contiguous arrays of std::size_t
+  tutti::all_gather_v(comm, in, out, counts, numbers);
+#elif TUTTI_CASE == 3  // expect: counts and offsets are contiguous arrays of std::size_t
+  tutti::all_gather_v(ranks, arrays, arrays, numbers);
+#elif TUTTI_CASE == 4  // expect: input and output have different element types
+  tutti::scatter_v(comm, in, out, sizes);
+#endif
+}
