@@ -15,10 +15,10 @@ namespace {
 
 // The chunks of a buffer, each with the contributions that it contains: "0.2 1.2" is chunk 2 of ranks 0 and 1.
 using chunk_list = std::vector<std::string>;
-std::string contribution(int rank, int chunk) { return std::to_string(rank) + "." + std::to_string(chunk) + " "; }
+std::string contribution_of(int rank, int chunk) { return std::to_string(rank) + "." + std::to_string(chunk) + " "; }
 std::string of_ranks_below(int end, int chunk) {
   std::string out;
-  for (int q = 0; q < end; ++q) out += contribution(q, chunk);
+  for (int q = 0; q < end; ++q) out += contribution_of(q, chunk);
   return out;
 }
 
@@ -32,12 +32,12 @@ chunk_list specified(collective c, shape s, int rank) {
       case collective::all_reduce:
       case collective::barrier: result = of_ranks_below(s.ranks, chunk); break;
       case collective::reduce: result = rank == s.root ? of_ranks_below(s.ranks, chunk) : ""; break;
-      case collective::broadcast: result = rank == s.root ? "" : contribution(s.root, chunk); break;
+      case collective::broadcast: result = rank == s.root ? "" : contribution_of(s.root, chunk); break;
       case collective::reduce_scatter: result = chunk == rank ? of_ranks_below(s.ranks, rank) : ""; break;
-      case collective::all_gather: result = contribution(chunk, chunk); break;
-      case collective::gather: result = rank == s.root ? contribution(chunk, chunk) : ""; break;
-      case collective::scatter: result = chunk == rank ? contribution(s.root, rank) : ""; break;
-      case collective::all_to_all: result = contribution(chunk, rank); break;
+      case collective::all_gather: result = contribution_of(chunk, chunk); break;
+      case collective::gather: result = rank == s.root ? contribution_of(chunk, chunk) : ""; break;
+      case collective::scatter: result = chunk == rank ? contribution_of(s.root, rank) : ""; break;
+      case collective::all_to_all: result = contribution_of(chunk, rank); break;
       case collective::scan: result = of_ranks_below(rank + 1, chunk); break;
       case collective::exclusive_scan: result = of_ranks_below(rank, chunk); break;
     }
@@ -53,7 +53,7 @@ chunk_list promised(collective c, shape s, int rank) {
     if (has(output_of(c, s, rank), rank, chunk))
       for (int q = due.first; q < due.first + due.count; ++q) {
         CHECK(has(input_of(c, s, q), q, due.chunk));
-        result += contribution(q, due.chunk);
+        result += contribution_of(q, due.chunk);
       }
     out.push_back(result);
   }

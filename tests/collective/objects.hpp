@@ -137,7 +137,7 @@ void check_bad_objects(Comm& comm) {
   thrown(error_code::bad_argument, last, "could not be written", [&] { broadcast_object(comm, object, last); });
   thrown(error_code::mismatch, 0, "do not decode to a tutti::testing::unreadable",
          [&] { static_cast<void>(all_gather_object(comm, unreadable{})); });
-  thrown(error_code::mismatch, odd ? 0 : last, "is no ", [&] {
+  thrown(error_code::mismatch, odd ? 0 : last, "is not of type ", [&] {
     if (odd) static_cast<void>(all_gather_object(comm, std::string("text")));
     else static_cast<void>(all_gather_object(comm, std::vector<char>{'t'}));
   });

@@ -99,10 +99,10 @@ template <class Transport>
 using slices_for = execution<Transport, dynamic_schedule, byte_body>;
 template <class Transport>
 [[gnu::always_inline]] inline slices_for<Transport> slices_of(engine<Transport>& on, begun_call<Transport> const& begun,
-                                                              request const& r, byte_body body,
-                                                              surfaces<std::byte>& memory, std::size_t bytes) {
+                                                              request const& r, dynamic_schedule const& schedule,
+                                                              byte_body body, surfaces<std::byte>& memory,
+                                                              std::size_t bytes) {
   shape const s{on.ranks(), r.root, !r.commutative};
-  dynamic_schedule const schedule = schedule_of(r, begun.plan().algorithm);
   access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory, bytes);
   return slices_for<Transport>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
                                r.ragged && r.counts == 0);
@@ -119,7 +119,7 @@ template <collective C, class Transport, class Memory>
     }
   surfaces<std::byte> memory{.input = {}, .output = {}, .scratch = {}};
   buffers.lay_out(memory, r, on.rank(), on.ranks());
-  auto slices = slices_of(on, begun, r, body, memory, r.bytes());
+  auto slices = slices_of(on, begun, r, schedule_of(r, begun.plan().algorithm), body, memory, r.bytes());
   begun.drive(slices);
 }
 
@@ -158,7 +158,7 @@ slices_for<Transport> call_in_bytes<C, Transport, Memory>::slices(engine<Transpo
                                                                   byte_body body, Memory const& memory,
                                                                   surfaces<std::byte>& surfaces) {
   memory.lay_out(surfaces, r, on.rank(), on.ranks());
-  return slices_of(on, begun, r, body, surfaces, r.bytes());
+  return slices_of(on, begun, r, schedule_of(r, begun.plan().algorithm), body, surfaces, r.bytes());
 }
 
 // The buffers of a call that are the same for all element types.
