@@ -91,7 +91,7 @@ TEST_CASE("a wrong line is named") {
   says("rule all_reduce 2 any any 4 rong", "\"rong\" is not an algorithm");
   says("rule all_reduce 2 any any 4 ring packet", "\"packet\" is not a protocol of a rule");
   says("rule all_reduce 2 any any 4 ring automatic 1", "\"\" is not a number of bytes");
-  says("rule all_reduce 2 any any 4 ring automatic 1 1 more", "\"more\" is left over");
+  says("rule all_reduce 2 any any 4 ring automatic 1 1 more", "\"more\" is unexpected at the end of the line");
   says("rule all_reduce 2 any any 4 bruck automatic 1 1", "bruck does not serve all_reduce");
   says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1",
        "pull does not serve all_reduce by recursive_doubling");

@@ -169,7 +169,8 @@ class communicator {
   // Creates a communicator of these ranks: ranks[i] becomes its rank i. Only these ranks call it, each with the same
   // list; it returns when all of them have. Groups may overlap; ranks that create several must not wait for each other
   // in a cycle, so create them in the same order everywhere. See MPI-4.1, 7.4.2 (MPI_Comm_create_group).
-  // | It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it
+  //
+  // It is a communicator like any other, with its own memory and faults and the tuning table of this one, which it
   // may outlive. It can also be created after this one has a fault: survivors of a loss can continue in a group.
   // Throws error: bad_argument for a rank that does not exist or is listed twice, or for a list without this rank;
   // timeout (TUTTI_TIMEOUT) with the ranks that did not arrive; rank_lost if one of them has ended or closed its

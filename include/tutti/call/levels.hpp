@@ -52,7 +52,8 @@ struct serving<native, Transport, C, Commutative, Ragged> {
 };
 
 // The communicators of a rank's levels, and the collectives composed of their calls.
-// | Each element of a result is computed once, or copied from where it was computed, so all ranks get the same bits. If
+//
+// Each element of a result is computed once, or copied from where it was computed, so all ranks get the same bits. If
 // the ranks of each node are consecutive and the parts combine in rank order, so does the whole.
 template <class Transport>
 class levels {

@@ -31,7 +31,8 @@ constexpr distance distance_between(location const& a, location const& b) {
 // may run on), a node, or neither. Times are of messages between two ranks while no others communicate: measured by
 // tutti-tune or at start (TUTTI_TOPOLOGY=measure), fitted to the times of collectives, or assumed (see tune/links.hpp);
 // the same on all ranks.
-// | It stores the times of each level and the location of each rank rather than a matrix: 8 KB for 1,024 ranks.
+//
+// It stores the times of each level and the location of each rank rather than a matrix: 8 KB for 1,024 ranks.
 class topology {
  public:
   struct level {

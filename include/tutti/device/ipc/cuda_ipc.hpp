@@ -221,7 +221,7 @@ class cuda_ipc {
   [[noreturn, gnu::cold]] void refuse_algorithm(detail::request const& r, std::source_location where) const {
     std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
     detail::refuse(
-        rank(), detail::join({name(r.algorithm), " does not serve ~", name(r.what), " among processes on devices"}),
+        rank(), detail::join({name(r.algorithm), " does not serve ", name(r.what), " among processes on devices"}),
         kernels_ ? detail::join({others, ", or name the algorithm by its type, as in all_reduce<ring>"})
                  : detail::join({others, ", leave the choice to tutti, or give every rank a device of its own"}),
         where);

@@ -28,7 +28,8 @@ struct acquaintance {
 
 // One rank's part in the meeting of a job. `job` is the same at all its ranks and differs from other jobs on this
 // machine. Both sides check the user id of the other, because a name can be guessed but an owner cannot be forged.
-// | Each of the others keeps its connection until rank 0 has heard from all of them. So rank 0 learns at once if one of
+//
+// Each of the others keeps its connection until rank 0 has heard from all of them. So rank 0 learns at once if one of
 // them ends, and they learn at once if rank 0 does. If rank 0 or the first of them runs out of time, rank 0 tells all
 // of them why, and all ranks report the same error.
 class rendezvous {
