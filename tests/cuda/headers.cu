@@ -46,4 +46,4 @@ static_assert(is_said_to_be_sticky(of_driver(CUDA_ERROR_ILLEGAL_ADDRESS)) &&
 static_assert(!is_said_to_be_sticky(cudaErrorMemoryAllocation) && !is_said_to_be_sticky(cudaErrorNoDevice) &&
               !is_said_to_be_sticky(of_driver(CUDA_ERROR_INVALID_VALUE)));
 static_assert(
-    std::string_view(tutti::detail::way_out_of(of_driver(CUDA_ERROR_OUT_OF_MEMORY))).starts_with("free memory"));
+    std::string_view(tutti::detail::way_out_of(of_driver(CUDA_ERROR_OUT_OF_MEMORY))).starts_with("free GPU memory"));
