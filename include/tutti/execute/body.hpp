@@ -38,7 +38,7 @@ struct byte_body {
 
   TUTTI_HOST_DEVICE bool prepares() const noexcept { return loop->prepares; }
   TUTTI_HOST_DEVICE std::size_t alignment() const noexcept { return loop->alignment; }
-  // How many of these bytes make whole elements.
+  // How many of these bytes make whole elements. They are at most a slice, so a division of 32 bits is enough.
   TUTTI_HOST_DEVICE std::size_t whole_elements(std::size_t bytes) const noexcept {
     return bytes - static_cast<std::uint32_t>(bytes) % loop->element_bytes;
   }

@@ -148,14 +148,13 @@ template <class T, cooperating_group Group, class Sources, class Destinations, c
 inline void combine_lists(Group group, Sources sources, int source_count, Destinations destinations,
                           int destination_count, std::size_t n, Op const& op, stage at) noexcept {
   using A = accumulator_for<Op, T>;
-  bool const prepares = has_prepare<Op, A> && at.prepare >= 0, finishes = has_finish<Op, A> && at.finish > 0;
   if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
-      !prepares && !finishes && !detail::converts_packs<A, T>)
+      !changes<T, Op>(at) && !detail::converts_packs<A, T>)
     return detail::fold<detail::elements_in<T>(detail::pack_bytes / detail::short_packs), A>(
         n, op, detail::keep_accumulator{}, destinations[0], sources[0], sources[1]);
   if (destination_count == 0) return;
   if constexpr (has_finish<Op, A>) {
-    if (finishes) {
+    if (at.finish > 0) {
       auto const finish = [&op, ranks = at.finish](A const& all) { return static_cast<A>(op.finish(all, ranks)); };
       return detail::combine_blocks<T>(group, sources, source_count, destinations, destination_count, n, op, finish,
                                        at);
