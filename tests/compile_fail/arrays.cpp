@@ -10,17 +10,19 @@
 
 void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, std::vector<float>& out) {
   std::list<float> list(8);
+  std::deque<float> deque(8);
   std::vector<bool> bits(8);
 #ifdef TUTTI_CONTROL
   tutti::all_reduce(comm, in, out);
+  tutti::all_reduce(comm, in, deque);
   tutti::scatter(comm, std::span<float const>(), std::span(out).first(1), 1);
-#elif TUTTI_CASE == 1   // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 1   // expect: the elements of this range can only be reached
   tutti::all_reduce(comm, list);
-#elif TUTTI_CASE == 2   // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 2   // expect: the elements of this range can only be reached
   tutti::all_reduce(comm, in, list);
-#elif TUTTI_CASE == 3   // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 3   // expect: the elements of this range can only be reached
   tutti::all_gather(comm, list, out);
-#elif TUTTI_CASE == 4   // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 4   // expect: the elements of this range can only be reached
   static_cast<void>(tutti::all_gather(comm, list));
 #elif TUTTI_CASE == 5   // expect: std::vector<bool> stores bits
   tutti::all_reduce(comm, bits);
@@ -42,17 +44,30 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   static_cast<void>(tutti::all_to_all(comm, 5));
 #elif TUTTI_CASE == 14  // expect: the output is a temporary
   tutti::recv(comm, std::vector<float>(8), 1);
-#elif TUTTI_CASE == 15  // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 15  // expect: the elements of this range can only be reached
   tutti::send(comm, list, 1);
 #elif TUTTI_CASE == 16  // expect: a message is received into an array
   float value = 0;
   tutti::recv(comm, value, 1);
 #elif TUTTI_CASE == 17  // expect: the output is const
   tutti::batch(comm).recv(std::as_const(in), 1);
-#elif TUTTI_CASE == 18  // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 18  // expect: the output is a temporary
   tutti::all_gather_v(comm, in, std::deque<float>(8), {});
-#elif TUTTI_CASE == 19  // expect: the elements of this range are not contiguous
+#elif TUTTI_CASE == 19  // expect: the elements of this range can only be reached
   std::vector<std::list<float> > lists;
   tutti::all_reduce(comm, lists);
+#elif TUTTI_CASE == 20  // expect: not contiguous in memory, which messages and lists of arrays need
+  tutti::send(comm, deque, 1);
+#elif TUTTI_CASE == 21  // expect: not contiguous in memory, which messages and lists of arrays need
+  tutti::recv(comm, deque, 1);
+#elif TUTTI_CASE == 22  // expect: not contiguous in memory, which messages and lists of arrays need
+  std::vector<std::deque<float> > deques;
+  tutti::all_reduce(comm, deques);
+#elif TUTTI_CASE == 23  // expect: if it is the output, it is const
+  tutti::all_reduce(comm, in, std::as_const(deque));
+#elif TUTTI_CASE == 24  // expect: the output is const
+  tutti::scan(comm, in, tutti::strided(std::as_const(in).data(), 4, 2));
+#elif TUTTI_CASE == 25  // expect: the input is a temporary
+  static_cast<void>(tutti::all_reduce(tutti::async(comm), std::deque<float>(8), out));
 #endif
 }

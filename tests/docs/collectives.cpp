@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <span>
 #include <string>
 #include <tuple>
@@ -103,6 +105,25 @@ TEST_CASE("collectives") {
     auto const [begin, count] = tutti::part(1'000'000, comm.size(), comm.rank());  // this rank's share of a million
     expect(begin == 250'000 * rank && count == 250'000, "a share");
     expect(random() != 0, "a number");
+  });
+}
+
+TEST_CASE("arrays with gaps") {
+  tutti::run_threads(3, [](auto& comm) {
+    std::size_t const rows = 2, columns = 3, column = 1;
+    std::vector<double> values(rows * columns, 1.0);
+    double* const matrix = values.data();
+    std::vector<float> const in(8, 2.0f);
+
+    tutti::all_reduce(comm, tutti::strided(matrix + column, rows, columns));  // a column of a matrix stored by rows
+    std::deque<int> recent(8, comm.rank());
+    tutti::broadcast(comm, recent, 0);
+    auto const squares = in | std::views::transform([](float x) { return x * x; });
+    std::vector<float> const sums = tutti::all_reduce(comm, squares);  // computed while the call reads its input
+
+    expect(values == std::vector<double>{1, 3, 1, 1, 3, 1}, "the column alone is combined");
+    expect(recent == std::deque<int>(8, 0), "broadcast to a deque");
+    expect(sums == std::vector<float>(8, 12.0f), "the sum of squares");
   });
 }
 

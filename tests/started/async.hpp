@@ -64,25 +64,30 @@ class every_call {
 
   template <class Comm>
   detail::returned_by<Comm> call(int kind, Comm&& comm, buffers& b) const {
+    return call(kind, comm, b.in, b.out, b.counts);
+  }
+  // The same with other arrays in place of the vectors of buffers.
+  template <class Comm, class In, class Out>
+  detail::returned_by<Comm> call(int kind, Comm&& comm, In& in, Out& out, std::vector<std::size_t>& counts) const {
     int const root = comm.size() - 1;
     Op const op{};
     switch (kind) {
-      case 0: return all_reduce(comm, b.in, b.out, op, o_);
-      case 1: return reduce(comm, b.in, b.out, op, root, o_);
-      case 2: return scan(comm, b.in, b.out, op, o_);
-      case 3: return exclusive_scan(comm, b.in, b.out, op, o_);
-      case 4: return reduce_scatter(comm, b.in, b.out, op, o_);
-      case 5: return reduce_scatter_v(comm, b.in, b.out, std::exchange(b.counts, {}), op, o_);
-      case 6: return broadcast(comm, b.out, root, o_);
-      case 7: return all_gather(comm, b.in, b.out, o_);
-      case 8: return gather(comm, b.in, b.out, root, o_);
-      case 9: return all_gather_v(comm, b.in, b.out, std::exchange(b.counts, {}), {}, o_);
-      case 10: return gather_v(comm, b.in, b.out, std::exchange(b.counts, {}), {}, root, o_);
-      case 11: return scatter(comm, b.in, b.out, root, o_);
-      case 12: return all_to_all(comm, b.in, b.out, o_);
+      case 0: return all_reduce(comm, in, out, op, o_);
+      case 1: return reduce(comm, in, out, op, root, o_);
+      case 2: return scan(comm, in, out, op, o_);
+      case 3: return exclusive_scan(comm, in, out, op, o_);
+      case 4: return reduce_scatter(comm, in, out, op, o_);
+      case 5: return reduce_scatter_v(comm, in, out, std::exchange(counts, {}), op, o_);
+      case 6: return broadcast(comm, out, root, o_);
+      case 7: return all_gather(comm, in, out, o_);
+      case 8: return gather(comm, in, out, root, o_);
+      case 9: return all_gather_v(comm, in, out, std::exchange(counts, {}), {}, o_);
+      case 10: return gather_v(comm, in, out, std::exchange(counts, {}), {}, root, o_);
+      case 11: return scatter(comm, in, out, root, o_);
+      case 12: return all_to_all(comm, in, out, o_);
       default: {
         std::vector<std::size_t> const sent(counts_.size(), counts_[static_cast<std::size_t>(rank_)]);
-        return all_to_all_v(comm, b.in, sent, b.out, std::exchange(b.counts, {}), {}, {}, o_);
+        return all_to_all_v(comm, in, sent, out, std::exchange(counts, {}), {}, {}, o_);
       }
     }
   }

@@ -69,6 +69,18 @@ void check_overlaps(Comm& comm) {
       all_gather_v(async(comm), std::span(a).last(2), mixed, counts, odd),
   };
   wait_for_all(works);
+
+  // Elements between those of a strided array may be used, the same elements may not.
+  auto const column = [&](std::size_t c, std::size_t rows) { return strided(mixed.data() + c, rows, 4); };
+  std::vector<work> columns{all_reduce(async(comm), column(0, ranks)), all_reduce(async(comm), column(1, ranks))};
+  wait_for_all(columns);
+  late = irecv(comm, std::span(mixed).first(1), (me + p - 1) % p, 5);
+  refused([&] { return all_reduce(async(comm), column(0, 2)); },
+          "all_reduce writes memory that recv, started on rank ");
+  all_reduce(async(comm), column(1, 2)).wait();
+  barrier(comm);
+  send(comm, std::span(in).first(1), (me + 1) % p, 5);
+  late.wait();
 }
 
 template <class Comm>

@@ -15,6 +15,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/legal.hpp"
+#include "tutti/call/noncontiguous.hpp"
 #include "tutti/reduce/operation.hpp"
 #include "tutti/reduce/types.hpp"
 
@@ -26,14 +27,25 @@ concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(
 
 // An argument that is meant as an array, whether or not it can be one.
 template <class R>
-concept array_argument = std::ranges::range<R> || (std::is_pointer_v<std::remove_cvref_t<R>> &&
-                                                   std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<R>>>);
+concept array_argument =
+    std::ranges::range<R> || noncontiguous_array<R> ||
+    (std::is_pointer_v<std::remove_cvref_t<R>> && std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<R>>>);
 
-// An array that a call of one array replaces: a range that can be written to and outlives the call. All else, values
-// and arrays that are const or temporary, makes the call return its result.
 template <class R>
-concept in_place_argument =
-    std::ranges::borrowed_range<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+inline constexpr bool can_be_written = false;
+template <std::ranges::range R>
+  requires(!noncontiguous_array<R>)
+inline constexpr bool can_be_written<R> = !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+template <noncontiguous_array R>
+inline constexpr bool can_be_written<R> = noncontiguous_elements<R>::writable;
+
+template <class R>
+inline constexpr bool outlives_call = std::is_lvalue_reference_v<R> || refers_to_elements<std::remove_cv_t<R>>;
+
+// An array that a call of one array replaces: it can be written to and outlives the call. All else, values and arrays
+// that are const or temporary, makes the call return its result.
+template <class R>
+concept in_place_argument = can_be_written<R> && outlives_call<R>;
 
 // A list of arrays rather than an array, unless Op combines its arrays as elements, such as std::array<float, 3>.
 template <class R, class Op>
@@ -47,6 +59,11 @@ struct element_of_argument {
 template <std::ranges::range R>
 struct element_of_argument<R> {
   using type = std::ranges::range_value_t<R>;
+};
+template <noncontiguous_array R>
+  requires(!std::ranges::range<R>)
+struct element_of_argument<R> {
+  using type = typename noncontiguous_elements<R>::value_type;
 };
 // The type of a value, or of the elements of an array.
 template <class R>
@@ -107,35 +124,50 @@ consteval bool expect_element() {
   return false;
 }
 
-// A contiguous array that can be read.
+// An array that can be read.
 template <class R>
 consteval bool expect_array() {
   using plain = std::remove_cvref_t<R>;
   if constexpr (std::is_pointer_v<plain>)
     static_assert(never<R>, "a pointer does not say how many elements there are; pass std::span(pointer, count)");
-  else if constexpr (!std::ranges::range<R>)
+  else if constexpr (!array_argument<R>)
     static_assert(never<R>, "this argument is not an array; pass a std::vector, std::array or std::span");
   else if constexpr (is_vector_of_bits<R>)
     static_assert(
         never<R>,
         "std::vector<bool> stores bits, which cannot be sent one by one; use std::vector<char>, or an array of "
         "bool");
-  else if constexpr (!std::ranges::contiguous_range<R>)
+  else if constexpr (noncontiguous_array<R>) return expect_element<element_in<R>>();
+  else if constexpr (!std::ranges::random_access_range<R>)
     static_assert(never<R>,
-                  "the elements of this range are not contiguous in memory; copy them to a std::vector, and pass that");
+                  "the elements of this range can only be reached one after another; copy them to a std::vector, and "
+                  "pass that");
   else if constexpr (!std::ranges::sized_range<R>)
     static_assert(never<R>, "this range does not know its size; pass std::span(first, count)");
-  else return expect_element<std::ranges::range_value_t<R>>();
+  else return expect_element<element_in<R>>();
   return false;
+}
+
+// An array whose elements follow each other in memory.
+template <class R>
+consteval bool expect_contiguous() {
+  if constexpr (!expect_array<R>()) return false;
+  else if constexpr (std::ranges::contiguous_range<R>) return true;
+  else {
+    static_assert(never<R>,
+                  "the elements of this array are not contiguous in memory, which messages and lists of arrays need; "
+                  "copy them to a std::vector, and pass that");
+    return false;
+  }
 }
 
 // The same, which is written to.
 template <class R>
 consteval bool expect_output() {
   if constexpr (!expect_array<R>()) return false;
-  else if constexpr (std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
+  else if constexpr (!can_be_written<R>)
     static_assert(never<R>, "the output is const; pass an array that can be written to");
-  else if constexpr (!std::ranges::borrowed_range<R>)
+  else if constexpr (!outlives_call<R>)
     static_assert(never<R>,
                   "the output is a temporary, whose contents nobody would see; pass a variable or a std::span");
   else return true;
@@ -152,7 +184,7 @@ consteval bool expect_array_or_element() {
 template <class Comm, class R>
 consteval bool expect_input() {
   if constexpr (!expect_array<R>()) return false;
-  else if constexpr (is_communicator<std::remove_cvref_t<Comm>> || std::ranges::borrowed_range<R>) return true;
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>> || outlives_call<R>) return true;
   else {
     static_assert(
         never<R>,
@@ -171,6 +203,11 @@ consteval bool expect_operation() {
     static_assert(never<Op>,
                   "a number stands where an operation is expected; the result of a value is returned: total = "
                   "tutti::all_reduce(comm, mine)");
+  else if constexpr (array_argument<Op>)
+    static_assert(
+        never<Op>,
+        "an array stands where an operation is expected; if it is the output, it is const: pass an array that "
+        "can be written to");
   else if constexpr (!std::is_copy_constructible_v<Op>)
     static_assert(never<Op>, "an operation must be copyable, because calls that are started keep a copy");
   else if constexpr (std::is_invocable_v<Op const&, T const&, T const&> ||
@@ -231,15 +268,17 @@ consteval bool accepts_array_by_value() {
   else return accepts_by_value<Comm, Data, Op>();
 }
 
-// The elements of an array, or a value as an array of one.
+// The elements of an array, or a value as an array of one: a std::span if they are contiguous.
 template <class R>
 auto elements(R& data) {
   if constexpr (std::ranges::contiguous_range<R>) return std::span(std::ranges::data(data), std::ranges::size(data));
+  else if constexpr (noncontiguous_array<R>) return noncontiguous(data);
   else return std::span(&data, 1);
 }
 template <class R>
-std::span<element_in<R> const> inputs(R& data) {
-  return elements(data);
+auto inputs(R& data) {
+  if constexpr (noncontiguous_array<R>) return noncontiguous(data);
+  else return std::span<element_in<R> const>(elements(data));
 }
 
 // An array of `count` elements that fill(span) writes.
@@ -263,7 +302,7 @@ std::vector<T> filled(std::size_t count, Fill&& fill) {
 template <class Data, class Change>
 auto changed(Data&& data, Change&& change) {
   using T = element_in<Data>;
-  if constexpr (!std::ranges::range<Data>) {
+  if constexpr (!array_argument<Data>) {
     T out = std::forward<Data>(data);
     change(std::span(&out, 1));
     return out;
@@ -272,9 +311,10 @@ auto changed(Data&& data, Change&& change) {
     change(std::span(out));
     return out;
   } else {
-    auto const from = inputs(data);
+    auto from = inputs(data);
     return filled<T>(from.size(), [&](std::span<T> out) {
-      std::ranges::copy(from, out.begin());
+      if constexpr (noncontiguous_array<Data>) from.copy_to(out.data());
+      else std::ranges::copy(from, out.begin());
       change(out);
     });
   }

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/call/packed_arrays.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/call/uneven_blocks.hpp"
 
@@ -33,9 +34,10 @@ To* as_elements(From* data) {
 }
 
 // `root` does not matter where there is none.
-template <collective C, class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> perform_on_arrays(Comm& comm, std::span<T const> in, std::span<T> out, Op const& op, int root,
-                                    options const& o, std::source_location where) {
+template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
+returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op const& op, int root, options const& o,
+                                    std::source_location where) {
+  using T = typename Out::value_type;
   using body = typename body_for<T, Op>::type;
   using operation = typename body_for<T, Op>::operation;
   using element = typename body::element;
@@ -45,14 +47,15 @@ returned_by<Comm> perform_on_arrays(Comm& comm, std::span<T const> in, std::span
                 "tutti::sum and divide");
   // Schedules pass the array of a broadcast on, so it is the input and the output of every rank.
   constexpr bool one_array = C == collective::broadcast;
-  auto const used = check_buffers<C>(comm, in, out, root, where);
+  auto arrays = arrays_for<C>(comm, in, out, root, C == collective::exclusive_scan);
+  auto const used = check_buffers<C>(comm, arrays.input(), arrays.output(), root, where);
   check_algorithm<Algorithm, C, operation>(comm, o, where);
   call<C, Algorithm, body, memory> c{
       {request_of<C, Algorithm, T, operation>(o, used.count, root), o.timeout, where, &names_of<T, operation>},
-      {as_elements<element const>(one_array ? in.data() : used.in),
-       as_elements<element>(one_array ? out.data() : used.out), one_array || used.in_place},
+      {as_elements<element const>(one_array ? arrays.input().data() : used.in),
+       as_elements<element>(one_array ? arrays.output().data() : used.out), one_array || used.in_place},
       body_for<T, Op>::of(op)};
-  return perform(comm, c);
+  return perform(comm, c, std::move(arrays).packing());
 }
 
 // -- _v forms.
@@ -63,16 +66,18 @@ counts_and_offsets lists_for(Comm& comm) {
   else return counts_and_offsets();
 }
 
-template <collective C, class Algorithm, class Comm, class T, class Op>
-returned_by<Comm> perform_on_blocks(Comm& comm, std::span<T const> in, block_sizes const& sent, std::span<T> out,
+template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
+returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const& sent, Out const& out,
                                     block_sizes const& received, Op const& op, int root, options const& o,
                                     std::source_location where) {
+  using T = typename Out::value_type;
   using body = typename body_for<T, Op>::type;
   using operation = typename body_for<T, Op>::operation;
   using element = typename body::element;
   auto lists = lists_for(comm);
-  auto const all =
-      check_uneven_buffers<C>(comm, in, sent, out, received, sizeof(T) / sizeof(element), lists, root, where);
+  auto arrays = arrays_for<C>(comm, in, out, root, true);
+  auto const all = check_uneven_buffers<C>(comm, arrays.input(), sent, arrays.output(), received,
+                                           sizeof(T) / sizeof(element), lists, root, where);
   check_algorithm<Algorithm, C, operation>(comm, o, where);
   call<C, Algorithm, body, ragged_memory<element>> c{
       {ragged(request_of<C, Algorithm, T, operation>(o, 0, root), known_counts<C>(sent, received)), o.timeout, where,
@@ -80,7 +85,7 @@ returned_by<Comm> perform_on_blocks(Comm& comm, std::span<T const> in, block_siz
       {as_elements<element const>(all.used.in), as_elements<element>(all.used.out), all.used.in_place, all.given,
        all.got, all.sizes, std::move(lists)},
       body_for<T, Op>::of(op)};
-  return perform(comm, c);
+  return perform(comm, c, std::move(arrays).packing());
 }
 
 }  // namespace tutti::detail

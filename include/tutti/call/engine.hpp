@@ -50,6 +50,7 @@ class engine : public faults<Transport> {
   grown_memory<Transport> copy;                 // of an input, if an algorithm does not work in place
   grown_memory<Transport> fetched;              // from peers' private memory, to be combined
   grown_memory<Transport> bucket;               // of small arrays that share a call
+  grown_memory<Transport> packed;               // arrays that are not contiguous
   std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
   deadline::clock::time_point last_meeting{};   // when this rank arrived at it
 
@@ -117,6 +118,7 @@ engine<Transport>::engine(std::unique_ptr<Transport> own)
       copy(transport()),
       fetched(transport()),
       bucket(transport()),
+      packed(transport()),
       inbox_(transport()) {
   if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
   // If all ranks are on one node, its group makes their calls, and writes the first record.

@@ -9,6 +9,7 @@
 
 #include "tutti/call/levels.hpp"
 #include "tutti/call/native.hpp"
+#include "tutti/call/packed_arrays.hpp"
 
 namespace tutti {
 namespace detail {
@@ -82,17 +83,22 @@ void complete(engine<Transport>& on, Call& c) {
   }
 }
 
-template <class Comm, class Call>
-returned_by<Comm> perform(Comm& comm, Call& c) {
+// `packing`: the arrays of the call, if they need it.
+template <class Comm, class Call, class Packing = nothing_to_pack>
+returned_by<Comm> perform(Comm& comm, Call& c, Packing&& packing = {}) {
   if constexpr (!is_communicator<Comm>) {
-    return comm.defer(std::move(c));
-  } else if (comm.size() == 1) {
-    comm.engine().expect_no_fault({});
-    c.run_alone();
-  } else if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where)) {
-    complete(node->engine(), c);
+    return comm.defer(std::move(c), std::forward<Packing>(packing));
   } else {
-    complete(comm.engine(), c);
+    packing.pack();
+    if (comm.size() == 1) {
+      comm.engine().expect_no_fault({});
+      c.run_alone();
+    } else if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where)) {
+      complete(node->engine(), c);
+    } else {
+      complete(comm.engine(), c);
+    }
+    packing.unpack();
   }
 }
 

@@ -128,15 +128,15 @@ class batch : public detail::deferring<Transport> {
   // For the collectives.
   using returned = void;
   void accept(persistent call, std::source_location) { calls_.push_back(std::make_unique<single>(std::move(call))); }
-  template <class Call>
-  void defer(Call&& call) {
+  template <class Call, class Packing = detail::nothing_to_pack>
+  void defer(Call&& call, Packing&& packing = {}) {
     std::source_location const where = call.where;
-    accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
+    accept(detail::prepare(this->blocking(), std::forward<Call>(call), std::forward<Packing>(packing)), where);
   }
   // Groups all_reduces of one operation; two operations with state cannot be compared.
   template <class Algorithm, class T, class Op>
     requires std::is_empty_v<Op>
-  void defer(detail::reduction<collective::all_reduce, Algorithm, T, Op>&& call) {
+  void defer(detail::reduction<collective::all_reduce, Algorithm, T, Op>&& call, detail::nothing_to_pack&& = {}) {
     using reductions = several<Algorithm, T, Op>;
     options const o{call.asked.algorithm, call.asked.how, call.timeout};
     detail::piece<T> const array{call.memory.in, call.memory.out, static_cast<std::size_t>(call.asked.count)};

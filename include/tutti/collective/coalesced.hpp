@@ -186,8 +186,9 @@ consteval bool accepts_list() {
   else if constexpr (!std::ranges::forward_range<List>)
     static_assert(never<List>,
                   "a list of arrays is walked through more than once; pass a forward range, such as a vector");
-  else if constexpr (expect_output<std::ranges::range_reference_t<List>>())
-    return expect_operation<Op, element_of<List>>();
+  else if constexpr (expect_contiguous<std::ranges::range_reference_t<List>>())
+    if constexpr (expect_output<std::ranges::range_reference_t<List>>())
+      return expect_operation<Op, element_of<List>>();
   return false;
 }
 

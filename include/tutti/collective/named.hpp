@@ -27,7 +27,9 @@ namespace tutti {
 template <class M>
 concept named_values = std::ranges::forward_range<M> && requires(std::ranges::range_reference_t<M> entry) {
   std::string_view{entry.first};
-  requires detail::in_place_argument<decltype((entry.second))> || element<std::remove_cvref_t<decltype(entry.second)>>;
+  requires(detail::in_place_argument<decltype((entry.second))> &&
+           std::ranges::contiguous_range<decltype((entry.second))>) ||
+              element<std::remove_cvref_t<decltype(entry.second)>>;
 };
 
 namespace detail {

@@ -76,7 +76,7 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
                                                                where);
     });
     using one_result = decltype(result);
-    if constexpr (std::ranges::range<Value>) return comm.rank() == root ? std::move(result) : one_result();
+    if constexpr (detail::array_argument<Value>) return comm.rank() == root ? std::move(result) : one_result();
     else return comm.rank() == root ? std::optional<one_result>(result) : std::nullopt;
   }
 }

@@ -128,8 +128,10 @@ Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, opt
 template <class Comm, class In>
 consteval bool accepts_sent() {
   if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (array_argument<In>) return expect_input<Comm, In>();
-  else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
+  else if constexpr (array_argument<In>) {
+    if constexpr (expect_contiguous<In>()) return expect_input<Comm, In>();
+    else return false;
+  } else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
   else {
     static_assert(never<In>,
                   "a value that is sent later must stay where it is until then; pass it as std::span(&value, 1)");
@@ -145,7 +147,8 @@ consteval bool accepts_received() {
         "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
         "std::span(&value, 1)");
     return false;
-  } else return expect_output<Out>();
+  } else if constexpr (expect_contiguous<Out>()) return expect_output<Out>();
+  else return false;
 }
 
 template <class Comm, class T>

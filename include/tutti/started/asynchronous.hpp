@@ -38,15 +38,17 @@ class asynchronous : public detail::deferring<Transport> {
 
   // For the collectives.
   using returned = work;
-  template <class Call>
-  work defer(Call&& call) const {
+  template <class Call, class Packing = detail::nothing_to_pack>
+  work defer(Call&& call, Packing&& packing = {}) const {
     if (this->size() == 1) {
       this->blocking().engine().expect_no_fault({});
+      packing.pack();
       call.run_alone();
+      packing.unpack();
       return work();
     }
     std::source_location const where = call.where;
-    return accept(detail::prepare(this->blocking(), std::forward<Call>(call)), where);
+    return accept(detail::prepare(this->blocking(), std::forward<Call>(call), std::forward<Packing>(packing)), where);
   }
   template <class Operation>
   Operation accept(Operation call, std::source_location where) const {
@@ -77,9 +79,9 @@ class preparing : public detail::deferring<Transport> {
 
   // For the collectives.
   using returned = persistent;
-  template <class Call>
-  persistent defer(Call&& call) const {
-    return detail::prepare(this->blocking(), std::forward<Call>(call));
+  template <class Call, class Packing = detail::nothing_to_pack>
+  persistent defer(Call&& call, Packing&& packing = {}) const {
+    return detail::prepare(this->blocking(), std::forward<Call>(call), std::forward<Packing>(packing));
   }
   template <class Operation>
   Operation accept(Operation call, std::source_location) const {

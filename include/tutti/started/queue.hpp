@@ -128,6 +128,7 @@ class queued_call : public pending_call {
       if (reached != progress::done) return;
       if (found()) engine_.report(found(), terms().where);
       engine_.finish(terms().where);
+      succeed();
       end(nullptr);
     });
     return ended() ? progress::done : reached;
@@ -150,6 +151,8 @@ class queued_call : public pending_call {
   virtual call_terms const& terms() const noexcept = 0;
   virtual void begin(begun_call<Transport> const& begun) = 0;
   virtual progress poll() noexcept = 0;
+  // Called once the call has ended without an error.
+  virtual void succeed() {}
   virtual protocol_violation const& found() const noexcept = 0;
 
   void begin_here() {
@@ -261,21 +264,22 @@ struct kept_call<reduction<C, Algorithm, T, Op, Memory>> {
   reduction<C, Algorithm, T, Op, Memory> call;
 };
 
-// The memory that a call uses between its start and its end, if buffers are checked.
-template <class Call>
-std::unique_ptr<buffers_in_use> buffers_of(Call const& c, int rank, int ranks) {
+// The memory of the caller that a call uses between its start and its end, if buffers are checked.
+template <class Call, class Packing>
+std::unique_ptr<buffers_in_use> buffers_of(Call const& c, Packing const& packing, int rank, int ranks) {
   auto use = std::make_unique<buffers_in_use>(join({name(Call::what), c.asked.ragged ? "_v" : ""}), rank, c.where);
-  c.memory.list_buffers(*use, c.asked, rank, ranks);
+  if constexpr (std::is_same_v<Packing, nothing_to_pack>) c.memory.list_buffers(*use, c.asked, rank, ranks);
+  else packing.list_buffers(*use);
   return use;
 }
 
-template <class Transport, class Call>
+template <class Transport, class Call, class Packing>
 class held_call final : public queued_call<Transport> {
  public:
-  held_call(collective_queue<Transport>& queue, engine<Transport>& on, Call&& c)
-      : queued_call<Transport>(queue, on), kept_(std::move(c)) {
+  held_call(collective_queue<Transport>& queue, engine<Transport>& on, Call&& c, Packing&& packing)
+      : queued_call<Transport>(queue, on), kept_(std::move(c)), packing_(std::move(packing)) {
     kept_.call.asked.started = true;
-    if (on.environment.checks_buffers) this->check(buffers_of(kept_.call, on.rank(), on.ranks()));
+    if (on.environment.checks_buffers) this->check(buffers_of(kept_.call, packing_, on.rank(), on.ranks()));
   }
 
  private:
@@ -288,6 +292,7 @@ class held_call final : public queued_call<Transport> {
   void begin(begun_call<Transport> const& begun) override {
     Call const& c = kept_.call;
     auto const& memory = memory_in_bytes(c.memory);
+    packing_.pack();
     sends_packets_ = begun.plan().how == protocol::packet;
     if constexpr (may_be_packets)
       if (sends_packets_) {
@@ -298,11 +303,13 @@ class held_call final : public queued_call<Transport> {
     ::new (&slices_) slices(parts::slices(this->engine_, begun, c.asked, c.body.in_bytes(), memory, surfaces_));
   }
   progress poll() noexcept override { return sends_packets_ ? packets_.poll() : slices_.poll(); }
+  void succeed() override { packing_.unpack(); }
   protocol_violation const& found() const noexcept override {
     return sends_packets_ ? packets_.found() : slices_.found();
   }
 
   kept_call<Call> kept_;
+  [[no_unique_address]] Packing packing_;
   surfaces<std::byte> surfaces_{.input = {}, .output = {}, .scratch = {}};
   bool sends_packets_ = false;
   union {
@@ -315,10 +322,11 @@ class held_call final : public queued_call<Transport> {
 };
 
 // For a communicator of one rank, whose calls end when they start.
-template <class Transport, class Call>
+template <class Transport, class Call, class Packing>
 class lone_call final : public pending_call {
  public:
-  lone_call(engine<Transport>& on, Call&& c) : pending_call(nullptr, prepared), engine_(on), kept_(std::move(c)) {}
+  lone_call(engine<Transport>& on, Call&& c, Packing&& packing)
+      : pending_call(nullptr, prepared), engine_(on), kept_(std::move(c)), packing_(std::move(packing)) {}
 
   static void start(std::shared_ptr<pending_call> const& call) { static_cast<lone_call&>(*call).run(); }
 
@@ -328,7 +336,9 @@ class lone_call final : public pending_call {
     restart();
     std::exception_ptr thrown;
     try {
+      packing_.pack();
       kept_.call.run_alone();
+      packing_.unpack();
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -338,29 +348,30 @@ class lone_call final : public pending_call {
 
   engine<Transport>& engine_;
   kept_call<Call> kept_;
+  [[no_unique_address]] Packing packing_;
 };
 
-template <class Transport, class Call>
-persistent hold(engine<Transport>& on, Call&& c) {
+template <class Transport, class Call, class Packing>
+persistent hold(engine<Transport>& on, Call&& c, Packing&& packing) {
   auto& queue = collective_queue<Transport>::of(on);
-  return {std::make_shared<held_call<Transport, Call>>(queue, on, std::forward<Call>(c)),
+  return {std::make_shared<held_call<Transport, Call, Packing>>(queue, on, std::move(c), std::move(packing)),
           collective_queue<Transport>::start};
 }
 
 // Keeps a call on this communicator, to be started any number of times.
-template <class Transport, class Call>
-persistent prepare(communicator<Transport>& comm, Call&& c) {
+template <class Transport, class Call, class Packing>
+persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
   static_assert(may_be_scheduled<Call>, "native and two_level wait internally; use them only in blocking calls");
   if (comm.size() == 1)
-    return {std::make_shared<lone_call<Transport, Call>>(comm.engine(), std::forward<Call>(c)),
-            lone_call<Transport, Call>::start};
+    return {std::make_shared<lone_call<Transport, Call, Packing>>(comm.engine(), std::move(c), std::move(packing)),
+            lone_call<Transport, Call, Packing>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
     refuse(comm.rank(), join({name(asked), " waits internally, so it cannot carry out a started call"}),
            "name another algorithm or none, or make a blocking call", c.where);
   if (auto* const node = node_for<typename Call::algorithm>(comm, asked, c.where))
-    return hold(node->engine(), std::forward<Call>(c));
-  return hold(comm.engine(), std::forward<Call>(c));
+    return hold(node->engine(), std::move(c), std::move(packing));
+  return hold(comm.engine(), std::move(c), std::move(packing));
 }
 
 }  // namespace tutti::detail

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Arrays whose elements do not follow each other in memory: strided arrays, objects like std::mdspan or an Eigen matrix,
+// and random-access ranges.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <ranges>
+#include <type_traits>
+#include <utility>
+
+namespace tutti {
+
+// `count` elements of which each lies `stride` elements after the one before. A negative stride goes backwards from
+// `data`.
+template <class T>
+struct strided_span {
+  T* data;
+  std::size_t count;
+  std::ptrdiff_t stride;
+};
+
+// Part of an array, for calls that accept a std::vector.
+//
+//   tutti::all_reduce(comm, tutti::strided(matrix + column, rows, columns));  // a column of a matrix stored by rows
+template <class T>
+strided_span<T> strided(T* data, std::size_t count, std::ptrdiff_t stride) {
+  return {data, count, stride};
+}
+
+namespace detail {
+
+// Elements at places that follow from indices, each with a count and a stride. The last index varies fastest.
+template <class T, std::size_t MaxIndices>
+class grid {
+ public:
+  using value_type = std::remove_cv_t<T>;
+  static constexpr bool writable = !std::is_const_v<T>;
+
+  explicit grid(T* data) : data_(data) {}
+
+  // Adds an index that varies faster than those before it.
+  void add(std::size_t count, std::ptrdiff_t stride) {
+    size_ *= count;
+    if (count == 1) return;
+    bool const without_gap = used_ > 0 && strides_[used_ - 1] == stride * static_cast<std::ptrdiff_t>(count);
+    std::size_t const at = without_gap ? used_ - 1 : used_++;
+    counts_[at] = without_gap ? counts_[at] * count : count;
+    strides_[at] = stride;
+  }
+
+  std::size_t size() const { return size_; }
+  // The elements as an array, or null if there are gaps between them.
+  T* contiguous() const {
+    bool const gaps = size_ > 1 && (used_ > 1 || strides_[0] != 1);
+    return gaps ? nullptr : data_;
+  }
+  void copy_to(value_type* out) const {
+    for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
+      if (stride == 1) out = std::copy_n(row, count, out);
+      else
+        for (std::size_t i = 0; i < count; ++i) *out++ = row[static_cast<std::ptrdiff_t>(i) * stride];
+    });
+  }
+  void copy_from(value_type const* in) const {
+    for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
+      if (stride == 1) std::copy_n(in, count, row), in += count;
+      else
+        for (std::size_t i = 0; i < count; ++i) row[static_cast<std::ptrdiff_t>(i) * stride] = *in++;
+    });
+  }
+  // Calls f(data, bytes) for each run of elements that follow each other.
+  template <class F>
+  void for_each_run(F&& f) const {
+    for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
+      if (stride == 1) f(row, count * sizeof(T));
+      else
+        for (std::size_t i = 0; i < count; ++i) f(row + static_cast<std::ptrdiff_t>(i) * stride, sizeof(T));
+    });
+  }
+
+ private:
+  // Calls f(first, count, stride) for all values of the last index.
+  template <class F>
+  void for_each_row(F&& f) const {
+    if (used_ > 0) rows_from(0, data_, f);
+    else f(data_, size_, std::ptrdiff_t{1});
+  }
+  template <class F>
+  void rows_from(std::size_t index, T* first, F& f) const {
+    if (index + 1 == used_) return f(first, counts_[index], strides_[index]);
+    for (std::size_t i = 0; i < counts_[index]; ++i)
+      rows_from(index + 1, first + static_cast<std::ptrdiff_t>(i) * strides_[index], f);
+  }
+
+  T* data_;
+  std::size_t size_ = 1;
+  std::size_t used_ = 0;  // indices with another count than 1, adjacent ones without a gap as one
+  std::array<std::size_t, MaxIndices> counts_{};
+  std::array<std::ptrdiff_t, MaxIndices> strides_{};
+};
+
+// The elements of a random-access range.
+template <class Range>
+class indexed_range {
+ public:
+  using value_type = std::ranges::range_value_t<Range>;
+  using reference = std::ranges::range_reference_t<Range>;
+  static constexpr bool has_places = std::is_lvalue_reference_v<reference>;  // rather than values made on demand
+  static constexpr bool writable = has_places && !std::is_const_v<std::remove_reference_t<reference>>;
+
+  explicit indexed_range(Range& range) : range_(range) {}
+
+  std::size_t size() const { return static_cast<std::size_t>(std::ranges::size(range_)); }
+  value_type* contiguous() const { return nullptr; }
+  void copy_to(value_type* out) const { std::ranges::copy(range_, out); }
+  void copy_from(value_type const* in) const {
+    std::ranges::copy_n(in, static_cast<std::ptrdiff_t>(size()), std::ranges::begin(range_));
+  }
+  template <class F>
+  void for_each_run(F&& f) const {
+    if constexpr (has_places)
+      for (auto& element : range_) f(std::addressof(element), sizeof element);
+  }
+
+ private:
+  // A view may be a temporary, so it is copied; another range outlives the call. Some views cannot be walked through when
+  // they are const.
+  mutable std::conditional_t<std::ranges::view<Range> && std::copyable<Range>, Range, std::ranges::ref_view<Range>>
+      range_;
+};
+
+// An object like std::mdspan, with the default accessor.
+template <class M>
+concept mdspan_like = requires(M& m) {
+  { M::rank() } -> std::convertible_to<std::size_t>;
+  { *m.data_handle() } -> std::same_as<typename M::element_type&>;
+  { m.extent(0) } -> std::convertible_to<std::size_t>;
+  { m.stride(0) } -> std::convertible_to<std::ptrdiff_t>;
+};
+
+// A matrix, vector, Map or Block of Eigen; an expression of them has no data().
+template <class M>
+concept eigen_like = requires(M& m) {
+  { M::IsRowMajor } -> std::convertible_to<bool>;
+  { *m.data() } -> std::convertible_to<typename M::Scalar>;
+  { m.innerSize() } -> std::convertible_to<std::ptrdiff_t>;
+  { m.outerSize() } -> std::convertible_to<std::ptrdiff_t>;
+  { m.innerStride() } -> std::convertible_to<std::ptrdiff_t>;
+  { m.outerStride() } -> std::convertible_to<std::ptrdiff_t>;
+};
+
+template <class T>
+grid<T, 1> noncontiguous(strided_span<T> const& s) {
+  grid<T, 1> out(s.data);
+  out.add(s.count, s.stride);
+  return out;
+}
+template <mdspan_like M>
+auto noncontiguous(M& m) {
+  grid<typename M::element_type, M::rank() + 1> out(m.data_handle());
+  for (std::size_t i = 0; i < M::rank(); ++i)
+    out.add(static_cast<std::size_t>(m.extent(i)), static_cast<std::ptrdiff_t>(m.stride(i)));
+  return out;
+}
+// In the order of its storage.
+template <eigen_like M>
+auto noncontiguous(M& m) {
+  grid<std::remove_pointer_t<decltype(m.data())>, 2> out(m.data());
+  out.add(static_cast<std::size_t>(m.outerSize()), m.outerStride());
+  out.add(static_cast<std::size_t>(m.innerSize()), m.innerStride());
+  return out;
+}
+template <std::ranges::random_access_range R>
+  requires std::ranges::sized_range<R> && (!std::ranges::contiguous_range<R>) && (!eigen_like<R>)
+auto noncontiguous(R& range) {
+  return indexed_range<R>(range);
+}
+
+template <class R>
+concept noncontiguous_array = requires(R& r) { noncontiguous(r); } && !std::ranges::contiguous_range<R>;
+
+// The elements of `R`, a type of which noncontiguous_array is true.
+template <noncontiguous_array R>
+using noncontiguous_elements = decltype(noncontiguous(std::declval<std::remove_reference_t<R>&>()));
+
+// A temporary that only refers to elements.
+template <class R>
+inline constexpr bool refers_to_elements = std::ranges::borrowed_range<R>;
+template <class T>
+inline constexpr bool refers_to_elements<strided_span<T>> = true;
+template <mdspan_like M>
+inline constexpr bool refers_to_elements<M> = true;
+template <eigen_like M>
+inline constexpr bool refers_to_elements<M> = !std::is_same_v<M, typename M::PlainObject>;
+
+}  // namespace detail
+}  // namespace tutti

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls on arrays that are not contiguous: inputs are copied to memory of the library when the call begins, and outputs
+// from there when it has succeeded. The rest of a call sees contiguous arrays alone.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "tutti/algorithm/collective.hpp"
+#include "tutti/call/communicator.hpp"
+#include "tutti/call/noncontiguous.hpp"
+
+namespace tutti::detail {
+
+// In place of packed_arrays where the arrays of a call are contiguous.
+struct nothing_to_pack {
+  void pack() const {}
+  void unpack() const {}
+};
+
+// An array of a call, and the memory that it is copied to.
+template <class Array>
+class packed_array {
+ public:
+  using element = typename Array::value_type;
+
+  // `used`: whether this rank has such an array in the call.
+  packed_array(Array const& array, bool used) : array_(array), used_(used) {}
+
+  // The memory that it needs.
+  std::size_t bytes() const { return used_ && array_.contiguous() == nullptr ? array_.size() * sizeof(element) : 0; }
+  void place(std::byte* memory) {
+    if (bytes() > 0) copy_ = reinterpret_cast<element*>(memory);
+  }
+  auto elements() const {
+    auto* const own = array_.contiguous();
+    return std::span(copy_ != nullptr ? copy_ : own, used_ ? array_.size() : 0);
+  }
+  void pack() const {
+    if (copy_ != nullptr) array_.copy_to(copy_);
+  }
+  void unpack() const {
+    if (copy_ != nullptr) array_.copy_from(copy_);
+  }
+  // Calls f(data, bytes) for the memory of the caller.
+  template <class F>
+  void for_each_run(F&& f) const {
+    array_.for_each_run(f);
+  }
+
+ private:
+  Array array_;
+  bool used_;
+  element* copy_ = nullptr;
+};
+template <class T, std::size_t Extent>
+class packed_array<std::span<T, Extent>> {
+ public:
+  packed_array(std::span<T> array, bool used) : array_(used ? array : std::span<T>()) {}
+
+  std::size_t bytes() const { return 0; }
+  void place(std::byte*) {}
+  std::span<T> elements() const { return array_; }
+  void pack() const {}
+  void unpack() const {}
+  template <class F>
+  void for_each_run(F&& f) const {
+    f(array_.data(), array_.size_bytes());
+  }
+
+ private:
+  std::span<T> array_;
+};
+
+// The arrays of a call of which at least one is not contiguous.
+template <collective C, class In, class Out>
+class packed_arrays {
+ public:
+  // `keeps`: the call may leave parts of the output as they were.
+  template <class Comm>
+  packed_arrays(Comm& comm, In const& in, Out const& out, int root, bool keeps)
+      : gives_(row_of(C).input.at(comm.rank() == root) != holding::none),
+        gets_(row_of(C).output.at(comm.rank() == root) != holding::none),
+        keeps_(keeps),
+        in_(in, gives_ && !one_array),
+        out_(out, gets_ || one_array) {
+    std::size_t const in_bytes = in_.bytes(), gap = in_bytes % cache_line == 0 ? 0 : cache_line - in_bytes % cache_line;
+    std::size_t const all = in_bytes + gap + out_.bytes();
+    std::byte* memory = nullptr;
+    if constexpr (is_communicator<Comm>) {
+      memory = comm.engine().packed.at_least(all);
+    } else {
+      own_.reset(static_cast<std::byte*>(::operator new(all, std::align_val_t{cache_line})));
+      memory = own_.get();
+    }
+    in_.place(memory);
+    out_.place(memory + in_bytes + gap);
+  }
+
+  auto input() const {
+    using element = typename In::value_type;
+    if constexpr (one_array) return std::span<element const>(out_.elements());
+    else return std::span<element const>(in_.elements());
+  }
+  auto output() const { return out_.elements(); }
+  packed_arrays&& packing() && { return std::move(*this); }
+
+  void pack() const {
+    in_.pack();
+    if (one_array ? gives_ : gets_ && keeps_) out_.pack();
+  }
+  void unpack() const {
+    if (gets_) out_.unpack();
+  }
+  template <class Use>
+  void list_buffers(Use& use) const {
+    if (gives_) in_.for_each_run([&](void const* data, std::size_t bytes) { use.reads(data, bytes); });
+    if (gets_) out_.for_each_run([&](void const* data, std::size_t bytes) { use.writes(data, bytes); });
+  }
+
+ private:
+  // Schedules pass the array of a broadcast on, so it is the input and the output of every rank.
+  static constexpr bool one_array = C == collective::broadcast;
+
+  struct free_aligned {
+    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{cache_line}); }
+  };
+
+  bool gives_, gets_, keeps_;
+  packed_array<In> in_;
+  packed_array<Out> out_;
+  std::unique_ptr<std::byte, free_aligned> own_;  // of a call that is started later, which may outlive its communicator
+};
+
+// Arrays of which each is a std::span.
+template <class T>
+struct contiguous_arrays {
+  std::span<T const> in;
+  std::span<T> out;
+
+  std::span<T const> input() const { return in; }
+  std::span<T> output() const { return out; }
+  nothing_to_pack packing() const { return {}; }
+};
+
+template <collective C, class Comm, class T>
+contiguous_arrays<T> arrays_for(Comm&, std::span<T const> in, std::span<T> out, int, bool) {
+  return {in, out};
+}
+template <collective C, class Comm, class In, class Out>
+packed_arrays<C, In, Out> arrays_for(Comm& comm, In const& in, Out const& out, int root, bool keeps) {
+  return {comm, in, out, root, keeps};
+}
+
+}  // namespace tutti::detail
