@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule that is chosen at run time: one type for all schedules, so code that takes one is compiled once.
+// A schedule that is chosen at run time: one type for all schedules, so code that takes one is compiled once. Its
+// properties alone refer to no function.
 #pragma once
 
 #include "tutti/algorithm/concept.hpp"
 
 namespace tutti {
 
-// Host only. A step costs a call through a pointer: a few nanoseconds, where a message takes hundreds.
-class dynamic_schedule {
- public:
-  constexpr dynamic_schedule() = default;
-
-  template <step_function S>
-  static constexpr dynamic_schedule of() {
-    dynamic_schedule out;
-    out.needs_commutative = S::needs_commutative;
-    out.pipelined = S::pipelined;
-    out.in_place = S::in_place;
-    out.direct = S::direct;
-    out.direct_in_place = S::direct_in_place;
-    out.fetchable = S::fetchable;
-    out.scratch = S::scratch;
-    out.ragged = S::ragged;
-    out.functions_ = &functions_of<S>;
-    return out;
-  }
-
-  constexpr explicit operator bool() const { return functions_ != nullptr; }
-
-  TUTTI_HOST_DEVICE constexpr int lanes(shape const& s) const { return functions_->lanes(s); }
-  TUTTI_HOST_DEVICE constexpr int phases(shape const& s) const { return functions_->phases(s); }
-  TUTTI_HOST_DEVICE constexpr int chunks(shape const& s) const { return functions_->chunks(s); }
-  TUTTI_HOST_DEVICE constexpr int steps(shape const& s, position const& me) const { return functions_->steps(s, me); }
-  TUTTI_HOST_DEVICE constexpr step at(shape const& s, position const& me, int i) const {
-    return functions_->at(s, me, i);
-  }
-
+// The properties of a schedule that do not depend on the shape; false if there is no schedule.
+struct schedule_properties {
+  bool exists = false;
   bool needs_commutative = false;
   bool pipelined = false;
   bool in_place = false;
@@ -44,6 +18,40 @@ class dynamic_schedule {
   bool fetchable = false;
   bool scratch = false;
   bool ragged = false;
+
+  template <step_function S>
+  static constexpr schedule_properties of() {
+    return {.exists = true,
+            .needs_commutative = S::needs_commutative,
+            .pipelined = S::pipelined,
+            .in_place = S::in_place,
+            .direct = S::direct,
+            .direct_in_place = S::direct_in_place,
+            .fetchable = S::fetchable,
+            .scratch = S::scratch,
+            .ragged = S::ragged};
+  }
+
+  constexpr explicit operator bool() const { return exists; }
+};
+
+// Host only. A step costs a call through a pointer: a few nanoseconds, where a message takes hundreds.
+class dynamic_schedule : public schedule_properties {
+ public:
+  constexpr dynamic_schedule() = default;
+
+  template <step_function S>
+  static constexpr dynamic_schedule of() {
+    return dynamic_schedule(schedule_properties::of<S>(), functions_of<S>);
+  }
+
+  TUTTI_HOST_DEVICE constexpr int lanes(shape const& s) const { return functions_->lanes(s); }
+  TUTTI_HOST_DEVICE constexpr int phases(shape const& s) const { return functions_->phases(s); }
+  TUTTI_HOST_DEVICE constexpr int chunks(shape const& s) const { return functions_->chunks(s); }
+  TUTTI_HOST_DEVICE constexpr int steps(shape const& s, position const& me) const { return functions_->steps(s, me); }
+  TUTTI_HOST_DEVICE constexpr step at(shape const& s, position const& me, int i) const {
+    return functions_->at(s, me, i);
+  }
 
  private:
   // Arguments are references because loading a struct of 12 bytes into two registers right after it was written field by field
@@ -64,6 +72,9 @@ class dynamic_schedule {
       [](shape const& s, position const& me) { return S{}.steps(s, me); },
       [](shape const& s, position const& me, int i) { return S{}.at(s, me, i); },
   };
+
+  constexpr dynamic_schedule(schedule_properties const& properties, functions const& all)
+      : schedule_properties(properties), functions_(&all) {}
 
   functions const* functions_ = nullptr;
 };

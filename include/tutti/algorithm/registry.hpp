@@ -105,29 +105,53 @@ constexpr bool ids_match(std::index_sequence<I...>) {
 }
 static_assert(ids_match(std::make_index_sequence<algorithm_names.size()>{}), "algorithm_id and algorithms must agree");
 
-template <class Algorithm, collective C>
-constexpr dynamic_schedule schedule_or_none() {
-  if constexpr (serves<Algorithm, C>) return dynamic_schedule::of<schedule<Algorithm, C>>();
+template <class What, class Algorithm, collective C>
+constexpr What of_schedule_or_none() {
+  if constexpr (serves<Algorithm, C>) return What::template of<schedule<Algorithm, C>>();
   else return {};
 }
-using schedule_row = std::array<dynamic_schedule, every_collective.size()>;
-template <class Algorithm, std::size_t... C>
-constexpr schedule_row row_of(std::index_sequence<C...>) {
-  return {schedule_or_none<Algorithm, every_collective[C]>()...};
+template <class What, collective C, class... Algorithms>
+constexpr std::array<What, sizeof...(Algorithms)> by_algorithm(list<Algorithms...>) {
+  return {of_schedule_or_none<What, Algorithms, C>()...};
 }
-template <class... Algorithms>
-constexpr std::array<schedule_row, sizeof...(Algorithms)> table_of(list<Algorithms...>) {
-  return {row_of<Algorithms>(std::make_index_sequence<every_collective.size()>{})...};
-}
-inline constexpr auto schedule_table = table_of(algorithms{});
+template <collective C>
+inline constexpr auto schedules_of = by_algorithm<dynamic_schedule, C>(algorithms{});
+inline constexpr auto property_table = []<std::size_t... C>(std::index_sequence<C...>) {
+  return std::array{by_algorithm<schedule_properties, every_collective[C]>(algorithms{})...};
+}(std::make_index_sequence<every_collective.size()>{});
 
 }  // namespace detail
 
-// The schedule of an algorithm for a collective; empty (false) if the algorithm does not serve it.
+// The properties of an algorithm's schedule for a collective; empty (false) if the algorithm does not serve it.
+constexpr schedule_properties properties_of(algorithm_id id, collective c) {
+  if (!is_scheduled(id)) return {};
+  return detail::property_table[static_cast<std::size_t>(c)][static_cast<std::size_t>(id) - 1];
+}
+
+// The schedule itself; empty (false) if the algorithm does not serve the collective. A program that calls this compiles
+// every schedule of the library.
 constexpr dynamic_schedule find_schedule(algorithm_id id, collective c) {
   if (!is_scheduled(id)) return {};
-  return detail::schedule_table[static_cast<std::size_t>(id) - 1][static_cast<std::size_t>(c)];
+  return [&]<std::size_t... C>(std::index_sequence<C...>) {
+    constexpr std::array table{&detail::schedules_of<every_collective[C]>...};
+    return (*table[static_cast<std::size_t>(c)])[static_cast<std::size_t>(id) - 1];
+  }(std::make_index_sequence<every_collective.size()>{});
 }
+
+namespace detail {
+
+// find_schedule, or find_schedule_of a collective. Calls pass the latter on, so that a program compiles the schedules of
+// the collectives that it calls, and no others.
+using schedule_finder = dynamic_schedule (*)(algorithm_id, collective);
+
+// The same for C alone; empty for any other.
+template <collective C>
+dynamic_schedule find_schedule_of(algorithm_id id, collective c) {
+  if (!is_scheduled(id) || c != C) return {};
+  return schedules_of<C>[static_cast<std::size_t>(id) - 1];
+}
+
+}  // namespace detail
 
 // The id with this name, or `automatic` if there is none.
 constexpr algorithm_id find_algorithm(std::string_view wanted) {
@@ -145,7 +169,7 @@ constexpr bool has_two_levels(collective c) {
 // Whether an algorithm serves a collective; for native and two_level, if the transport supports them.
 constexpr bool is_served(algorithm_id id, collective c) {
   if (id == algorithm_id::two_level) return has_two_levels(c);
-  return id == algorithm_id::native || static_cast<bool>(find_schedule(id, c));
+  return id == algorithm_id::native || static_cast<bool>(properties_of(id, c));
 }
 
 // Calls f(algorithm_id, collective, dynamic_schedule) for every pair that is served.

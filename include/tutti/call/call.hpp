@@ -47,6 +47,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
               .type = type_id<T>(),
               .element_bytes = sizeof(T),
               .count = count,
+              .schedules = find_schedule_of<C>,
               .unlisted = unlisted_or_none<Algorithm, C>()};
   if constexpr (!std::is_void_v<Op>) {
     out.commutative = is_commutative<Op>;

@@ -48,14 +48,15 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                           .type = detail::type_id<T>(),
                           .op = reduces(what) ? detail::type_id<Op>() : 0,
                           .element_bytes = sizeof(T),
-                          .count = count};
+                          .count = count,
+                          .schedules = find_schedule};
   std::string text =
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};
   detail::plan const p = detail::make_plan(comm.engine(), r, where);
-  bool const direct = detail::maps_memory<Transport> && find_schedule(p.algorithm, what).direct;
+  bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native) text += "by the library's own collective";
   else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());

@@ -28,8 +28,13 @@ inline std::string_view objection_to(request const& r, algorithm_id chosen, prob
   return r.unlisted != nullptr ? objection(r.unlisted->schedule, p) : objection(chosen, p);
 }
 // The schedule of the caller's own algorithm, or of a registered one.
-inline dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
-  return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule(chosen, r.what);
+template <collective C>
+dynamic_schedule schedule_of(request const& r, algorithm_id chosen) {
+  return r.unlisted != nullptr ? r.unlisted->schedule : find_schedule_of<C>(chosen, C);
+}
+inline schedule_properties properties_of(request const& r, algorithm_id chosen) {
+  if (r.unlisted != nullptr) return r.unlisted->schedule;
+  return tutti::properties_of(chosen, r.what);
 }
 inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
   return r.unlisted != nullptr ? r.unlisted->name : name(chosen);
@@ -38,7 +43,13 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 template <class Transport>
 problem problem_of(engine<Transport>& on, request const& r) {
   auto const& t = on.transport();
-  problem out{r.what, r.bytes(), on.ranks(), r.commutative, r.ragged, t.crowded()};
+  problem out{.what = r.what,
+              .bytes = r.bytes(),
+              .ranks = on.ranks(),
+              .commutative = r.commutative,
+              .ragged = r.ragged,
+              .crowded = t.crowded(),
+              .schedules = r.schedules};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
   out.native = has_native_collectives<Transport> && !r.started;
@@ -46,6 +57,7 @@ problem problem_of(engine<Transport>& on, request const& r) {
   if constexpr (has_levels<Transport>) {
     if (r.started) return out;
     out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
+    out.schedules = find_schedule;  // for the parts of two levels
     out.node_count = t.nodes().count();
     out.even_nodes = t.nodes().even();
     out.inside = share_caches(t.locations(), t.nodes()) ? distance::cache : distance::node;
@@ -89,7 +101,7 @@ template <class Transport>
   if (r.how == protocol::packet && !packets)
     refuse(on.rank(), "protocol packet cannot carry this call",
            join({"packets are for one_shot, not for _v forms, and here up to ", longest, " bytes"}), where);
-  dynamic_schedule const schedule = schedule_of(r, chosen.algorithm);
+  schedule_properties const schedule = properties_of(r, chosen.algorithm);
   // In a schedule that was not verified, a wrong flag would let a slice overrun its slot. The result of op.prepare on
   // an input is not in memory that could be fetched.
   bool const fetchable =

@@ -119,7 +119,7 @@ template <collective C, class Transport, class Memory>
     }
   surfaces<std::byte> memory{.input = {}, .output = {}, .scratch = {}};
   buffers.lay_out(memory, r, on.rank(), on.ranks());
-  auto slices = slices_of(on, begun, r, schedule_of(r, begun.plan().algorithm), body, memory, r.bytes());
+  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
   begun.drive(slices);
 }
 
@@ -158,7 +158,7 @@ slices_for<Transport> call_in_bytes<C, Transport, Memory>::slices(engine<Transpo
                                                                   byte_body body, Memory const& memory,
                                                                   surfaces<std::byte>& surfaces) {
   memory.lay_out(surfaces, r, on.rank(), on.ranks());
-  return slices_of(on, begun, r, schedule_of(r, begun.plan().algorithm), body, surfaces, r.bytes());
+  return slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, surfaces, r.bytes());
 }
 
 // The buffers of a call that are the same for all element types.

@@ -7,6 +7,7 @@
 
 #if defined(TUTTI_COMPILED)
 
+#include "tutti/algorithm/registry.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/perform.hpp"
 #include "tutti/call/survive.hpp"
@@ -36,6 +37,19 @@ TUTTI_USUAL struct combining_bytes<int, sum>;
 TUTTI_USUAL struct combining_bytes<int, max>;
 TUTTI_USUAL struct combining_bytes<long, sum>;
 TUTTI_USUAL struct combining_bytes<long, max>;
+
+// The schedules of each collective.
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::all_reduce>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::reduce>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::broadcast>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::reduce_scatter>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::all_gather>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::gather>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::scatter>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::all_to_all>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::barrier>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::scan>(algorithm_id, collective);
+TUTTI_USUAL dynamic_schedule find_schedule_of<collective::exclusive_scan>(algorithm_id, collective);
 
 }  // namespace detail
 

@@ -58,9 +58,9 @@ class tuning {
   [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const;
 
  private:
-  costs const& constants(problem const& p) const;
+  costs const& constants(bool crowded) const;
   // The constants for messages over this distance.
-  costs constants(problem const& p, distance d) const;
+  costs constants(bool crowded, distance d) const;
 
   // The best schedule, and the second best.
   [[gnu::cold]] choice estimate(problem const& p, costs const& c, link_time far = {});

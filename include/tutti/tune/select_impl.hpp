@@ -17,7 +17,7 @@ TUTTI_INLINE tuning::tuning(owned_table table, std::string source)
 TUTTI_INLINE known_link tuning::link(distance d) const {
   if (table_.links[d].known()) return {table_.links[d], measured_at_start_ ? "measured at start" : "measured"};
   if (!through_memory(d)) return {assumed_links[d], "assumed"};
-  costs const c = constants({});
+  costs const c = constants(false);
   return {{c.hop, c.sent}, "fitted to collectives"};
 }
 
@@ -36,7 +36,7 @@ TUTTI_INLINE choice tuning::select(problem p) {
              two_levels = p.node_count > 1 && objection(algorithm_id::two_level, p).empty();
   if (library && !two_levels)
     return {.algorithm = algorithm_id::native, .why = "the library's own, because no other was measured to be faster"};
-  return p.node_count == 1 ? estimate(p, constants(p)) : over_nodes(in_small(p), library, two_levels);
+  return p.node_count == 1 ? estimate(p, constants(p.crowded)) : over_nodes(in_small(p), library, two_levels);
 }
 
 TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_machine) const {
@@ -53,15 +53,15 @@ TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_m
   return out;
 }
 
-TUTTI_INLINE costs const& tuning::constants(problem const& p) const {
-  return table_.cost(p) == costs{} ? shipped.cost(p) : table_.cost(p);
+TUTTI_INLINE costs const& tuning::constants(bool crowded) const {
+  return table_.cost(crowded) == costs{} ? shipped.cost(crowded) : table_.cost(crowded);
 }
 
-TUTTI_INLINE costs tuning::constants(problem const& p, distance d) const {
-  costs out = constants(p);
-  if (through_memory(d) && (p.crowded || !table_.links[d].known())) return out;
+TUTTI_INLINE costs tuning::constants(bool crowded, distance d) const {
+  costs out = constants(crowded);
+  if (through_memory(d) && (crowded || !table_.links[d].known())) return out;
   link_time const time = link(d).time;
-  out.hop = p.crowded ? std::max(out.hop, time.latency) : time.latency;
+  out.hop = crowded ? std::max(out.hop, time.latency) : time.latency;
   out.message = std::max(out.message, out.hop / 4);
   out.sent = time.byte;
   return out;
@@ -88,7 +88,7 @@ TUTTI_INLINE choice tuning::estimate(problem const& p, costs const& c, link_time
 TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_levels) {
   link_time far = link(distance::across).time;
   if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
-  choice one = estimate(p, constants(p, distance::messages), far);
+  choice one = estimate(p, constants(p.crowded, distance::messages), far);
   if (library) one.algorithm = algorithm_id::native;
   if (!two_levels) return one;
   std::uint64_t const two = time_in_two_levels(p);
@@ -111,9 +111,10 @@ TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
                         .bytes = bytes_of(of, p),
                         .ranks = of.across ? p.node_count : p.ranks / p.node_count,
                         .commutative = p.commutative,
-                        .crowded = p.crowded};
+                        .crowded = p.crowded,
+                        .schedules = p.schedules};
     if (alone.ranks == 1) continue;
-    out += estimate(alone, constants(p, of.across ? distance::across : p.inside)).picoseconds;
+    out += estimate(alone, constants(p.crowded, of.across ? distance::across : p.inside)).picoseconds;
   }
   return out;
 }
@@ -130,7 +131,7 @@ TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
   auto made = std::make_shared<known_works>(known_works{.of = p});
   analyze::even_nodes const nodes{p.node_count, p.nodes != node_order::scattered};
   for (std::size_t i = 0; i < made->works.size(); ++i)
-    if (dynamic_schedule const s = find_schedule(static_cast<algorithm_id>(i + 1), p.what))
+    if (dynamic_schedule const s = p.schedules(static_cast<algorithm_id>(i + 1), p.what))
       made->works[i] = work_of(s, p.what, p.ranks, nodes);
   return known_.emplace_back(std::move(made))->works;
 }

@@ -18,7 +18,7 @@
 namespace tutti::detail {
 
 // Why an algorithm does not serve a problem; empty if it does.
-constexpr std::string_view objection(dynamic_schedule const& s, problem const& p) {
+constexpr std::string_view objection(schedule_properties const& s, problem const& p) {
   if (!s) return "it does not serve this collective";
   if (s.needs_commutative && !p.commutative)
     return "it combines contributions out of rank order and the operation is not commutative";
@@ -35,7 +35,7 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
       return "the ranks of a node are not consecutive";
     return {};
   }
-  return objection(find_schedule(id, p.what), p);
+  return objection(properties_of(id, p.what), p);
 }
 
 // Whether the transport's library may be chosen without being named: it rounds at every combination, and it may be
@@ -44,7 +44,7 @@ constexpr bool may_leave_to_library(problem const& p) { return p.native && !p.wi
 
 // Whether the receivers of an algorithm can copy from private memory (protocol pull).
 constexpr bool may_pull(algorithm_id id, collective c) {
-  dynamic_schedule const s = find_schedule(id, c);
+  schedule_properties const s = properties_of(id, c);
   return s && s.direct && s.fetchable;
 }
 
@@ -117,7 +117,7 @@ struct tuning_table {
   link_times links{};  // only measured ones
   device_limits devices{};
 
-  constexpr costs const& cost(problem const& p) const { return p.crowded ? crowded : apart; }
+  constexpr costs const& cost(bool is_crowded) const { return is_crowded ? crowded : apart; }
   constexpr rule const* find(problem const& p) const {
     for (rule const& r : rules)
       if (r.fits(p)) return &r;
