@@ -17,17 +17,29 @@
 
 namespace tutti::detail {
 
-// Polls until done. Throws if it takes too long, or if a rank for which awaits(rank) holds has ended. `what` names the
-// data that rank `from` owes, for the error message.
-template <class Transport, class Poll, class Awaits>
-void wait_beside_calls(engine<Transport>& on, int from, std::string_view what, Poll&& poll, Awaits&& awaits) {
+// Work by messages between such ranks. Virtual, because each more instance of the wait would cost every program more to
+// compile than the calls take.
+class early_work {
+ public:
+  virtual progress poll() = 0;
+  virtual bool awaits(int peer) const noexcept = 0;  // whether the work cannot end without this rank
+
+ protected:
+  ~early_work() = default;
+};
+
+// Polls until done. Throws if it takes too long, or if a rank that the work awaits has ended. `what` names the data that
+// rank `from` owes, for the error message.
+template <class Transport>
+[[gnu::cold]] void wait_beside_calls(engine<Transport>& on, int from, std::string_view what, early_work& work) {
   auto& transport = on.transport();
   int gone = -1;
+  auto const poll = [&] { return work.poll(); };
   bool const done = wait_until_done(poll, transport.waits(), countdown(on.environment.timeout), [&](auto const& ready) {
     transport.nap(ready);
     on.expect_no_fault();
     for (int peer = 0; peer < on.ranks(); ++peer)
-      if (peer != on.rank() && awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
+      if (peer != on.rank() && work.awaits(peer) && (transport.left(peer) || transport.lost(peer))) gone = peer;
     return gone < 0 || ready();
   });
   if (!done)
@@ -43,7 +55,7 @@ void wait_beside_calls(engine<Transport>& on, int from, std::string_view what, P
 
 // Broadcasts a text of one rank by one message to each of the others. Leaves the channels empty.
 template <class Transport>
-class announcement {
+class announcement final : public early_work {
  public:
   announcement(Transport& transport, int from, std::string text)
       : transport_(transport),
@@ -51,10 +63,11 @@ class announcement {
         text_(std::move(text)),
         sent_(static_cast<std::size_t>(transport.ranks())) {}
 
-  progress poll() { return transport_.rank() == from_ ? send() : receive(); }
+  progress poll() override { return transport_.rank() == from_ ? send() : receive(); }
+  bool awaits(int peer) const noexcept override {
+    return transport_.rank() == from_ ? sent_[static_cast<std::size_t>(peer)] < text_.size() : peer == from_;
+  }
   std::string take() { return std::move(text_); }
-
-  bool sent_to(int peer) const noexcept { return sent_[static_cast<std::size_t>(peer)] == text_.size(); }
 
  private:
   static constexpr std::uint32_t tag = 0x74756e65;
@@ -102,9 +115,7 @@ class announcement {
 template <class Transport>
 [[gnu::cold]] std::string announce(engine<Transport>& on, int from, std::string text, std::string_view what) {
   announcement<Transport> work(on.transport(), from, std::move(text));
-  wait_beside_calls(
-      on, from, what, [&] { return work.poll(); },
-      [&](int peer) { return on.rank() == from ? !work.sent_to(peer) : peer == from; });
+  wait_beside_calls(on, from, what, work);
   return work.take();
 }
 

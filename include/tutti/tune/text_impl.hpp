@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -94,14 +95,19 @@ class table_parser {
       refuse(join({"\"", text, "\" is not ", what}));
     return out;
   }
-  // The value of an enumeration with this name.
-  template <class Values>
-  auto named(Values const& values, char const* what) {
+  // The value of an enumeration whose name is the next word.
+  template <class Value, std::size_t N>
+  Value named(std::array<Value, N> const& values, char const* what) {
+    std::array<std::string_view, N> names;
+    for (std::size_t i = 0; i < N; ++i) names[i] = name(values[i]);
+    return values[place_among(names, what)];
+  }
+  std::size_t place_among(std::span<std::string_view const> names, char const* what) {
     std::string_view const text = word();
     std::string all;
-    for (auto const v : values) {
-      if (name(v) == text) return v;
-      all += join({all.empty() ? "" : ", ", name(v)});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == text) return i;
+      all += join({all.empty() ? "" : ", ", names[i]});
     }
     refuse(join({"\"", text, "\" is not ", what, "; there are ", all}));
   }
