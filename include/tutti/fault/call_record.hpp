@@ -94,7 +94,7 @@ template <class Board>
   auto const type = static_cast<std::uint32_t>(words[2]), op = static_cast<std::uint32_t>(words[2] >> 32);
   auto const own = static_cast<std::uint32_t>(words[5]);
   bool const ragged = (words[0] >> 56 & 1) != 0;
-  return {.what = std::string(name(what)) + (ragged ? "_v" : ""),
+  return {.what = join({name(what), ragged ? "_v" : ""}),
           .type = what == collective::barrier ? "" : notices.name(rank, type),
           .op = op == 0 ? "" : notices.name(rank, op),
           .algorithm = own != 0 ? notices.name(rank, own) : std::string(name(algorithm)),
@@ -109,7 +109,7 @@ template <class Board>
 template <class Board>
 [[gnu::cold]] std::string at_place_in(call_words const& words, Board const& notices, int rank) {
   std::string const place = place_in(words, notices, rank);
-  return place.empty() ? place : " at " + place;
+  return place.empty() ? place : join({" at ", place});
 }
 
 // "all_reduce of 1000 float with sum (ring, staged)"
@@ -151,7 +151,7 @@ template <notice_board Board>
   std::string out =
       is_send(words) ? join({"send of ", elements, " to "}) : join({"recv of up to ", elements, " from "});
   out += peer == any_source ? std::string("any rank") : join({"rank ", peer});
-  return out + (tag == any_tag ? std::string(", any tag") : join({", tag ", tag}));
+  return out += tag == any_tag ? std::string(", any tag") : join({", tag ", tag});
 }
 
 }  // namespace tutti::detail

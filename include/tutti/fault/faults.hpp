@@ -219,8 +219,8 @@ template <transport Transport>
 std::string faults<Transport>::doing(int peer) const {
   auto const message = notices_->awaited(peer);
   if (!message) return last_call(peer);
-  std::string const waits = describe_message(*message, *notices_, peer) + at_place_in(*message, *notices_, peer);
-  if (notices_->called(peer) <= notices_->finished(peer)) return "in " + waits;
+  std::string const waits = join({describe_message(*message, *notices_, peer), at_place_in(*message, *notices_, peer)});
+  if (notices_->called(peer) <= notices_->finished(peer)) return join({"in ", waits});
   return join({last_call(peer), ", and tests ", waits});
 }
 
@@ -376,7 +376,7 @@ std::string faults<Transport>::last_call(int peer) const {
   if (called == 0) return knows ? "before its first call" : "not heard from yet";
   auto const words = notices_->find(peer, called);
   std::string const what =
-      words ? describe(*words, *notices_, peer) + at_place_in(*words, *notices_, peer) : "no longer on record";
+      words ? join({describe(*words, *notices_, peer), at_place_in(*words, *notices_, peer)}) : "no longer on record";
   char const* const seen = knows ? "in call #" : "in or after call #";
   return join({finished >= called ? "after call #" : seen, called, ", ", what});
 }

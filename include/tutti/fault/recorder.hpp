@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tutti/core/text.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/fault/observer.hpp"
 
@@ -124,7 +125,7 @@ void recorder::write(std::string const& prefix, std::string const& reason, std::
     out += "}";
   }
   std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
-  detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out + "]}\n");
+  detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out += "]}\n");
 }
 
 template <class Board>

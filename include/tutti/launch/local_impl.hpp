@@ -125,17 +125,16 @@ struct failure {
 };
 
 [[gnu::cold]] TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
-  failure out{last_seen_alive, rank, "rank " + std::to_string(rank)};
+  failure out{last_seen_alive, rank, join({"rank ", rank})};
   int const number = WTERMSIG(status);
-  if (WIFSIGNALED(status))
-    out.text += " was ended by signal " + std::to_string(number) + " (" + ::strsignal(number) + ")";
-  else out.text += " ended with exit code " + std::to_string(WEXITSTATUS(status));
+  if (WIFSIGNALED(status)) out.text += join({" was ended by signal ", number, " (", ::strsignal(number), ")"});
+  else out.text += join({" ended with exit code ", WEXITSTATUS(status)});
   char said[4096];
   // Other processes that the rank has started may hold the pipe open, so this does not wait for its end.
   ssize_t const bytes = ::read(report, said, sizeof said);
   if (bytes < static_cast<ssize_t>(sizeof out.time)) return out;
   std::memcpy(&out.time, said, sizeof out.time);
-  out.text += ", " + std::string(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time);
+  out.text += join({", ", std::string_view(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time)});
   return out;
 }
 
@@ -159,7 +158,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       reading = descriptor();
       be_rank(file, r, ranks, parent, writing.get(), f);
     }
-    if (process < 0) throw_system("cannot fork rank " + std::to_string(r), "raise the limit of processes (ulimit -u)");
+    if (process < 0) throw_system(join({"cannot fork rank ", r}), "raise the limit of processes (ulimit -u)");
     descriptor ended(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     family.all.push_back({process, std::move(ended), std::move(reading), true});
   }
@@ -186,9 +185,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       if (status == 0 && !taken_away) continue;
       if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
       if (taken_away) {
-        failures.push_back({last_look, r,
-                            "rank " + std::to_string(r) +
-                                " ended, but the program had already reaped it, so its exit code is unknown"});
+        failures.push_back(
+            {last_look, r,
+             join({"rank ", r, " ended, but the program had already reaped it, so its exit code is unknown"})});
         continue;
       }
       failures.push_back(make_failure(r, status, c.report.get(), last_look));
@@ -199,7 +198,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   // Several ranks may have ended between two checks; a rank without a report failed before those that complained of it.
   std::ranges::sort(failures, {}, [](failure const& one) { return std::pair(one.time, one.rank); });
   std::string list;
-  for (failure const& one : failures) list += (list.empty() ? "" : "\n  ") + one.text;
+  for (failure const& one : failures) list += join({list.empty() ? "" : "\n  ", one.text});
   throw error({.code = error_code::rank_lost,
                .peer = failures.front().rank,
                .what = list,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/launch/place.hpp"
 
 namespace tutti {
@@ -21,7 +22,7 @@ namespace detail {
   long const value = std::strtol(text, &end, 10);
   if (*end != '\0' || value < 0 || value > 1 << 30)
     throw error({.code = error_code::bad_argument,
-                 .what = std::string(name) + "=\"" + text + "\" is not a number of ranks",
+                 .what = join({name, "=\"", text, "\" is not a number of ranks"}),
                  .way_out = "start the program with a launcher, or unset the variable to run alone"});
   return static_cast<int>(value);
 }
@@ -67,7 +68,7 @@ inline constexpr launcher launchers[] = {
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
   bool const known = connection && ::getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
-  return std::to_string(known ? who.pid : ::getppid());
+  return join({known ? who.pid : ::getppid()});
 }
 
 }  // namespace detail
@@ -79,14 +80,13 @@ TUTTI_INLINE place find_place() {
     if (l.own_names && has_rank != has_size)
       throw error(
           {.code = error_code::bad_argument,
-           .what = std::string(has_rank ? l.rank : l.size) + " is set and " + (has_rank ? l.size : l.rank) + " is not",
+           .what = detail::join({has_rank ? l.rank : l.size, " is set and ", has_rank ? l.size : l.rank, " is not"}),
            .way_out = "start the program with a launcher, or unset the variable to run alone"});
     if (!has_rank || !has_size) continue;
     place out{*detail::environment_number(l.rank), *detail::environment_number(l.size), 1, l.name, ""};
     if (out.size < 1 || out.rank >= out.size)
       throw error({.code = error_code::bad_argument,
-                   .what = std::string(l.rank) + "=" + std::to_string(out.rank) + " is not a rank of " + l.size + "=" +
-                           std::to_string(out.size),
+                   .what = detail::join({l.rank, "=", out.rank, " is not a rank of ", l.size, "=", out.size}),
                    .way_out = "start the program with a launcher, or unset both to run alone"});
     out.local_size = out.size;
     for (char const* const variable : l.local_size) {
@@ -95,12 +95,12 @@ TUTTI_INLINE place find_place() {
       out.local_size = std::atoi(detail::environment_text(variable).c_str());
       if (out.local_size < 1 || out.local_size > out.size)
         throw error({.code = error_code::bad_argument,
-                     .what = std::string(variable) + "=\"" + detail::environment_text(variable) + "\" does not fit " +
-                             l.size + "=" + std::to_string(out.size),
+                     .what = detail::join({variable, "=\"", detail::environment_text(variable), "\" does not fit ",
+                                           l.size, "=", out.size}),
                      .way_out = "start the program with a launcher, or unset these variables to run alone"});
       break;
     }
-    out.job = std::to_string(out.size);
+    out.job = detail::join({out.size});
     bool named = false;
     for (char const* const variable : l.job) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;

@@ -100,7 +100,7 @@ class message_faults {
       if (!message) return out;
       peer = peer_of(*message);
       if (peer == engine_.rank())
-        return out + "; they wait for each other: start both directions at once with send_recv, batch, isend or irecv";
+        return out += "; they wait for each other: start both directions at once with send_recv, batch, isend or irecv";
     }
     return out;
   }

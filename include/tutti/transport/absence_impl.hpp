@@ -17,7 +17,7 @@ TUTTI_INLINE error ranks_absent(int rank, std::vector<int> const& absent, std::s
   return error({.code = error_code::timeout,
                 .rank = rank,
                 .peer = absent.size() == 1 ? absent.front() : -1,
-                .what = "timed out waiting for ranks to join: " + list_of(absent),
+                .what = join({"timed out waiting for ranks to join: ", list_of(absent)}),
                 .way_out = way_out});
 }
 

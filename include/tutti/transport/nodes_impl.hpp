@@ -29,7 +29,7 @@ TUTTI_INLINE std::string node_map::text(std::string_view noun) const {
   auto const [least, most] = std::ranges::minmax(members_, {}, [](auto const& m) { return m.size(); });
   std::string out = join({count(), " ", noun, count() == 1 ? " of " : "s of ", least.size()});
   if (!even_) out += join({" to ", most.size()});
-  return out + (most.size() == 1 ? " rank" : " ranks");
+  return out += most.size() == 1 ? " rank" : " ranks";
 }
 
 TUTTI_INLINE bool share_caches(std::vector<location> const& places, node_map const& nodes) {

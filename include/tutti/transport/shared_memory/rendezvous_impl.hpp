@@ -17,6 +17,7 @@
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 
@@ -24,7 +25,7 @@ namespace tutti::detail {
 
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others)
     : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
-  std::string const name = fitting("tutti-" + std::to_string(::geteuid()) + "-" + job);
+  std::string const name = fitting(join({"tutti-", ::geteuid(), "-", job}));
   address_.sun_family = AF_UNIX;
   std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
   address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -82,8 +83,8 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       throw error({.code = error_code::rank_lost,
                    .rank = name_of(0),
                    .peer = name_of(static_cast<int>(r)),
-                   .what = called(static_cast<int>(r)) +
-                           " ended or gave up while these had not joined: " + list_of(absent(guests)),
+                   .what = join({called(static_cast<int>(r)),
+                                 " ended or gave up while these had not joined: ", list_of(absent(guests))}),
                    .way_out = "check the output of that rank"});
     }
     std::vector<descriptor> still_nameless;
@@ -99,7 +100,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     if (waiting[0].revents != 0) {
       descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!guest && (errno == EMFILE || errno == ENFILE))
-        throw_system("cannot accept connections of " + std::to_string(ranks_) + " ranks",
+        throw_system(join({"cannot accept connections of ", ranks_, " ranks"}),
                      "raise the limit of open files (ulimit -n)");
       if (guest && same_user(guest)) nameless.push_back(std::move(guest));
     }
@@ -108,12 +109,12 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
 
 TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, int rank) const {
   if (rank < 1 || rank >= ranks_ || guests[static_cast<std::size_t>(rank)])
-    throw error({.code = error_code::mismatch,
-                 .rank = 0,
-                 .peer = rank,
-                 .what = "a process joined as rank " + std::to_string(rank) + " of " + std::to_string(ranks_) +
-                         ", which is taken or does not exist",
-                 .way_out = "start all ranks with one launcher and the same number of ranks"});
+    throw error(
+        {.code = error_code::mismatch,
+         .rank = 0,
+         .peer = rank,
+         .what = join({"a process joined as rank ", rank, " of ", ranks_, ", which is taken or does not exist"}),
+         .way_out = "start all ranks with one launcher and the same number of ranks"});
   return guests[static_cast<std::size_t>(rank)];
 }
 
@@ -160,7 +161,7 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
                    .peer = name_of(0),
-                   .what = called(0) + " did not open the meeting point of this job in time",
+                   .what = join({called(0), " did not open the meeting point of this job in time"}),
                    .way_out = others_.way_out});
     expect_all_to_come();
     std::this_thread::sleep_for(pause);
@@ -179,7 +180,7 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
     if (last_moment && last_moment->passed())
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
-                   .what = called(0) + " is still waiting for other ranks to join",
+                   .what = join({called(0), " is still waiting for other ranks to join"}),
                    .way_out = others_.way_out});
   }
   envelope message;
@@ -190,7 +191,7 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
     throw error({.code = error_code::rank_lost,
                  .rank = name_of(rank_),
                  .peer = name_of(0),
-                 .what = called(0) + " ended or gave up before all ranks had joined",
+                 .what = join({called(0), " ended or gave up before all ranks had joined"}),
                  .way_out = "check the output of that rank"});
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
@@ -204,11 +205,11 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
   throw error({.code = static_cast<error_code>(message.content.code),
                .rank = name_of(rank_),
                .peer = message.content.peer == name_of(rank_) ? name_of(0) : message.content.peer,
-               .what = called(0) + " gave up: " + message.content.text,
+               .what = join({called(0), " gave up: ", message.content.text}),
                .way_out = ""});
 }
 
-TUTTI_INLINE std::string rendezvous::called(int rank) const { return "rank " + std::to_string(name_of(rank)); }
+TUTTI_INLINE std::string rendezvous::called(int rank) const { return join({"rank ", name_of(rank)}); }
 
 TUTTI_INLINE void rendezvous::expect_to_come(int rank) const {
   if (rank != rank_ && others_.gone && others_.gone(rank)) throw rank_gone(name_of(rank_), name_of(rank));
@@ -233,7 +234,7 @@ TUTTI_INLINE std::string rendezvous::fitting(std::string name) {
   for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   char text[18];
   std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash));
-  return name.substr(0, room - 17) + text;
+  return join({std::string_view(name).substr(0, room - 17), text});
 }
 
 TUTTI_INLINE descriptor rendezvous::make_socket() {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
 
 namespace tutti::detail {
@@ -25,7 +26,7 @@ TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
     unsigned long long const bytes = std::strtoull(text, &end, 10);
     if (end == text || *end != '\0')
       throw error({.code = error_code::bad_argument,
-                   .what = std::string("TUTTI_HEAP=\"") + text + "\" is not a number of bytes",
+                   .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes"}),
                    .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
     return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
   }
@@ -44,7 +45,7 @@ TUTTI_INLINE descriptor create_segment_file(int ranks, int tracks, std::size_t h
   rlimit limit{};
   bool const allowed = ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
   if (!allowed || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    throw_system("cannot size shared memory of " + std::to_string(bytes) + " bytes",
+    throw_system(join({"cannot size shared memory of ", bytes, " bytes"}),
                  "set TUTTI_HEAP to fewer bytes, or raise the limit of file sizes (ulimit -f)",
                  allowed ? errno : EFBIG);
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -63,7 +64,7 @@ TUTTI_INLINE segment_mapping::segment_mapping(descriptor const& file, int ranks,
   std::size_t const bytes = segment(nullptr, ranks, tracks, heap_bytes).bytes();
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
   if (base == MAP_FAILED)
-    throw_system("cannot map " + std::to_string(bytes) + " bytes of shared memory",
+    throw_system(join({"cannot map ", bytes, " bytes of shared memory"}),
                  "set TUTTI_HEAP to fewer bytes, or raise the limit of virtual memory (ulimit -v)");
   ::madvise(base, bytes, MADV_DONTDUMP);
   memory_ = segment(static_cast<std::byte*>(base), ranks, tracks, heap_bytes);
@@ -82,13 +83,13 @@ TUTTI_INLINE void segment_mapping::expect_file_for(descriptor const& file, int r
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) throw_system("cannot read the size of the shared memory", "");
   if (info.st_uid != ::geteuid())
-    throw error({.code = error_code::system,
-                 .what = "the shared memory belongs to user " + std::to_string(info.st_uid) + ", not to this one (" +
-                         std::to_string(::geteuid()) + ")",
-                 .way_out = "start all ranks as one user"});
+    throw error(
+        {.code = error_code::system,
+         .what = join({"the shared memory belongs to user ", info.st_uid, ", not to this one (", ::geteuid(), ")"}),
+         .way_out = "start all ranks as one user"});
   if (static_cast<std::size_t>(info.st_size) < segment(nullptr, ranks, tracks, 0).bytes())
     throw error({.code = error_code::mismatch,
-                 .what = "the shared memory was made for fewer ranks than " + std::to_string(ranks),
+                 .what = join({"the shared memory was made for fewer ranks than ", ranks}),
                  .way_out = "start all ranks with the same number of ranks and the same tutti"});
 }
 

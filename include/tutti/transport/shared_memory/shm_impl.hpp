@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -103,8 +104,8 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   if (members.size() == 1) return std::make_unique<shm>();
   int const ranks = static_cast<int>(members.size());
   int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
-  std::string job = "group-" + std::to_string(memory().header().identity) + "-" + std::to_string(number);
-  for (int const m : members) job += "-" + std::to_string(m);
+  std::string job = detail::join({"group-", memory().header().identity, "-", number});
+  for (int const m : members) job += detail::join({"-", m});
   auto const gone = [&](int r) {
     int const peer = members[static_cast<std::size_t>(r)];
     return status(peer) == detail::presence::left || lost(peer);
@@ -206,8 +207,8 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::deadl
       throw error({.code = error_code::rank_lost,
                    .rank = name_of(rank()),
                    .peer = name_of(r),
-                   .what = "rank " + std::to_string(name_of(r)) + " (process " +
-                           std::to_string(memory().rank(r).process) + ") ended before all ranks had joined",
+                   .what = detail::join({"rank ", name_of(r), " (process ", memory().rank(r).process,
+                                         ") ended before all ranks had joined"}),
                    .way_out = "check the output of that rank"});
     }
     return true;

@@ -38,7 +38,7 @@ TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& fol
   CPU_ZERO(&sharing);
   for (int index = 0;; ++index) {
     std::string const cache = join({folder, "/cpu", detail::lowest_core(cores), "/cache/index", index});
-    auto const level = read_file(cache + "/level"), list = read_file(cache + "/shared_cpu_list");
+    auto const level = read_file(join({cache, "/level"})), list = read_file(join({cache, "/shared_cpu_list"}));
     if (!level || !list) break;
     int number = 0;
     std::from_chars(level->data(), level->data() + level->size(), number);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unistd.h>
 
+#include "tutti/core/text.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::detail {
@@ -14,7 +15,7 @@ TUTTI_INLINE descriptor::~descriptor() {
 }
 
 TUTTI_INLINE void throw_system(std::string const& what, std::string const& way_out, int code) {
-  throw error({.code = error_code::system, .what = what + ": " + std::strerror(code), .way_out = way_out});
+  throw error({.code = error_code::system, .what = join({what, ": ", std::strerror(code)}), .way_out = way_out});
 }
 
 }  // namespace tutti::detail

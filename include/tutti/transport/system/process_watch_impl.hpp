@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tutti/core/text.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
@@ -22,7 +23,7 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
   }
   ended_ = errno == ESRCH;
   if (errno == EMFILE || errno == ENFILE)
-    throw_system("cannot watch process " + std::to_string(process), "raise the limit of open files (ulimit -n)");
+    throw_system(join({"cannot watch process ", process}), "raise the limit of open files (ulimit -n)");
 }
 
 TUTTI_INLINE bool process_watch::ended() const noexcept {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
@@ -51,8 +52,8 @@ TUTTI_INLINE loopback::hub::hub(int ranks, int tracks)
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     throw error({.code = error_code::system,
-                 .what = "no address space for " + std::to_string(ranks) + " ranks: mmap of " + std::to_string(bytes) +
-                         " bytes failed, " + std::strerror(errno),
+                 .what = detail::join({"no address space for ", ranks, " ranks: mmap of ", bytes, " bytes failed, ",
+                                       std::strerror(errno)}),
                  .way_out = "use fewer ranks, or raise the limit of virtual memory (ulimit -v)"});
   memory_ = detail::segment(static_cast<std::byte*>(base), ranks, tracks, 0);
   detail::note_cores(memory_.rank(0));
