@@ -86,7 +86,7 @@ consteval void refuse_const_communicator() {
     if (std::find(members.begin(), m, *m) != m)
       refuse(rank, join({"the list of a group contains rank ", *m, " twice"}), "list every rank once", where);
   }
-  if (std::ranges::find(members, rank) == members.end())
+  if (std::find(members.begin(), members.end(), rank) == members.end())
     refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
            "let only the listed ranks create the group", where);
 }

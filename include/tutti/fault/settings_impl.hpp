@@ -24,7 +24,7 @@ TUTTI_INLINE settings settings::from_environment() {
   if (char const* const text = std::getenv("TUTTI_ALGORITHM")) out.algorithms = overrides(text);
   if (std::string_view const text = variable("TUTTI_LOG"); !text.empty()) {
     static constexpr std::array<std::string_view, 4> levels{"none", "error", "info", "debug"};
-    auto const level = std::ranges::find(levels, text);
+    auto const level = std::find(levels.begin(), levels.end(), text);
     if (level == levels.end()) refuse("TUTTI_LOG", text, "a level", "none, error, info or debug");
     out.log = static_cast<log_level>(level - levels.begin());
   }

@@ -196,7 +196,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   }
   if (failures.empty()) return;
   // Several ranks may have ended between two checks; a rank without a report failed before those that complained of it.
-  std::ranges::sort(failures, {}, [](failure const& one) { return std::pair(one.time, one.rank); });
+  std::sort(failures.begin(), failures.end(), [](failure const& a, failure const& b) {
+    return a.time < b.time || (a.time == b.time && a.rank < b.rank);
+  });
   std::string list;
   for (failure const& one : failures) list += join({list.empty() ? "" : "\n  ", one.text});
   throw error({.code = error_code::rank_lost,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,12 +32,14 @@ class ping_pong final : public early_work {
   // Both ranks do the same work; the result of the first counts. The latency is the median, because ranks that share
   // cores wait for each other; the cost of bytes is the fastest.
   [[gnu::cold]] link_time measure() {
-    std::vector<std::int64_t> there_and_back, with_bytes;
-    for (int i = 0; i < rounds; ++i) there_and_back.push_back(exchange(short_bytes));
-    for (int i = 0; i < long_rounds; ++i) with_bytes.push_back(exchange(long_bytes));
-    std::ranges::sort(there_and_back);
-    std::int64_t const one_way = std::max<std::int64_t>(there_and_back[rounds / 2] / 2, 1);
-    std::int64_t const bytes_alone = std::max(std::ranges::min(with_bytes) - there_and_back[0], least_for_long);
+    std::array<std::int64_t, rounds> there_and_back{};
+    for (std::int64_t& time : there_and_back) time = exchange(short_bytes);
+    std::int64_t with_bytes = exchange(long_bytes);
+    for (int i = 1; i < long_rounds; ++i) with_bytes = std::min(with_bytes, exchange(long_bytes));
+    auto const begin = there_and_back.begin(), median = begin + rounds / 2;
+    std::nth_element(begin, median, there_and_back.end());
+    std::int64_t const one_way = std::max<std::int64_t>(*median / 2, 1);
+    std::int64_t const bytes_alone = std::max(with_bytes - *std::min_element(begin, median + 1), least_for_long);
     return {.latency = static_cast<std::uint64_t>(one_way) * 1000,
             .byte = static_cast<std::uint64_t>(bytes_alone) * 1'000'000 / long_bytes};
   }

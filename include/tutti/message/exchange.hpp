@@ -155,8 +155,9 @@ class exchange final : public call_queue<Transport> {
   using call_queue<Transport>::engine_;
 
   static transfer* first_unfinished(std::span<transfer> all) {
-    auto const at = std::ranges::find(all, false, &transfer::ended);
-    return at == all.end() ? nullptr : &*at;
+    for (transfer& t : all)
+      if (!t.ended) return &t;
+    return nullptr;
   }
   bool alone() const noexcept { return engine_.ranks() == 1; }
   std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds requested) const {

@@ -31,7 +31,8 @@ class matching {
 
   // Removes and returns the receive for a message; null if there is none.
   transfer* take_receive(int from, int tag) {
-    auto const at = std::ranges::find_if(receives_, [&](transfer* r) { return matches(*r, from, tag); });
+    auto const fits = [&](transfer const* r) { return matches(*r, from, tag); };
+    auto const at = std::find_if(receives_.begin(), receives_.end(), fits);
     if (at == receives_.end()) return nullptr;
     transfer* const out = *at;
     receives_.erase(at);
@@ -39,8 +40,8 @@ class matching {
     return out;
   }
   std::optional<kept_message> take_message(transfer const& r) {
-    auto const at =
-        std::ranges::find_if(messages_, [&](kept_message const& k) { return matches(r, k.from, k.front.tag); });
+    auto const fits = [&](kept_message const& k) { return matches(r, k.from, k.front.tag); };
+    auto const at = std::find_if(messages_.begin(), messages_.end(), fits);
     if (at == messages_.end()) return {};
     std::optional<kept_message> out(std::move(*at));
     messages_.erase(at);
@@ -58,7 +59,7 @@ class matching {
   void clear() noexcept {
     receives_.clear();
     messages_.clear();
-    std::ranges::fill(from_rank_, 0);
+    std::fill(from_rank_.begin(), from_rank_.end(), 0);
     from_any_ = 0;
   }
 

@@ -328,7 +328,7 @@ class messenger {
         if (transfer* const t = remove(p.offered, front.id)) {
           settle(*t);
           end(*t);
-        } else if (auto const at = std::ranges::find(p.requested, front.id, &transfer::id); at != p.requested.end()) {
+        } else if (auto const at = find(p.requested, front.id); at != p.requested.end()) {
           settle(**at);
           end(**at);
           p.requested.erase(at);
@@ -346,8 +346,12 @@ class messenger {
     if (bytes > 0) std::memcpy(out.get(), data, bytes);
     return out;
   }
+  template <class Transfers>
+  static auto find(Transfers& all, std::uint64_t id) {
+    return std::find_if(all.begin(), all.end(), [&](transfer const* t) { return t->id == id; });
+  }
   static transfer* remove(std::vector<transfer*>& from, std::uint64_t id) {
-    auto const at = std::ranges::find(from, id, &transfer::id);
+    auto const at = find(from, id);
     if (at == from.end()) return nullptr;
     transfer* const out = *at;
     from.erase(at);

@@ -27,17 +27,19 @@ class sliced_receives {
   }
   void clear() {
     receives_.clear();
-    std::ranges::fill(peers_, counts{});
+    std::fill(peers_.begin(), peers_.end(), counts{});
     readable_ = 0;
   }
 
   transfer* find(std::uint64_t id) const {
-    auto const at = std::ranges::find(receives_, id, &transfer::id);
-    return at == receives_.end() ? nullptr : *at;
+    for (transfer* const r : receives_)
+      if (r->id == id) return r;
+    return nullptr;
   }
   transfer* find_readable(int from) const {
-    auto const at = std::ranges::find_if(receives_, [&](transfer* r) { return r->source == from && r->address != 0; });
-    return at == receives_.end() ? nullptr : *at;
+    for (transfer* const r : receives_)
+      if (r->source == from && r->address != 0) return r;
+    return nullptr;
   }
   bool any(int from) const noexcept { return !receives_.empty() && of(from).all > 0; }
   bool any_readable() const noexcept { return readable_ > 0; }

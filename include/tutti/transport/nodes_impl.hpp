@@ -13,7 +13,7 @@ TUTTI_INLINE node_map::node_map(std::vector<int> const& keys) {
   std::vector<int> known;
   for (int rank = 0; rank < static_cast<int>(keys.size()); ++rank) {
     int const key = keys[static_cast<std::size_t>(rank)];
-    auto const node = static_cast<std::size_t>(std::ranges::find(known, key) - known.begin());
+    auto const node = static_cast<std::size_t>(std::find(known.begin(), known.end(), key) - known.begin());
     if (node == known.size()) {
       known.push_back(key);
       members_.emplace_back();
@@ -22,14 +22,15 @@ TUTTI_INLINE node_map::node_map(std::vector<int> const& keys) {
     consecutive_ = consecutive_ && node + 1 == members_.size();
     members_[node].push_back(rank);
   }
-  even_ = std::ranges::all_of(members_, [&](auto const& m) { return m.size() == members_[0].size(); });
+  for (auto const& m : members_) even_ = even_ && m.size() == members_[0].size();
 }
 
 TUTTI_INLINE std::string node_map::text(std::string_view noun) const {
-  auto const [least, most] = std::ranges::minmax(members_, {}, [](auto const& m) { return m.size(); });
-  std::string out = join({count(), " ", noun, count() == 1 ? " of " : "s of ", least.size()});
-  if (!even_) out += join({" to ", most.size()});
-  return out += most.size() == 1 ? " rank" : " ranks";
+  std::size_t least = members_[0].size(), most = least;
+  for (auto const& m : members_) least = std::min(least, m.size()), most = std::max(most, m.size());
+  std::string out = join({count(), " ", noun, count() == 1 ? " of " : "s of ", least});
+  if (!even_) out += join({" to ", most});
+  return out += most == 1 ? " rank" : " ranks";
 }
 
 TUTTI_INLINE bool share_caches(std::vector<location> const& places, node_map const& nodes) {

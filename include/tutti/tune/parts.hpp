@@ -82,8 +82,8 @@ constexpr level_parts parts_of(collective what, bool split) {
   }
 }
 
-static_assert(std::ranges::all_of(every_collective,
-                                  [](collective c) { return has_two_levels(c) == (parts_of(c, false).count > 0); }),
+static_assert(std::all_of(every_collective.begin(), every_collective.end(),
+                          [](collective c) { return has_two_levels(c) == (parts_of(c, false).count > 0); }),
               "a collective is served by two levels exactly if its parts are listed");
 
 // problem::bytes of a part. If all ranks of a node take part across nodes at once, their data pass through one link, so

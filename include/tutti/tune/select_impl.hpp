@@ -124,10 +124,9 @@ TUTTI_INLINE std::string tuning::microseconds(std::uint64_t nanoseconds) {
 }
 
 TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
-  auto const same = [&](auto const& k) {
-    return k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes;
-  };
-  if (auto const at = std::ranges::find_if(known_, same); at != known_.end()) return (*at)->works;
+  for (auto const& k : known_)
+    if (k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes)
+      return k->works;
   auto made = std::make_shared<known_works>(known_works{.of = p});
   analyze::even_nodes const nodes{p.node_count, p.nodes != node_order::scattered};
   for (std::size_t i = 0; i < made->works.size(); ++i)

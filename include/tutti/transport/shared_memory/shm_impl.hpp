@@ -103,7 +103,7 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
                                                 std::uint64_t number) {
   if (members.size() == 1) return std::make_unique<shm>();
   int const ranks = static_cast<int>(members.size());
-  int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+  int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   std::string job = detail::join({"group-", memory().header().identity, "-", number});
   for (int const m : members) job += detail::join({"-", m});
   auto const gone = [&](int r) {

@@ -33,7 +33,7 @@ TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const
     if (auto const absent = hub_->give_up(*meeting, rank()); !absent.empty())
       throw gone < 0 ? detail::ranks_absent(rank(), absent, detail::members_must_join)
                      : detail::rank_gone(rank(), gone);
-  int const own = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+  int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
   return std::make_unique<loopback>(meeting->made, own);
 }
 
@@ -63,12 +63,13 @@ TUTTI_INLINE loopback::hub::~hub() { ::munmap(memory_.base(), memory_.bytes()); 
 
 TUTTI_INLINE std::shared_ptr<loopback::hub::meeting> loopback::hub::come(std::vector<int> const& members, int rank) {
   std::scoped_lock const lock(guard_);
-  auto const known = std::ranges::find(meetings_, members, [](auto const& m) { return m->members; });
-  std::shared_ptr<meeting> const out =
-      known != meetings_.end()
-          ? *known
-          : std::shared_ptr<meeting>(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_)});
-  if (known == meetings_.end()) meetings_.push_back(out);
+  std::shared_ptr<meeting> out;
+  for (auto const& known : meetings_)
+    if (known->members == members) out = known;
+  if (!out) {
+    out.reset(new meeting{members, std::make_shared<hub>(int(members.size()), tracks_)});
+    meetings_.push_back(out);
+  }
   std::erase(out->absent, rank);
   if (!out->absent.empty()) return out;
   std::erase(meetings_, out);
