@@ -45,6 +45,7 @@ returned_by<Comm> meet(Comm& comm, options const& o, std::source_location where)
         .algorithm = id_of<Algorithm>(o),
         .how = o.protocol,
         .count = 1,
+        .schedules = find_schedule_of<collective::barrier>,
         .unlisted = unlisted_or_none<Algorithm, collective::barrier>()},
        o.timeout,
        where,
