@@ -98,16 +98,16 @@ class table_parser {
   // The value of an enumeration whose name is the next word.
   template <class Value, std::size_t N>
   Value named(std::array<Value, N> const& values, char const* what) {
-    std::array<std::string_view, N> names;
-    for (std::size_t i = 0; i < N; ++i) names[i] = name(values[i]);
-    return values[place_among(names, what)];
+    std::array<std::string_view, N> known;
+    for (std::size_t i = 0; i < N; ++i) known[i] = name(values[i]);
+    return values[place_among(known, what)];
   }
-  std::size_t place_among(std::span<std::string_view const> names, char const* what) {
+  std::size_t place_among(std::span<std::string_view const> known, char const* what) {
     std::string_view const text = word();
     std::string all;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (names[i] == text) return i;
-      all += join({all.empty() ? "" : ", ", names[i]});
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      if (known[i] == text) return i;
+      all += join({all.empty() ? "" : ", ", known[i]});
     }
     refuse(join({"\"", text, "\" is not ", what, "; there are ", all}));
   }
