@@ -71,7 +71,7 @@ void check_overlaps(Comm& comm) {
   wait_for_all(works);
 
   // Elements between those of a strided array may be used, the same elements may not.
-  auto const column = [&](std::size_t c, std::size_t rows) { return strided(mixed.data() + c, rows, 4); };
+  auto const column = [&](std::size_t first, std::size_t rows) { return strided(mixed.data() + first, rows, 4); };
   std::vector<work> columns{all_reduce(async(comm), column(0, ranks)), all_reduce(async(comm), column(1, ranks))};
   wait_for_all(columns);
   late = irecv(comm, std::span(mixed).first(1), (me + p - 1) % p, 5);
