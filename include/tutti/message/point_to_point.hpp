@@ -140,15 +140,15 @@ consteval bool accepts_sent() {
 }
 template <class Comm, class Out>
 consteval bool accepts_received() {
-  if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (!array_argument<Out>) {
-    static_assert(
-        never<Out>,
-        "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
-        "std::span(&value, 1)");
-    return false;
-  } else if constexpr (expect_contiguous<Out>()) return expect_output<Out>();
-  else return false;
+  if constexpr (expect_communicator<Comm>()) {
+    if constexpr (!array_argument<Out>)
+      static_assert(
+          never<Out>,
+          "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
+          "std::span(&value, 1)");
+    else if constexpr (expect_contiguous<Out>()) return expect_output<Out>();
+  }
+  return false;
 }
 
 template <class Comm, class T>

@@ -354,7 +354,8 @@ class lone_call final : public pending_call {
 template <class Transport, class Call, class Packing>
 persistent hold(engine<Transport>& on, Call&& c, Packing&& packing) {
   auto& queue = collective_queue<Transport>::of(on);
-  return {std::make_shared<held_call<Transport, Call, Packing>>(queue, on, std::move(c), std::move(packing)),
+  return {std::make_shared<held_call<Transport, Call, Packing>>(queue, on, std::forward<Call>(c),
+                                                                std::forward<Packing>(packing)),
           collective_queue<Transport>::start};
 }
 
@@ -363,15 +364,16 @@ template <class Transport, class Call, class Packing>
 persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
   static_assert(may_be_scheduled<Call>, "native and two_level wait internally; use them only in blocking calls");
   if (comm.size() == 1)
-    return {std::make_shared<lone_call<Transport, Call, Packing>>(comm.engine(), std::move(c), std::move(packing)),
+    return {std::make_shared<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
+                                                                  std::forward<Packing>(packing)),
             lone_call<Transport, Call, Packing>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
     refuse(comm.rank(), join({name(asked), " waits internally, so it cannot carry out a started call"}),
            "name another algorithm or none, or make a blocking call", c.where);
   if (auto* const node = node_for<typename Call::algorithm>(comm, asked, c.where))
-    return hold(node->engine(), std::move(c), std::move(packing));
-  return hold(comm.engine(), std::move(c), std::move(packing));
+    return hold(node->engine(), std::forward<Call>(c), std::forward<Packing>(packing));
+  return hold(comm.engine(), std::forward<Call>(c), std::forward<Packing>(packing));
 }
 
 }  // namespace tutti::detail
