@@ -166,7 +166,8 @@ template <class R>
 consteval bool expect_output() {
   if constexpr (!expect_array<R>()) return false;
   else if constexpr (!can_be_written<R>)
-    static_assert(never<R>, "the output is const; pass an array that can be written to");
+    static_assert(never<R>,
+                  "the output is const, or its elements are computed on demand; pass an array that can be written to");
   else if constexpr (!outlives_call<R>)
     static_assert(never<R>,
                   "the output is a temporary, whose contents nobody would see; pass a variable or a std::span");

@@ -45,8 +45,7 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
   static_assert(!is_prefix(C) || !body::finishes,
                 "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use "
                 "tutti::sum and divide");
-  // Schedules pass the array of a broadcast on, so it is the input and the output of every rank.
-  constexpr bool one_array = C == collective::broadcast;
+  constexpr bool one_array = has_one_array<C>;
   auto arrays = arrays_for<C>(comm, in, out, root, C == collective::exclusive_scan);
   auto const used = check_buffers<C>(comm, arrays.input(), arrays.output(), root, where);
   check_algorithm<Algorithm, C, operation>(comm, o, where);

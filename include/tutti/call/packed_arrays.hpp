@@ -15,6 +15,10 @@
 
 namespace tutti::detail {
 
+// Whether the input and the output of every rank are one array: schedules pass the array of a broadcast on.
+template <collective C>
+inline constexpr bool has_one_array = C == collective::broadcast;
+
 // In place of packed_arrays where the arrays of a call are contiguous.
 struct nothing_to_pack {
   void pack() const {}
@@ -122,8 +126,7 @@ class packed_arrays {
   }
 
  private:
-  // Schedules pass the array of a broadcast on, so it is the input and the output of every rank.
-  static constexpr bool one_array = C == collective::broadcast;
+  static constexpr bool one_array = has_one_array<C>;
 
   struct free_aligned {
     void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{cache_line}); }

@@ -17,8 +17,8 @@
 
 namespace tutti::detail {
 
-// Work by messages between such ranks. Virtual, because each more instance of the wait would cost every program more to
-// compile than the calls take.
+// Messages among the ranks of a communicator before its first call. Its functions are virtual, so that a program compiles
+// one wait for all kinds of work.
 class early_work {
  public:
   virtual progress poll() = 0;
