@@ -142,7 +142,7 @@ namespace detail {
 
 // find_schedule, or find_schedule_of a collective. Calls pass the latter on, so that a program compiles the schedules of
 // the collectives that it calls, and no others.
-using schedule_finder = dynamic_schedule (*)(algorithm_id, collective);
+using schedule_finder = dynamic_schedule(algorithm_id, collective);
 
 // The same for C alone; empty for any other.
 template <collective C>

@@ -50,7 +50,8 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
   auto const used = check_buffers<C>(comm, arrays.input(), arrays.output(), root, where);
   check_algorithm<Algorithm, C, operation>(comm, o, where);
   call<C, Algorithm, body, memory> c{
-      {request_of<C, Algorithm, T, operation>(o, used.count, root), o.timeout, where, &names_of<T, operation>},
+      {request_of<C, Algorithm, T, operation>(o, used.count, root), find_schedule_of<C>, o.timeout, where,
+       &names_of<T, operation>},
       {as_elements<element const>(one_array ? arrays.input().data() : used.in),
        as_elements<element>(one_array ? arrays.output().data() : used.out), one_array || used.in_place},
       body_for<T, Op>::of(op)};
@@ -79,8 +80,8 @@ returned_by<Comm> perform_on_blocks(Comm& comm, In const& in, block_sizes const&
                                            sizeof(T) / sizeof(element), lists, root, where);
   check_algorithm<Algorithm, C, operation>(comm, o, where);
   call<C, Algorithm, body, ragged_memory<element>> c{
-      {ragged(request_of<C, Algorithm, T, operation>(o, 0, root), known_counts<C>(sent, received)), o.timeout, where,
-       &names_of<T, operation>},
+      {ragged(request_of<C, Algorithm, T, operation>(o, 0, root), known_counts<C>(sent, received)), find_schedule_of<C>,
+       o.timeout, where, &names_of<T, operation>},
       {as_elements<element const>(all.used.in), as_elements<element>(all.used.out), all.used.in_place, all.given,
        all.got, all.sizes, std::move(lists)},
       body_for<T, Op>::of(op)};

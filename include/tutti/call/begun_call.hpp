@@ -63,7 +63,7 @@ class begun_call {
     on.introduce(r.type, call.names->type);
     if (r.op != 0) on.introduce(r.op, call.names->operation);
     if (r.unlisted != nullptr) on.introduce(r.unlisted->id, r.unlisted->name);
-    return make_plan(on, r, call.where);
+    return make_plan(on, r, call.schedules, call.where);
   }
 
   engine<Transport>& engine_;

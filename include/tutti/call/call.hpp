@@ -32,6 +32,7 @@ inline constexpr call_names names_of{type_name<T>(), [] {
 // The part of a call that does not depend on its memory and operation.
 struct call_terms {
   request asked;                     // the values that all ranks must pass alike, and the caller's choice of algorithm
+  schedule_finder& schedules;        // at least those of asked.what
   std::chrono::nanoseconds timeout;  // 0: the communicator's
   std::source_location where;
   call_names const* names;
@@ -47,7 +48,6 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
               .type = type_id<T>(),
               .element_bytes = sizeof(T),
               .count = count,
-              .schedules = find_schedule_of<C>,
               .unlisted = unlisted_or_none<Algorithm, C>()};
   if constexpr (!std::is_void_v<Op>) {
     out.commutative = is_commutative<Op>;

@@ -48,14 +48,13 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                           .type = detail::type_id<T>(),
                           .op = reduces(what) ? detail::type_id<Op>() : 0,
                           .element_bytes = sizeof(T),
-                          .count = count,
-                          .schedules = find_schedule};
+                          .count = count};
   std::string text =
       std::string(name(what)) + " of " + std::to_string(count) + " " + std::string(detail::type_name<T>());
   if (reduces(what)) text += " with " + std::string(detail::name_of<Op>());
   text += " on " + std::to_string(comm.size()) + " ranks over " + std::string(Transport::name) + ": ";
   if (comm.size() == 1) return {algorithm_id::automatic, protocol::automatic, text + "one rank; calls copy at most"};
-  detail::plan const p = detail::make_plan(comm.engine(), r, where);
+  detail::plan const p = detail::make_plan(comm.engine(), r, find_schedule, where);
   bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native) text += "by the library's own collective";
@@ -65,7 +64,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   else if (p.how == protocol::pull) text += "direct from memory that peers can read, else pulled";
   else text += "direct from memory that peers can read, else staged";
   auto& tuned = comm.engine().tuned;
-  detail::choice const tabled = tuned.select(detail::problem_of(comm.engine(), r));
+  detail::choice const tabled = tuned.select(detail::problem_of(comm.engine(), r, find_schedule));
   text += " (" + (p.why == tabled.why ? tuned.reason(tabled, detail::this_machine()) : std::string(p.why)) + ")";
   if constexpr (detail::knows_locations<Transport>) text += "\n" + topology_of(comm).text();
   return {p.algorithm, p.how, text};

@@ -41,7 +41,7 @@ inline std::string_view algorithm_name(request const& r, algorithm_id chosen) {
 }
 
 template <class Transport>
-problem problem_of(engine<Transport>& on, request const& r) {
+problem problem_of(engine<Transport>& on, request const& r, schedule_finder& schedules) {
   auto const& t = on.transport();
   problem out{.what = r.what,
               .bytes = r.bytes(),
@@ -49,7 +49,7 @@ problem problem_of(engine<Transport>& on, request const& r) {
               .commutative = r.commutative,
               .ragged = r.ragged,
               .crowded = t.crowded(),
-              .schedules = r.schedules};
+              .schedules = schedules};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
   out.native = has_native_collectives<Transport> && !r.started;
@@ -75,10 +75,11 @@ std::size_t longest_packet(request const& r, int ranks) {
   else return 0;
 }
 
-// The plan of a request. Throws bad_argument if the request is impossible.
+// The plan of a request, by one of these schedules. Throws bad_argument if the request is impossible.
 template <class Transport>
-[[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, std::source_location where) {
-  problem const p = problem_of(on, r);
+[[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, schedule_finder& schedules,
+                             std::source_location where) {
+  problem const p = problem_of(on, r, schedules);
   choice chosen = on.tuned.select(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     if (auto const why = objection_to(r, r.algorithm, p); !why.empty())

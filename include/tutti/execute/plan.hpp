@@ -60,7 +60,6 @@ struct request {
   std::uint32_t counts = 0;  // hash of the counts of a _v form that all ranks know
   std::uint64_t element_bytes = 1;
   std::uint64_t count = 0;  // elements of the message; of one block where chunks are blocks; 0 where ranks may differ
-  schedule_finder schedules = nullptr;           // at least those of `what`; never null in a call
   unlisted_algorithm const* unlisted = nullptr;  // then `algorithm` is automatic
 
   friend bool operator==(request const&, request const&) = default;

@@ -25,9 +25,9 @@ struct problem {
   bool wide = false;      // values are combined in a wider type
   node_order nodes = node_order::unknown;
   int node_count = 1;
-  bool even_nodes = true;                     // all nodes have the same number of ranks
-  distance inside = distance::node;           // the largest distance between ranks of a node
-  schedule_finder schedules = find_schedule;  // among which to choose
+  bool even_nodes = true;                      // all nodes have the same number of ranks
+  distance inside = distance::node;            // the largest distance between ranks of a node
+  schedule_finder* schedules = find_schedule;  // among which to choose
 };
 
 }  // namespace tutti::detail

@@ -52,7 +52,6 @@ template <collective C, class T, class Op = void, device D>
 request device_request(device_options<D> const& o, std::uint64_t count, int root = 0) {
   request out{.what = C, .algorithm = o.algorithm, .root = root, .type = type_id<T>(), .element_bytes = sizeof(T)};
   out.count = count;
-  out.schedules = find_schedule_of<C>;
   if constexpr (!std::is_void_v<Op>) {
     out.op = type_id<Op>();
     out.commutative = commutes_on_device<Op>;

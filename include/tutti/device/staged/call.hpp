@@ -104,9 +104,10 @@ class staged_call {
 
   // Starts a meeting of all ranks in this call. Ranks that make a different call find that out before any message is
   // sent, and an error names ranks that do not arrive.
+  template <collective C>
   void announce(request const& what, algorithm_id by, std::string_view type, std::string_view op) {
     names_ = {type, op};
-    call_terms terms{what, timeout_, where_, &names_};
+    call_terms terms{what, find_schedule_of<C>, timeout_, where_, &names_};
     terms.asked.algorithm = by;
     terms.asked.how = protocol::staged;
     agreement() = start_meeting(comm_, terms);

@@ -83,7 +83,7 @@ class cuda_staged {
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
     if (C == collective::barrier) trip.await_stream();
-    trip.announce(call.what, by, call.type, {});
+    trip.template announce<C>(call.what, by, call.type, {});
     if constexpr (detail::may_accept_device_memory<Transport> && C != collective::barrier)
       if (hands_over_) return hand_over<C>(trip, call, given, got);
     if constexpr (C != collective::barrier) {
@@ -131,8 +131,8 @@ class cuda_staged {
     std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
-    trip.announce(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
-                  detail::name_of<Op>());
+    trip.template announce<C>(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
+                              detail::name_of<Op>());
     if (!two_shot) combine_all<C>(trip, call, most, how);
     else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
     trip.finish();
