@@ -2,6 +2,7 @@
 // The contiguous pieces of a range of several chunks, and the messages of a region.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tutti/execute/surfaces.hpp"
@@ -11,16 +12,11 @@ using namespace tutti::detail;
 
 namespace {
 
-struct piece {
-  std::size_t begin, offset, count;
-  friend bool operator==(piece const&, piece const&) = default;
-};
-
-std::vector<piece> pieces(surface<int> const& s, chunks const& what, extent range) {
-  std::vector<piece> out;
-  s.for_each_piece(0, what, range, [&](int* data, std::size_t offset, std::size_t n) {
-    out.push_back({static_cast<std::size_t>(data - s.data), offset, n});
-  });
+// In steps of at most `stride` elements.
+std::vector<extent> pieces_of(surface<int> const& s, chunks const& what, extent range, std::size_t stride = 1000) {
+  std::vector<extent> out;
+  for (auto p = s.pieces(0, what, range); p.count() > 0; p.skip(out.back().count))
+    out.push_back({static_cast<std::size_t>(p.data() - s.data), std::min(p.count(), stride)});
   return out;
 }
 
@@ -29,18 +25,28 @@ std::vector<piece> pieces(surface<int> const& s, chunks const& what, extent rang
 TEST_CASE("neighbouring chunks are one piece; a range that wraps is two") {
   std::vector<int> memory(100);
   surface<int> const s{memory.data(), layout::blocks(10, 5)};
-  CHECK(pieces(s, {1, 3}, {0, 30}) == std::vector<piece>{{10, 0, 30}});
-  CHECK(pieces(s, {1, 3}, {5, 20}) == std::vector<piece>{{15, 0, 20}});
-  CHECK(pieces(s, {4, 3}, {0, 30}) == std::vector<piece>{{40, 0, 10}, {0, 10, 20}});
-  CHECK(pieces(s, {4, 3}, {8, 4}) == std::vector<piece>{{48, 0, 2}, {0, 2, 2}});
-  CHECK(pieces(s, {2, 3, 1, -1}, {0, 30}) == std::vector<piece>{{20, 0, 10}, {10, 10, 10}, {0, 20, 10}});
-  CHECK(pieces(s, {0, 2}, {7, 0}).empty());
+  CHECK(pieces_of(s, {1, 3}, {0, 30}) == std::vector<extent>{{10, 30}});
+  CHECK(pieces_of(s, {1, 3}, {5, 20}) == std::vector<extent>{{15, 20}});
+  CHECK(pieces_of(s, {4, 3}, {0, 30}) == std::vector<extent>{{40, 10}, {0, 20}});
+  CHECK(pieces_of(s, {4, 3}, {8, 4}) == std::vector<extent>{{48, 2}, {0, 2}});
+  CHECK(pieces_of(s, {2, 3, 1, -1}, {0, 30}) == std::vector<extent>{{20, 10}, {10, 10}, {0, 10}});
+  CHECK(pieces_of(s, {0, 2}, {7, 0}).empty());
+}
+
+TEST_CASE("a walk through pieces may stop within one; chunks without elements are passed over") {
+  std::vector<int> memory(100);
+  surface<int> const s{memory.data(), layout::blocks(10, 5)};
+  CHECK(pieces_of(s, {4, 2}, {5, 10}, 3) == std::vector<extent>{{45, 3}, {48, 2}, {0, 3}, {3, 2}});
+  std::vector<std::size_t> const counts{3, 0, 5}, offsets{0, 50, 3};
+  surface<int> const uneven{memory.data(), layout::table(counts.data(), offsets.data(), 3)};
+  CHECK(pieces_of(uneven, {0, 3}, {0, 8}) == std::vector<extent>{{0, 8}});
+  CHECK(pieces_of(uneven, {1, 1}, {0, 0}).empty());
 }
 
 TEST_CASE("where slices share their room, every slice is at its begin") {
   std::vector<int> memory(100);
   surface<int> const s{memory.data(), layout::whole(1000, 1, 1, 1), 16};
-  CHECK(pieces(s, {}, {48, 16}) == std::vector<piece>{{0, 0, 16}});
+  CHECK(pieces_of(s, {}, {48, 16}) == std::vector<extent>{{0, 16}});
 }
 
 TEST_CASE("a region is one message for all peers, or a chunk for each") {

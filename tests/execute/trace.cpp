@@ -201,8 +201,9 @@ class account {
     element const* data = nullptr;
     buffers& mine = buffers_of_rank(c);
     if (r.where != space::none)
-      mine.memory.for_each_piece(c.me.lane, r, mine.memory.share(r, r.split ? k : 0), part.range,
-                                 [&](element const* p, std::size_t, std::size_t) { ++pieces, data = p; });
+      for (auto p = mine.memory.pieces(c.me.lane, r, mine.memory.share(r, r.split ? k : 0), part.range); p.count() > 0;
+           p.skip(p.count()))
+        ++pieces, data = p.data();
     std::size_t const bytes = part.range.count * sizeof(element);
     bool const refers = pieces == 1 && ((trial_.how == travels::direct && bytes > inline_bytes) ||
                                         (trial_.how == travels::pull && bytes >= 4096));
@@ -253,21 +254,22 @@ class account {
     return out;
   }
   std::vector<element> read(detail::cursor const& c, region const& r, int k, extent range) {
-    std::vector<element> out(range.count);
+    std::vector<element> out;
     surfaces<element> const& memory = buffers_of_rank(c).memory;
-    memory.for_each_piece(c.me.lane, r, memory.share(r, k), range,
-                          [&](element const* p, std::size_t at, std::size_t n) {
-                            std::copy(p, p + n, out.begin() + static_cast<std::ptrdiff_t>(at));
-                          });
+    for (auto p = memory.pieces(c.me.lane, r, memory.share(r, k), range); p.count() > 0; p.skip(p.count()))
+      out.insert(out.end(), p.data(), p.data() + p.count());
+    REQUIRE(out.size() == range.count);
     return out;
   }
   void keep(detail::cursor const& c, int k, extent range, std::vector<element> const& values) {
     if (c.now.keep.where == space::none) return;
     surfaces<element> const& memory = buffers_of_rank(c).memory;
-    memory.for_each_writable_piece(c.me.lane, c.now.keep, memory.share(c.now.keep, k), range,
-                                   [&](element* p, std::size_t at, std::size_t n) {
-                                     std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(at), n, p);
-                                   });
+    auto from = values.begin();
+    for (auto p = memory.writable_pieces(c.me.lane, c.now.keep, memory.share(c.now.keep, k), range); p.count() > 0;
+         p.skip(p.count())) {
+      std::copy_n(from, p.count(), p.data());
+      from += static_cast<std::ptrdiff_t>(p.count());
+    }
   }
 
   buffers& buffers_of_rank(detail::cursor const& c) { return buffers_[static_cast<std::size_t>(c.me.rank)]; }

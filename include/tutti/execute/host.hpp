@@ -45,6 +45,8 @@ class execution {
   using message_slice = detail::message_slice;
   using view = typename traffic<Transport, element>::view;
   using fan = typename traffic<Transport, element>::fan;
+  using readable_pieces = pieces<element const, Layout>;
+  using writable_pieces = pieces<element, Layout>;
 
   // One message sent or one slice received; false where nothing can be done now.
   TUTTI_HOST_DEVICE bool advance(int track) noexcept {
@@ -74,15 +76,15 @@ class execution {
     if (peer != c.me.rank && walk_.travels(part, c.sent)) {
       element* const place = traffic_.claim(peer, track, range.count, body_.alignment());
       if (place == nullptr) return false;
-      if (range.count == 0) traffic_.publish(peer, track, 0, false);
       bool const raw = body_.prepares() && give.where == space::input;
-      memory_.for_each_piece(c.me.lane, give, memory_.share(give, c.sending), range,
-                             [&](element const* from, std::size_t offset, std::size_t n) {
-                               if (n == range.count && !raw && traffic_.refers(from, n))
-                                 return traffic_.refer(peer, track, from, n, part.more);
-                               traffic_.write(body_, from, place + offset, n, raw);
-                               if (offset + n == range.count) traffic_.publish(peer, track, range.count, part.more);
-                             });
+      auto from = memory_.pieces(c.me.lane, give, memory_.share(give, c.sending), range);
+      if (from.count() == range.count && !raw && traffic_.refers(from.data(), range.count)) {
+        traffic_.refer(peer, track, from.data(), range.count, part.more);
+      } else {
+        for (std::size_t done = 0; from.count() > 0; done += from.count(), from.skip(from.count()))
+          traffic_.write(body_, from.data(), place + done, from.count(), raw);
+        traffic_.publish(peer, track, range.count, part.more);
+      }
     }
     c.sent_to_one();
     return true;
@@ -115,15 +117,14 @@ class execution {
     step const& t = c.now;
     extent const& range = part.range;
     bool const keeps = t.keep.where != space::none;
-    if (keeps && !writable(c.me.lane, t.keep, t.keep.what, range)) return false;
+    auto kept =
+        keeps ? memory_.writable_pieces(c.me.lane, t.keep, t.keep.what, range) : writable_pieces{nullptr, range.count};
+    if (keeps && !all_read(kept)) return false;
 
     // Peers read the result where it is kept, if they can.
-    bool refer_kept = false;
-    if (t.forwards() && keeps)
-      memory_.for_each_piece(c.me.lane, t.keep, t.keep.what, range,
-                             [&](element const* kept, std::size_t, std::size_t n) {
-                               refer_kept = n == range.count && traffic_.refers(kept, n);
-                             });
+    bool const refer_kept =
+        t.forwards() && keeps && kept.count() == range.count && traffic_.refers(kept.data(), range.count);
+    element const* const kept_at = refer_kept ? kept.data() : nullptr;
     view* const arrived = lists.arrived;
     int outgoing = 0;
     if (t.forwards())
@@ -137,7 +138,7 @@ class execution {
 
     if (traffic_.pulls()) {
       if (t.from.count == 1 && self < 0 && arrived[0].foreign && !t.complete)
-        return fetch_slice(c, walk_.peer(t.from, 0), t.keep.what, range, arrived[0]);
+        return fetch_slice(walk_.peer(t.from, 0), kept, arrived[0]);
       for (int k = 0; k < t.from.count; ++k)
         if (k != self && arrived[k].foreign && !traffic_.fetch(walk_.peer(t.from, k), k, arrived[k], range.count))
           return false;
@@ -145,25 +146,17 @@ class execution {
 
     bool const raw = self >= 0 && t.own.where == space::input;
     stage const how{.prepare = raw ? self : -1, .finish = t.complete ? walk_.of().ranks : 0, .stream = streams(c)};
-    element const* kept_at = nullptr;
-    auto const piece = [&](element* kept, element const* own, std::size_t offset, std::size_t n) {
-      for (int k = 0; k < t.from.count; ++k) lists.sources[k] = k == self ? own : arrived[k].data + offset;
-      int count = 0;
-      for (; count < outgoing; ++count) lists.destinations[count] = lists.claimed[count] + offset;
-      if (kept != nullptr) lists.destinations[count++] = kept;
-      body_(lists.sources, t.from.count, lists.destinations, count, n, how);
-      if (offset == 0) kept_at = kept;
-    };
-    // Pieces end where the kept region is discontiguous and, within, where the own one is.
-    auto const with_own = [&](element* kept, std::size_t offset, std::size_t n) {
-      if (self < 0) return piece(kept, nullptr, offset, n);
-      memory_.for_each_piece(c.me.lane, t.own, t.own.what, {range.begin + offset, n},
-                             [&](element const* own, std::size_t inner, std::size_t m) {
-                               piece(kept == nullptr ? nullptr : kept + inner, own, offset + inner, m);
-                             });
-    };
-    if (keeps) memory_.for_each_writable_piece(c.me.lane, t.keep, t.keep.what, range, with_own);
-    else with_own(nullptr, 0, range.count);
+    auto own = self >= 0 ? memory_.pieces(c.me.lane, t.own, t.own.what, range) : readable_pieces{nullptr, range.count};
+    for (std::size_t done = 0; kept.count() > 0 && own.count() > 0;) {
+      std::size_t const n = kept.count() < own.count() ? kept.count() : own.count();
+      for (int k = 0; k < t.from.count; ++k) lists.sources[k] = k == self ? own.data() : arrived[k].data + done;
+      for (int k = 0; k < outgoing; ++k) lists.destinations[k] = lists.claimed[k] + done;
+      if (keeps) lists.destinations[outgoing] = kept.data();
+      body_(lists.sources, t.from.count, lists.destinations, outgoing + keeps, n, how);
+      done += n;
+      kept.skip(n);
+      own.skip(n);
+    }
 
     if (t.forwards())
       for (int k = 0; k < t.to.count; ++k) {
@@ -184,21 +177,18 @@ class execution {
     extent const& range = part.range;
     if (walk_.travels(part, c.received)) {
       chunks const chunk = memory_.share(t.keep, c.receiving);
+      auto const kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
       view from{};
-      element* kept = nullptr;
-      memory_.for_each_writable_piece(c.me.lane, t.keep, chunk, range,
-                                      [&](element* data, std::size_t, std::size_t) { kept = data; });
-      if (peer == c.me.rank)
-        memory_.for_each_piece(c.me.lane, t.own, t.own.what, range,
-                               [&](element const* data, std::size_t, std::size_t) { from.data = data; });
+      if (peer == c.me.rank) from.data = memory_.pieces(c.me.lane, t.own, t.own.what, range).data();
       else if (!traffic_.arrived(peer, track, range.count, part.more, from)) return false;
       // In place, the own chunk is where it belongs already, and peers may be reading it.
-      if (range.count > 0 && (from.foreign || from.data != kept)) {
-        if (!writable(c.me.lane, t.keep, chunk, range)) return false;
+      if (range.count > 0 && (from.foreign || from.data != kept.data())) {
+        if (!all_read(kept)) return false;
         if (from.foreign) {
-          if (!fetch_slice(c, peer, chunk, range, from)) return false;
+          if (!fetch_slice(peer, kept, from)) return false;
         } else {
-          body_(&from.data, 1, &kept, 1, range.count, {.stream = streams(c)});
+          element* const to = kept.data();
+          body_(&from.data, 1, &to, 1, range.count, {.stream = streams(c)});
         }
       }
       if (peer != c.me.rank) traffic_.release(peer, track);
@@ -209,24 +199,19 @@ class execution {
 
   // -- Writing.
 
-  TUTTI_HOST_DEVICE bool writable(int lane, region const& r, chunks const& what, extent range) noexcept {
-    if (!traffic_.refers_to_any()) return true;
-    bool free = true;
-    memory_.for_each_piece(lane, r, what, range, [&](element const* data, std::size_t, std::size_t n) {
-      free = free && traffic_.all_read(data, n);
-    });
-    return free;
+  // Whether peers have read all that they were referred to in these pieces.
+  TUTTI_HOST_DEVICE bool all_read(writable_pieces where) noexcept {
+    if (traffic_.refers_to_any())
+      for (; where.count() > 0; where.skip(where.count()))
+        if (!traffic_.all_read(where.data(), where.count())) return false;
+    return true;
   }
 
   // Fetches a slice to where it is kept.
-  TUTTI_HOST_DEVICE bool fetch_slice(cursor const& c, int peer, chunks const& what, extent range,
-                                     view const& from) noexcept {
-    bool all = true;
-    memory_.for_each_writable_piece(c.me.lane, c.now.keep, what, range,
-                                    [&](element* kept, std::size_t offset, std::size_t n) {
-                                      all = all && traffic_.fetch(peer, from.data + offset, kept, n);
-                                    });
-    return all;
+  TUTTI_HOST_DEVICE bool fetch_slice(int peer, writable_pieces to, view from) noexcept {
+    for (; to.count() > 0; from.data += to.count(), to.skip(to.count()))
+      if (!traffic_.fetch(peer, from.data, to.data(), to.count())) return false;
+    return true;
   }
 
   // Whether to store past the caches: this call does not read again what the step keeps, and it is too large for the caller to

@@ -11,6 +11,55 @@
 
 namespace tutti::detail {
 
+// Walks through the contiguous pieces of a range of a message.
+template <class T, class Layout>
+class pieces {
+ public:
+  // A single piece.
+  TUTTI_HOST_DEVICE pieces(T* data, std::size_t count) : memory_(data), count_(count) {}
+  // The range of the message that these chunks of a lane make.
+  TUTTI_HOST_DEVICE pieces(T* memory, Layout const& where, int lane, chunks const& what, extent range)
+      : memory_(memory), where_(&where), lane_(lane), what_(what), before_(range.begin), left_(range.count) {
+    find();
+  }
+
+  TUTTI_HOST_DEVICE T* data() const { return memory_ + begin_; }
+  TUTTI_HOST_DEVICE std::size_t count() const { return count_; }  // 0 at the end
+
+  // Goes on by n <= count() elements.
+  TUTTI_HOST_DEVICE void skip(std::size_t n) {
+    begin_ += n;
+    count_ -= n;
+    if (count_ == 0) find();
+  }
+
+ private:
+  // The next piece: chunks that follow each other in memory are one.
+  TUTTI_HOST_DEVICE void find() {
+    for (; left_ > 0 && next_ < what_.count; ++next_) {
+      extent const chunk = where_->at(lane_, what_.at(next_, where_->parts()));
+      if (before_ >= chunk.count) {
+        before_ -= chunk.count;
+        continue;
+      }
+      std::size_t const begin = chunk.begin + before_, rest = chunk.count - before_;
+      if (count_ == 0) begin_ = begin;
+      else if (begin != begin_ + count_) return;
+      std::size_t const n = rest < left_ ? rest : left_;
+      count_ += n;
+      left_ -= n;
+      before_ = 0;
+    }
+  }
+
+  T* memory_;
+  std::size_t begin_ = 0, count_ = 0;  // the current piece
+  Layout const* where_ = nullptr;
+  int lane_ = 0, next_ = 0;  // the next chunk is number next_ of what_
+  chunks what_{};
+  std::size_t before_ = 0, left_ = 0;  // elements of the message before the range, and of the range after the piece
+};
+
 // One space of a rank: memory and its layout.
 template <class T, class Layout = layout>
 struct surface {
@@ -18,27 +67,10 @@ struct surface {
   Layout where{};
   std::size_t slice = 0;  // where not 0, each lane has room for only this many elements, which its slices share
 
-  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make. The offset
-  // counts from the start of the range.
-  template <class F>
-  TUTTI_HOST_DEVICE void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
-    if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
-    std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
-    for (int k = 0; k < what.count && passed < range.end(); ++k) {
-      extent const chunk = where.at(lane, what.at(k, where.parts()));
-      std::size_t const from = range.begin > passed ? range.begin - passed : 0;
-      std::size_t const left = range.end() - passed, to = chunk.count < left ? chunk.count : left;
-      passed += chunk.count;
-      if (from >= to) continue;
-      if (piece > 0 && begin + piece == chunk.begin + from) {
-        piece += to - from;
-        continue;
-      }
-      if (piece > 0) f(data + begin, offset, piece), offset += piece;
-      begin = chunk.begin + from;
-      piece = to - from;
-    }
-    if (piece > 0) f(data + begin, offset, piece);
+  template <class As = T>
+  TUTTI_HOST_DEVICE detail::pieces<As, Layout> pieces(int lane, chunks const& what, extent range) const {
+    if (slice != 0) return {data + static_cast<std::size_t>(lane) * slice, range.count};
+    return {data, where, lane, what, range};
   }
 };
 
@@ -77,16 +109,15 @@ struct surfaces {
     return largest(lane, {space::scratch, {0, scratch.where.parts()}, true});
   }
 
-  // As surface::for_each_piece, for these chunks of a region.
-  template <class F>
-  TUTTI_HOST_DEVICE void for_each_piece(int lane, region const& r, chunks const& what, extent range, F&& f) const {
-    if (r.where == space::input) input.for_each_piece(lane, what, range, f);
-    else for_each_writable_piece(lane, r, what, range, f);
+  // The pieces of a range of the message that these chunks of a region make.
+  TUTTI_HOST_DEVICE detail::pieces<T const, Layout> pieces(int lane, region const& r, chunks const& what,
+                                                           extent range) const {
+    if (r.where == space::input) return input.pieces(lane, what, range);
+    return (r.where == space::output ? output : scratch).template pieces<T const>(lane, what, range);
   }
-  template <class F>
-  TUTTI_HOST_DEVICE void for_each_writable_piece(int lane, region const& r, chunks const& what, extent range,
-                                                 F&& f) const {
-    (r.where == space::output ? output : scratch).for_each_piece(lane, what, range, f);
+  TUTTI_HOST_DEVICE detail::pieces<T, Layout> writable_pieces(int lane, region const& r, chunks const& what,
+                                                              extent range) const {
+    return (r.where == space::output ? output : scratch).pieces(lane, what, range);
   }
 };
 
