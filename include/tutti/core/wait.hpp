@@ -78,20 +78,23 @@ inline void pause_briefly() {
 template <class Poll, class Until, class Nap>
 bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
   while (true) {
-    progress last = progress::stuck;
+    progress last = poll();
+    for (int i = 1; last == progress::stuck && i < how.spins; ++i) {
+      pause_briefly();
+      last = poll();
+    }
+    if (last == progress::stuck) {  // no clock is read if spinning was enough
+      auto const napping = deadline::after(how.yields);
+      while (last == progress::stuck && !napping.passed())
+        for (int i = 0; last == progress::stuck && i < 16; ++i) {
+          ::sched_yield();
+          last = poll();
+        }
+    }
     auto const ready = [&] {
       if (last == progress::stuck) last = poll();
       return last != progress::stuck;
     };
-    for (int i = 0; i < how.spins && !ready(); ++i) pause_briefly();
-    if (last == progress::stuck) {  // no clock is read if spinning was enough
-      auto const napping = deadline::after(how.yields);
-      while (last == progress::stuck && !napping.passed())
-        for (int i = 0; i < 16 && last == progress::stuck; ++i) {
-          ::sched_yield();
-          ready();
-        }
-    }
     while (!ready()) {
       work_in_background();
       if (until.passed() || !nap(ready)) return false;
