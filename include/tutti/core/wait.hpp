@@ -95,9 +95,10 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
       if (last == progress::stuck) last = poll();
       return last != progress::stuck;
     };
-    while (!ready()) {
+    while (last == progress::stuck) {
       work_in_background();
       if (until.passed() || !nap(ready)) return false;
+      if (last == progress::stuck) last = poll();
     }
     if (last == progress::done) return true;
   }

@@ -145,8 +145,9 @@ bool changes(stage at) {
 
 // Combines, unless that is a copy. sources[k] and destinations[k] are pointers to T.
 template <class T, cooperating_group Group, class Sources, class Destinations, class Op>
-inline void combine_lists(Group group, Sources sources, int source_count, Destinations destinations,
-                          int destination_count, std::size_t n, Op const& op, stage at) noexcept {
+[[gnu::always_inline]] inline void combine_lists(Group group, Sources sources, int source_count,
+                                                 Destinations destinations, int destination_count, std::size_t n,
+                                                 Op const& op, stage at) noexcept {
   using A = accumulator_for<Op, T>;
   if (n * sizeof(T) <= detail::few_bytes && source_count == 2 && destination_count == 1 && group.size() == 1 &&
       !changes<T, Op>(at) && !detail::converts_packs<A, T>)

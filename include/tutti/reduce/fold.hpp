@@ -109,7 +109,8 @@ template <std::size_t Pack, class A, class Out, class Op, class Last, class... S
 #endif
 
 template <std::size_t Pack, class A, class Out, class Op, class Last, class... Sources>
-inline void fold(std::size_t count, Op const& op, Last const& last, Out* out, Sources const*... sources) {
+[[gnu::always_inline]] inline void fold(std::size_t count, Op const& op, Last const& last, Out* out,
+                                        Sources const*... sources) {
 #if defined(__x86_64__) && !defined(__CUDACC__)
   if constexpr (converts_packs<A, Out, Sources...>) {
     if (use_widest) return fold_widest<Pack, A>(count, op, last, out, sources...);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How many functions lie between a user's call and the loop over its elements. include/tutti/README.md lists them.
+// labels: threads
+#include <doctest/doctest.h>
+
+#include <execinfo.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+
+namespace {
+
+int functions_on_the_stack() {
+  std::array<void*, 200> addresses;
+  return backtrace(addresses.data(), static_cast<int>(addresses.size()));
+}
+
+struct measuring_sum {
+  static constexpr bool commutative = true;
+  static thread_local int least;
+
+  float operator()(float a, float b) const {
+    least = std::min(least, functions_on_the_stack());
+    return a + b;
+  }
+};
+thread_local int measuring_sum::least;
+
+}  // namespace
+
+TEST_CASE("an all_reduce passes at most 15 functions on its way to the loop") {
+  for (std::size_t const count : {std::size_t{4}, std::size_t{20'000}})
+    run_threads(2, [count](communicator<loopback>& comm) {
+      std::vector<float> values(count, 1.0f);
+      measuring_sum::least = 1000;
+      for (int i = 0; i < 100; ++i) all_reduce(comm, values, measuring_sum{});  // one that naps passes some more
+      int const between = measuring_sum::least - functions_on_the_stack() - 1;
+      CAPTURE(count);
+      CHECK(between >= 1);
+      CHECK(between <= 15);
+      MESSAGE(count, " elements: ", between, " functions");
+    });
+}
