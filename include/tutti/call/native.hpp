@@ -69,10 +69,11 @@ void meet(engine<Transport>& on, begun_call<Transport>& begun) {
 template <collective C, class Transport, class Body>
 void copy_input(engine<Transport>& on, Body body, surfaces<typename Body::element>& memory, std::size_t elements) {
   using T = typename Body::element;
-  std::size_t const count = by_block(C) ? memory.input.where.end() : elements;
-  T* const copy = reinterpret_cast<T*>(on.copy.at_least(count * sizeof(T)));
-  body(&memory.input.data, 1, &copy, 1, count, {.prepare = Body::prepares ? 0 : -1});
-  memory.input.data = copy;
+  std::size_t const bytes = (by_block(C) ? memory.input.where.end() : elements) * sizeof(T);
+  auto const* const given = reinterpret_cast<std::byte const*>(memory.input.data);
+  std::byte* const copy = on.copy.at_least(bytes);
+  body.in_bytes()(&given, 1, &copy, 1, bytes, {.prepare = Body::prepares ? 0 : -1});
+  memory.input.data = reinterpret_cast<T const*>(copy);
   memory.in_place = false;
 }
 template <collective C, class Transport, class Body>
@@ -80,8 +81,10 @@ void finish_output(engine<Transport>& on, Body body, surfaces<typename Body::ele
                    std::size_t elements) {
   if constexpr (Body::finishes) {
     std::size_t const count = by_block(C) ? memory.output.where.at(0, on.rank()).count : elements;
-    auto const* const all = memory.output.data;
-    if (all != nullptr) body(&all, 1, &memory.output.data, 1, count, {.finish = on.ranks()});
+    auto* const out = reinterpret_cast<std::byte*>(memory.output.data);
+    std::byte const* const all = out;
+    if (out != nullptr)
+      body.in_bytes()(&all, 1, &out, 1, count * sizeof(typename Body::element), {.finish = on.ranks()});
   }
 }
 

@@ -105,12 +105,6 @@ struct reducing {
   Op const& op;
 
   byte_body in_bytes() const noexcept { return {&loop_of<T, Op>, &op}; }
-
-  void operator()(T const* const* sources, int source_count, T* const* destinations, int destination_count,
-                  std::size_t n, stage s) const noexcept {
-    if constexpr (brings_its_loop<Op, T>) op.combine(sources, source_count, destinations, destination_count, n, s);
-    else combine(one_thread{}, sources, source_count, destinations, destination_count, n, op, s);
-  }
 };
 
 // A call that only moves elements moves bytes, so it is compiled once for all types.
@@ -121,11 +115,6 @@ struct moving {
   static constexpr bool finishes = false;
 
   byte_body in_bytes() const noexcept { return {&byte_loop, nullptr}; }
-
-  void operator()(std::byte const* const* sources, int, std::byte* const* destinations, int destination_count,
-                  std::size_t n, stage s) const noexcept {
-    copy(one_thread{}, sources[0], destinations, destination_count, n, s.stream);
-  }
 };
 
 }  // namespace tutti::detail

@@ -127,8 +127,9 @@ class mpi_reduction<reducing<T, Op>> {
     }
   }
   static void combine_two(T const* left, T* right, std::size_t n) {
-    T const* const sources[] = {left, right};
-    (*running_)(sources, 2, &right, 1, n, {});
+    auto* const result = reinterpret_cast<std::byte*>(right);
+    std::byte const* const sources[] = {reinterpret_cast<std::byte const*>(left), result};
+    running_->in_bytes()(sources, 2, &result, 1, n * sizeof(T), {});
   }
 
   static inline thread_local reducing<T, Op> const* running_ = nullptr;
