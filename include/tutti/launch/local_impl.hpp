@@ -63,8 +63,8 @@ struct children {
 };
 
 // In the child: runs the rank and ends the process, past the parent's exit handlers.
-[[noreturn, gnu::cold]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
-                                                  rank_function<shm> f) {
+[[noreturn]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
+                                       rank_function<shm> f) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
   int code = 0;
@@ -124,7 +124,7 @@ struct failure {
   std::string text;
 };
 
-[[gnu::cold]] TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
+TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
   failure out{last_seen_alive, rank, join({"rank ", rank})};
   int const number = WTERMSIG(status);
   if (WIFSIGNALED(status)) out.text += join({" was ended by signal ", number, " (", ::strsignal(number), ")"});

@@ -15,7 +15,7 @@ namespace tutti {
 
 namespace detail {
 
-[[gnu::cold]] TUTTI_INLINE std::optional<int> environment_number(char const* name) {
+TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return {};
   char* end = nullptr;
@@ -27,7 +27,7 @@ namespace detail {
   return static_cast<int>(value);
 }
 
-[[gnu::cold]] TUTTI_INLINE std::string environment_text(char const* name) {
+TUTTI_INLINE std::string environment_text(char const* name) {
   char const* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
@@ -63,7 +63,7 @@ inline constexpr launcher launchers[] = {
 
 // The process that started all ranks of this machine, for launchers that give the job no name. MPICH's launcher leaves
 // each rank one end of a socket pair, whose peer credentials name it even through a script in between.
-[[gnu::cold]] TUTTI_INLINE std::string starter() {
+TUTTI_INLINE std::string starter() {
   ucred who{};
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
