@@ -11,6 +11,30 @@
 
 namespace tutti::detail {
 
+// Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make. The offset
+// counts from the start of the range. `slice`: of a surface.
+template <class T, class Layout, class F>
+TUTTI_HOST_DEVICE void for_each_piece(T* data, Layout const& where, std::size_t slice, int lane, chunks const& what,
+                                      extent range, F&& f) {
+  if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
+  std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
+  for (int k = 0; k < what.count && passed < range.end(); ++k) {
+    extent const chunk = where.at(lane, what.at(k, where.parts()));
+    std::size_t const from = range.begin > passed ? range.begin - passed : 0;
+    std::size_t const left = range.end() - passed, to = chunk.count < left ? chunk.count : left;
+    passed += chunk.count;
+    if (from >= to) continue;
+    if (piece > 0 && begin + piece == chunk.begin + from) {
+      piece += to - from;
+      continue;
+    }
+    if (piece > 0) f(data + begin, offset, piece), offset += piece;
+    begin = chunk.begin + from;
+    piece = to - from;
+  }
+  if (piece > 0) f(data + begin, offset, piece);
+}
+
 // One space of a rank: memory and its layout.
 template <class T, class Layout = layout>
 struct surface {
@@ -18,27 +42,9 @@ struct surface {
   Layout where{};
   std::size_t slice = 0;  // where not 0, each lane has room for only this many elements, which its slices share
 
-  // Calls f(pointer, offset, count) for the contiguous pieces of `range` of the message that these chunks make. The offset
-  // counts from the start of the range.
   template <class F>
   TUTTI_HOST_DEVICE void for_each_piece(int lane, chunks const& what, extent range, F&& f) const {
-    if (slice != 0) return f(data + static_cast<std::size_t>(lane) * slice, std::size_t{0}, range.count);
-    std::size_t passed = 0, offset = 0, begin = 0, piece = 0;
-    for (int k = 0; k < what.count && passed < range.end(); ++k) {
-      extent const chunk = where.at(lane, what.at(k, where.parts()));
-      std::size_t const from = range.begin > passed ? range.begin - passed : 0;
-      std::size_t const left = range.end() - passed, to = chunk.count < left ? chunk.count : left;
-      passed += chunk.count;
-      if (from >= to) continue;
-      if (piece > 0 && begin + piece == chunk.begin + from) {
-        piece += to - from;
-        continue;
-      }
-      if (piece > 0) f(data + begin, offset, piece), offset += piece;
-      begin = chunk.begin + from;
-      piece = to - from;
-    }
-    if (piece > 0) f(data + begin, offset, piece);
+    detail::for_each_piece(data, where, slice, lane, what, range, f);
   }
 };
 
@@ -77,11 +83,12 @@ struct surfaces {
     return largest(lane, {space::scratch, {0, scratch.where.parts()}, true});
   }
 
-  // As surface::for_each_piece, for these chunks of a region.
+  // The pieces of these chunks of a region.
   template <class F>
   TUTTI_HOST_DEVICE void for_each_piece(int lane, region const& r, chunks const& what, extent range, F&& f) const {
-    if (r.where == space::input) input.for_each_piece(lane, what, range, f);
-    else for_each_writable_piece(lane, r, what, range, f);
+    surface<T, Layout> const& own = r.where == space::output ? output : scratch;
+    T const* const data = r.where == space::input ? input.data : own.data;
+    detail::for_each_piece(data, layout_of(r.where), r.where == space::input ? 0 : own.slice, lane, what, range, f);
   }
   template <class F>
   TUTTI_HOST_DEVICE void for_each_writable_piece(int lane, region const& r, chunks const& what, extent range,
