@@ -267,8 +267,9 @@ void faults<Transport>::report_part(error const& e, std::vector<int> const& memb
   // A peer in a later call may have found the fault there, and announced it.
   auto const known = [&] {
     if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
-    return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
-           std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
+    return std::all_of(members.begin(), members.end(), [&](int m) { return notices_->called(m) == sequence(); }) ||
+           std::any_of(members.begin(), members.end(),
+                       [&](int m) { return m != rank() && first_disagreement(m) != 0; });
   };
   if (gone || differ || peer < 0)
     wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),
