@@ -119,7 +119,7 @@ class mesh {
     return out;
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string const& what, std::string const& way_out,
+  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
                                       std::source_location where) const {
     detail::refuse(comm_->rank(), what, way_out, where);
   }

@@ -173,7 +173,7 @@ class table_parser {
     if (!line_.empty()) refuse(join({"\"", line_, "\" is unexpected at the end of the line"}));
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string const& what) const {
+  [[noreturn, gnu::cold]] void refuse(std::string_view what) const {
     throw error(
         {.code = error_code::bad_argument,
          .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),
