@@ -168,8 +168,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   std::optional<deadline> patience_left;
   std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
-    std::vector<pollfd> waiting;
-    for (auto const& c : family.all) waiting.push_back({c.running ? c.ended.get() : -1, POLLIN, 0});
+    std::vector<pollfd> waiting(family.all.size(), {-1, POLLIN, 0});
+    for (std::size_t r = 0; r < waiting.size(); ++r)
+      if (family.all[r].running) waiting[r].fd = family.all[r].ended.get();
     ::poll(waiting.data(), waiting.size(), 100);
     if (patience_left && patience_left->passed()) family.kill();
     std::int64_t const this_look = now();
