@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti::compiled: every definition that is no template.
+#include "tutti/analyze/critical_path_impl.hpp"
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"

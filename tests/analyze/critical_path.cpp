@@ -17,7 +17,7 @@ TEST_CASE("the longest chains are those of the simulation") {
       shape const of{ranks};
       double const bytes = s.chunks(of) * s.lanes(of);
       INFO(name(id), " ", name(c), ", ", ranks, " ranks");
-      auto const [longest, busiest] = critical_path(s, of, 1)();
+      auto const [longest, busiest] = critical_path(s, of, 1);
       double const missing = s.lanes(of) > 1 ? 2.0 / 3 : 0;
       auto const check = [&](std::uint64_t ours, model const& m) {
         double const theirs = simulate(s, of, {bytes}, m).seconds;
@@ -33,7 +33,7 @@ TEST_CASE("the longest chains are those of the simulation") {
 
 TEST_CASE("what goes from node to node is counted apart, and goes through the ports of its node") {
   auto const effort_of = [](algorithm_id id, even_nodes nodes) {
-    return critical_path(find_schedule(id, collective::all_reduce), {8}, 1, nodes)().longest;
+    return critical_path(find_schedule(id, collective::all_reduce), {8}, 1, nodes).longest;
   };
   // Partners at distance 1 and 2 share a node of consecutive ranks; those at distance 4 do where ranks are dealt out to four
   // nodes.
@@ -52,7 +52,7 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
   for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule s) {
     INFO(name(id), " ", name(c));
     shape const of{8};
-    effort const anywhere = critical_path(s, of, 1)().longest, everywhere = critical_path(s, of, 1, {8})().longest;
+    effort const anywhere = critical_path(s, of, 1).longest, everywhere = critical_path(s, of, 1, {8}).longest;
     CHECK(everywhere.hops == 0);
     CHECK(everywhere.sent == 0);
     CHECK(everywhere.far_hops == anywhere.hops);
@@ -66,8 +66,7 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
 TEST_CASE("a further slice through a tree costs less than the first") {
   shape const of{16};
   auto const tree = find_schedule(algorithm_id::binomial_tree, collective::broadcast);
-  std::uint64_t const first = critical_path(tree, of, 1)().longest.sent,
-                      both = critical_path(tree, of, 2)().longest.sent;
+  std::uint64_t const first = critical_path(tree, of, 1).longest.sent, both = critical_path(tree, of, 2).longest.sent;
   CHECK(first == 4);
   CHECK(both > first);
   CHECK(both <= 2 * first);

@@ -71,9 +71,13 @@ consteval void refuse_const_communicator() {
                 "this communicator is const, and every call changes its communicator; pass one that is not");
 }
 
-[[noreturn, gnu::cold]] inline void refuse(int rank, std::string const& what, std::string const& way_out,
+[[noreturn, gnu::cold]] inline void refuse(int rank, std::string_view what, std::string_view way_out,
                                            std::source_location where) {
-  throw error({.code = error_code::bad_argument, .rank = rank, .what = what, .way_out = way_out, .where = where});
+  throw error({.code = error_code::bad_argument,
+               .rank = rank,
+               .what = std::string(what),
+               .way_out = std::string(way_out),
+               .where = where});
 }
 
 [[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,

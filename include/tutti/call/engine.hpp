@@ -54,8 +54,8 @@ class engine : public faults<Transport> {
   std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
   deadline::clock::time_point last_meeting{};   // when this rank arrived at it
 
-  explicit engine(std::unique_ptr<Transport> own);
-  ~engine();
+  [[gnu::cold]] explicit engine(std::unique_ptr<Transport> own);
+  [[gnu::cold]] ~engine();
 
   // -- The life of a call. Throws if the communicator already has a fault.
   void begin(plan const& p, std::source_location where) {

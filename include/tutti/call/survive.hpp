@@ -233,7 +233,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     std::vector<int> const& gone = before.gone;
     std::vector<int> left;
     for (int r = 0; r < size(); ++r)
-      if (!std::ranges::binary_search(gone, r)) left.push_back(r);
+      if (!std::binary_search(gone.begin(), gone.end(), r)) left.push_back(r);
     std::optional<communicator> made;
     std::exception_ptr refused;
     try {

@@ -2,9 +2,9 @@
 // The topology of a communicator: the distance between any two ranks, with its latency and bandwidth.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,11 +44,11 @@ class topology {
   topology(std::vector<detail::location> places, detail::tuning const& tuned) : places_(std::move(places)) {
     for (detail::distance const d : detail::every_distance) links_[d] = tuned.link(d).time;
     std::vector<int> caches, nodes;
-    std::map<std::pair<int, int>, int> first;
     for (int r = 0; r < ranks(); ++r) {
-      auto const [node, cache] = places_[static_cast<std::size_t>(r)];
-      nodes.push_back(node);
-      caches.push_back(cache == detail::no_cache ? r : first.try_emplace({node, cache}, r).first->second);
+      detail::location const& here = places_[static_cast<std::size_t>(r)];
+      auto const first = std::find(places_.begin(), places_.end(), here) - places_.begin();
+      nodes.push_back(here.node);
+      caches.push_back(here.cache == detail::no_cache ? r : static_cast<int>(first));
     }
     detail::node_map const by_cache(caches), by_node(nodes);
     auto const add = [&](detail::distance d, detail::node_map const& of, std::string_view noun) {

@@ -81,7 +81,7 @@ class mesh {
     std::int64_t ranks = 1;
     int* left_open = nullptr;
     for (mesh_axis& a : axes_) {
-      if (std::ranges::count(axes_, a.name, &mesh_axis::name) > 1)
+      if (&axes_[find(a.name, where)] != &a)
         refuse(detail::join({"a mesh has two axes \"", a.name, "\""}), "give every axis a name of its own", where);
       if (a.extent == -1 && left_open == nullptr) left_open = &a.extent;
       else if (a.extent < 1)
@@ -99,7 +99,7 @@ class mesh {
     std::size_t const mine = std::hash<std::string>{}(described());
     std::vector<std::size_t> all(static_cast<std::size_t>(comm_->size()));
     all_gather(*comm_, std::span(&mine, 1), all, {}, where);
-    auto const other = std::ranges::find_if(all, [&](std::size_t hash) { return hash != all.front(); });
+    auto const other = std::find_if(all.begin(), all.end(), [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
     throw error(
@@ -119,16 +119,15 @@ class mesh {
     return out;
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string const& what, std::string const& way_out,
+  [[noreturn, gnu::cold]] void refuse(std::string_view what, std::string_view way_out,
                                       std::source_location where) const {
     detail::refuse(comm_->rank(), what, way_out, where);
   }
 
   std::size_t find(std::string_view axis, std::source_location where) const {
-    auto const found = std::ranges::find(axes_, axis, &mesh_axis::name);
-    if (found == axes_.end())
-      refuse(detail::join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
-    return static_cast<std::size_t>(found - axes_.begin());
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (axes_[a].name == axis) return a;
+    refuse(detail::join({"a mesh of ", described(), " has no axis \"", axis, "\""}), "use one of its names", where);
   }
 
   int coordinate_of(int rank, std::size_t axis) const {

@@ -25,7 +25,7 @@ TUTTI_INLINE std::string_view name(error_code code) {
 
 namespace detail {
 
-[[gnu::cold]] TUTTI_INLINE std::string sentence_of(error::details const& d) {
+TUTTI_INLINE std::string sentence_of(error::details const& d) {
   std::string out = join({"tutti: ", d.what});
   if (d.rank >= 0) out += join({" [rank ", d.rank, "]"});
   if (d.where.line() != 0) out += join({" (", d.where.file_name(), ":", d.where.line(), ")"});

@@ -128,19 +128,19 @@ class faults {
   [[gnu::cold]] std::string departure(error_code code, int peer) const;
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
 
-  call_words mine() const;
+  [[gnu::cold]] call_words mine() const;
   [[gnu::cold]] std::string last_call(int peer) const;
 
   // The earliest call still on the board in which a peer makes a different call; 0 if there is none. This rank may have
   // finished that call already, since not every rank waits in every call.
-  std::uint64_t first_disagreement(int peer) const;
+  [[gnu::cold]] std::uint64_t first_disagreement(int peer) const;
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
 
   // The caller may free its arrays after the error is thrown, so this waits until no peer can still read them. Peers in
   // this call learn of the fault at their next wait; those that have not begun the call will not read.
   [[gnu::cold]] void withdraw() noexcept;
 
-  static std::string way_out(error_code code);
+  [[gnu::cold]] static std::string way_out(error_code code);
 
   std::mutex closing_;
   std::optional<error> closed_;  // thrown by every call once set
@@ -267,8 +267,9 @@ void faults<Transport>::report_part(error const& e, std::vector<int> const& memb
   // A peer in a later call may have found the fault there, and announced it.
   auto const known = [&] {
     if (!differ) return peer >= 0 && (transport_->left(peer) || transport_->lost(peer));
-    return std::ranges::all_of(members, [&](int m) { return notices_->called(m) == sequence(); }) ||
-           std::ranges::any_of(members, [&](int m) { return m != rank() && first_disagreement(m) != 0; });
+    return std::all_of(members.begin(), members.end(), [&](int m) { return notices_->called(m) == sequence(); }) ||
+           std::any_of(members.begin(), members.end(),
+                       [&](int m) { return m != rank() && first_disagreement(m) != 0; });
   };
   if (gone || differ || peer < 0)
     wait_until_done([&] { return poll_fault() || known() ? progress::done : progress::stuck; }, transport_->waits(),

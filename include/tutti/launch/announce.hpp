@@ -63,7 +63,7 @@ class announcement final : public early_work {
         text_(std::move(text)),
         sent_(static_cast<std::size_t>(transport.ranks())) {}
 
-  progress poll() override { return transport_.rank() == from_ ? send() : receive(); }
+  [[gnu::cold]] progress poll() override { return transport_.rank() == from_ ? send() : receive(); }
   bool awaits(int peer) const noexcept override {
     return transport_.rank() == from_ ? sent_[static_cast<std::size_t>(peer)] < text_.size() : peer == from_;
   }

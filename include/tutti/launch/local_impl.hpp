@@ -63,8 +63,8 @@ struct children {
 };
 
 // In the child: runs the rank and ends the process, past the parent's exit handlers.
-[[noreturn, gnu::cold]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
-                                                  rank_function<shm> f) {
+[[noreturn]] TUTTI_INLINE void be_rank(descriptor const& file, int rank, int ranks, pid_t parent, int report,
+                                       rank_function<shm> f) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // the parent ended before prctl took effect
   int code = 0;
@@ -124,7 +124,7 @@ struct failure {
   std::string text;
 };
 
-[[gnu::cold]] TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
+TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
   failure out{last_seen_alive, rank, join({"rank ", rank})};
   int const number = WTERMSIG(status);
   if (WIFSIGNALED(status)) out.text += join({" was ended by signal ", number, " (", ::strsignal(number), ")"});
@@ -168,8 +168,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   std::optional<deadline> patience_left;
   std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
-    std::vector<pollfd> waiting;
-    for (auto const& c : family.all) waiting.push_back({c.running ? c.ended.get() : -1, POLLIN, 0});
+    std::vector<pollfd> waiting(family.all.size(), {-1, POLLIN, 0});
+    for (std::size_t r = 0; r < waiting.size(); ++r)
+      if (family.all[r].running) waiting[r].fd = family.all[r].ended.get();
     ::poll(waiting.data(), waiting.size(), 100);
     if (patience_left && patience_left->passed()) family.kill();
     std::int64_t const this_look = now();

@@ -32,14 +32,14 @@ class ping_pong final : public early_work {
   // Both ranks do the same work; the result of the first counts. The latency is the median, because ranks that share
   // cores wait for each other; the cost of bytes is the fastest.
   [[gnu::cold]] link_time measure() {
-    std::array<std::int64_t, rounds> there_and_back{};
-    for (std::int64_t& time : there_and_back) time = exchange(short_bytes);
+    std::array<std::int64_t, rounds> times{};
+    for (std::int64_t& time : times) time = exchange(short_bytes);
     std::int64_t with_bytes = exchange(long_bytes);
     for (int i = 1; i < long_rounds; ++i) with_bytes = std::min(with_bytes, exchange(long_bytes));
-    auto const begin = there_and_back.begin(), median = begin + rounds / 2;
-    std::nth_element(begin, median, there_and_back.end());
-    std::int64_t const one_way = std::max<std::int64_t>(*median / 2, 1);
-    std::int64_t const bytes_alone = std::max(with_bytes - *std::min_element(begin, median + 1), least_for_long);
+    for (std::size_t i = 1; i < times.size(); ++i)
+      for (std::size_t k = i; k > 0 && times[k - 1] > times[k]; --k) std::swap(times[k - 1], times[k]);
+    std::int64_t const one_way = std::max<std::int64_t>(times[rounds / 2] / 2, 1);
+    std::int64_t const bytes_alone = std::max(with_bytes - times[0], least_for_long);
     return {.latency = static_cast<std::uint64_t>(one_way) * 1000,
             .byte = static_cast<std::uint64_t>(bytes_alone) * 1'000'000 / long_bytes};
   }

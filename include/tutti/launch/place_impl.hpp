@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ namespace tutti {
 
 namespace detail {
 
-[[gnu::cold]] TUTTI_INLINE std::optional<int> environment_number(char const* name) {
+TUTTI_INLINE std::optional<int> environment_number(char const* name) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return {};
   char* end = nullptr;
@@ -27,7 +28,7 @@ namespace detail {
   return static_cast<int>(value);
 }
 
-[[gnu::cold]] TUTTI_INLINE std::string environment_text(char const* name) {
+TUTTI_INLINE std::string_view environment_text(char const* name) {
   char const* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
@@ -63,7 +64,7 @@ inline constexpr launcher launchers[] = {
 
 // The process that started all ranks of this machine, for launchers that give the job no name. MPICH's launcher leaves
 // each rank one end of a socket pair, whose peer credentials name it even through a script in between.
-[[gnu::cold]] TUTTI_INLINE std::string starter() {
+TUTTI_INLINE std::string starter() {
   ucred who{};
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
@@ -92,7 +93,7 @@ TUTTI_INLINE place find_place() {
     for (char const* const variable : l.local_size) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
       // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
-      out.local_size = std::atoi(detail::environment_text(variable).c_str());
+      out.local_size = std::atoi(std::getenv(variable));
       if (out.local_size < 1 || out.local_size > out.size)
         throw error({.code = error_code::bad_argument,
                      .what = detail::join({variable, "=\"", detail::environment_text(variable), "\" does not fit ",

@@ -99,7 +99,7 @@ class buffers_in_use {
   std::uint64_t sum_of_inputs() const noexcept {
     std::uint64_t sum = 0;
     for (memory const& in : reads_) {
-      if (std::ranges::any_of(writes_, [&](memory const& out) { return out.overlaps(in); })) continue;
+      if (std::any_of(writes_.begin(), writes_.end(), [&](memory const& out) { return out.overlaps(in); })) continue;
       for (std::byte const* at = in.begin; at < in.end; at += sizeof sum) {
         std::uint64_t word = 0;
         std::memcpy(&word, at, std::min(sizeof word, static_cast<std::size_t>(in.end - at)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/core/error.hpp"
@@ -16,7 +17,7 @@ inline constexpr char const* members_must_join =
 // "1, 3"
 [[gnu::cold]] std::string list_of(std::vector<int> const& ranks);
 
-[[gnu::cold]] error ranks_absent(int rank, std::vector<int> const& absent, std::string const& way_out);
+[[gnu::cold]] error ranks_absent(int rank, std::vector<int> const& absent, std::string_view way_out);
 
 [[gnu::cold]] error rank_gone(int rank, int peer);
 

@@ -13,12 +13,12 @@ TUTTI_INLINE std::string list_of(std::vector<int> const& ranks) {
   return out;
 }
 
-TUTTI_INLINE error ranks_absent(int rank, std::vector<int> const& absent, std::string const& way_out) {
+TUTTI_INLINE error ranks_absent(int rank, std::vector<int> const& absent, std::string_view way_out) {
   return error({.code = error_code::timeout,
                 .rank = rank,
                 .peer = absent.size() == 1 ? absent.front() : -1,
                 .what = join({"timed out waiting for ranks to join: ", list_of(absent)}),
-                .way_out = way_out});
+                .way_out = std::string(way_out)});
 }
 
 TUTTI_INLINE error rank_gone(int rank, int peer) {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -32,8 +31,8 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
 }
 
 // Names of types, operations and files, by hash, so that a peer can print the names that this rank used.
-void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept;
-std::string read_name(std::span<name_record const> list, std::uint32_t id);
+void write_name(name_list& list, std::uint32_t id, std::string_view text) noexcept;
+std::string read_name(name_list const& list, std::uint32_t id);
 
 // Only the first fault is recorded.
 void write_fault(fault_record& record, fault const& f) noexcept;

@@ -9,13 +9,13 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string read_name(std::span<name_record const> list, std::uint32_t id) {
+TUTTI_INLINE std::string read_name(name_list const& list, std::uint32_t id) {
   for (name_record const& entry : list)
     if (entry.id.load(std::memory_order_acquire) == id) return entry.text;
   return "?";
 }
 
-TUTTI_INLINE void write_name(std::span<name_record> list, std::uint32_t id, std::string_view text) noexcept {
+TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view text) noexcept {
   for (name_record& entry : list) {
     std::uint32_t const taken = entry.id.load(std::memory_order_relaxed);
     if (taken == id) return;

@@ -87,7 +87,7 @@ struct name_record {
   std::atomic<std::uint32_t> id;
   char text[60];
 };
-inline constexpr std::size_t names = 64;
+using name_list = name_record[64];
 
 enum class presence : std::uint32_t { absent, joined, left };
 
@@ -127,7 +127,7 @@ struct rank_page {
   call_record awaited;  // the message outside calls that it waits for
   alignas(cache_line) std::atomic<std::uint64_t> vote;
   proposal proposed[proposals];
-  name_record known_names[names];
+  name_list known_names;
   packet near[near_sets][packet_lines];
   packet far[far_sets][packet_lines];
 };

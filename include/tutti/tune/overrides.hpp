@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 #include "tutti/algorithm/registry.hpp"
@@ -22,8 +21,7 @@ class overrides {
 
  private:
   [[gnu::cold]] void add(std::string_view entry);
-  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string const& what,
-                                             std::string const& way_out);
+  [[noreturn, gnu::cold]] static void refuse(std::string_view entry, std::string_view what, std::string_view way_out);
 
   std::array<algorithm_id, every_collective.size()> ids_{};
 };

@@ -43,10 +43,10 @@ TUTTI_INLINE void overrides::add(std::string_view entry) {
            "write collective=algorithm, e.g. all_reduce=ring");
 }
 
-TUTTI_INLINE void overrides::refuse(std::string_view entry, std::string const& what, std::string const& way_out) {
+TUTTI_INLINE void overrides::refuse(std::string_view entry, std::string_view what, std::string_view way_out) {
   throw error({.code = error_code::bad_argument,
                .what = join({"TUTTI_ALGORITHM: in \"", entry, "\", ", what}),
-               .way_out = way_out});
+               .way_out = std::string(way_out)});
 }
 
 }  // namespace tutti::detail

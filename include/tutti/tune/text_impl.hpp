@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "tutti/core/error.hpp"
@@ -79,7 +79,7 @@ class table_parser {
     return true;
   }
   // The next word of the line, and the blanks around it.
-  std::string_view word() {
+  [[gnu::cold]] std::string_view word() {
     line_.remove_prefix(std::min(line_.size(), line_.find_first_not_of(" \t")));
     std::string_view const out = line_.substr(0, line_.find_first_of(" \t"));
     line_.remove_prefix(out.size());
@@ -87,13 +87,20 @@ class table_parser {
     return out;
   }
 
-  template <class Number>
-  Number number(std::string_view text, char const* what) {
-    Number out{};
-    auto const end = text.data() + text.size();
-    if (auto const r = std::from_chars(text.data(), end, out); r.ec != std::errc{} || r.ptr != end || text.empty())
-      refuse(join({"\"", text, "\" is not ", what}));
+  [[gnu::cold]] std::uint64_t number(std::string_view text, char const* what,
+                                     std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+    std::uint64_t out = 0;
+    bool valid = !text.empty();
+    for (char const c : text) {
+      unsigned const digit = static_cast<unsigned char>(c - '0');
+      valid = valid && digit <= 9 && out <= (most - digit) / 10;
+      out = 10 * out + digit;
+    }
+    if (!valid) refuse(join({"\"", text, "\" is not ", what}));
     return out;
+  }
+  int ranks(std::string_view text, char const* what) {
+    return static_cast<int>(number(text, what, std::numeric_limits<int>::max()));
   }
   // The value of an enumeration whose name is the next word.
   template <class Value, std::size_t N>
@@ -102,7 +109,7 @@ class table_parser {
     for (std::size_t i = 0; i < N; ++i) known[i] = name(values[i]);
     return values[place_among(known, what)];
   }
-  std::size_t place_among(std::span<std::string_view const> known, char const* what) {
+  [[gnu::cold]] std::size_t place_among(std::span<std::string_view const> known, char const* what) {
     std::string_view const text = word();
     std::string all;
     for (std::size_t i = 0; i < known.size(); ++i) {
@@ -112,39 +119,39 @@ class table_parser {
     refuse(join({"\"", text, "\" is not ", what, "; there are ", all}));
   }
 
-  costs read_costs() {
+  [[gnu::cold]] costs read_costs() {
     costs out;
     for (std::uint64_t* const value : {&out.hop, &out.message, &out.sent, &out.combined})
-      *value = number<std::uint64_t>(word(), "a number of picoseconds or femtoseconds");
+      *value = number(word(), "a number of picoseconds or femtoseconds");
     expect_end();
     return out;
   }
-  void read_link(link_times& out) {
+  [[gnu::cold]] void read_link(link_times& out) {
     link_time& time = out[named(every_distance, "what lies between ranks")];
-    time.latency = number<std::uint64_t>(word(), "a number of picoseconds");
-    time.byte = number<std::uint64_t>(word(), "a number of femtoseconds");
+    time.latency = number(word(), "a number of picoseconds");
+    time.byte = number(word(), "a number of femtoseconds");
     if (time.latency == 0 || time.byte == 0) refuse("a link cannot take no time");
     expect_end();
   }
-  void read_device(device_limits& out) {
+  [[gnu::cold]] void read_device(device_limits& out) {
     auto const what = named(every_device_limit, "a limit of devices");
     out.*what.value = read_limit();
     expect_end();
   }
   std::size_t read_limit() {
     std::string_view const text = word();
-    return text == "any" ? rule::no_limit : number<std::size_t>(text, "a number of bytes, or any");
+    return text == "any" ? rule::no_limit : number(text, "a number of bytes, or any");
   }
-  rule read_rule() {
+  [[gnu::cold]] rule read_rule() {
     rule r;
     r.what = named(every_collective, "a collective");
-    std::string_view const ranks = word(), least = ranks.substr(0, ranks.find('-'));
-    r.least_ranks = number<int>(least, "a number of ranks");
-    r.most_ranks = least.size() == ranks.size()
+    std::string_view const range = word(), least = range.substr(0, range.find('-'));
+    r.least_ranks = ranks(least, "a number of ranks");
+    r.most_ranks = least.size() == range.size()
                        ? r.least_ranks
-                       : number<int>(ranks.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
+                       : ranks(range.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
     if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
-      refuse(join({"\"", ranks, "\" is not a range of at least 2 ranks"}));
+      refuse(join({"\"", range, "\" is not a range of at least 2 ranks"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
     r.memory =
         named(std::array{reach::any, reach::pulls, reach::closed, reach::messages, reach::nodes, reach::scattered},
@@ -154,8 +161,8 @@ class table_parser {
     r.algorithm = find_algorithm(algorithm);
     if (r.algorithm == algorithm_id::automatic) refuse(join({"\"", algorithm, "\" is not an algorithm"}));
     r.how = named(std::array{protocol::automatic, protocol::pull}, "a protocol of a rule");
-    r.nanoseconds = number<std::uint64_t>(word(), "a number of nanoseconds");
-    r.measured_at = number<std::size_t>(word(), "a number of bytes");
+    r.nanoseconds = number(word(), "a number of nanoseconds");
+    r.measured_at = number(word(), "a number of bytes");
     expect_end();
     if (!is_served(r.algorithm, r.what)) refuse(join({algorithm, " does not serve ", name(r.what)}));
     if (r.how == protocol::pull && !may_pull(r.algorithm, r.what))
@@ -166,7 +173,7 @@ class table_parser {
     if (!line_.empty()) refuse(join({"\"", line_, "\" is unexpected at the end of the line"}));
   }
 
-  [[noreturn, gnu::cold]] void refuse(std::string const& what) const {
+  [[noreturn, gnu::cold]] void refuse(std::string_view what) const {
     throw error(
         {.code = error_code::bad_argument,
          .what = join({"tuning table ", source_, ", line ", number_, ": ", what}),

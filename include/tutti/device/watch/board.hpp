@@ -40,7 +40,7 @@ struct device_page {
   std::atomic<std::uint64_t> called;                // number of calls that the program has made
   std::atomic<std::uint64_t> recent[recent_calls];  // sequence number << 32 | number of the call
   call_record calls[known_calls];                   // by the number of the call
-  name_record known_names[names];
+  name_list known_names;
 };
 
 // A view of that memory.

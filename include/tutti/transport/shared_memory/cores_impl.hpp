@@ -30,11 +30,11 @@ TUTTI_INLINE patience patience_for(segment const& s, int ranks) {
 }
 
 TUTTI_INLINE std::vector<location> locations_in(segment const& s, int ranks) {
-  std::vector<location> out;
+  std::vector<location> out(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     cpu_set_t set;
     std::memcpy(&set, s.rank(r).cores, sizeof set);
-    out.push_back({0, last_level_cache(set)});
+    out[static_cast<std::size_t>(r)].cache = last_level_cache(set);
   }
   return out;
 }

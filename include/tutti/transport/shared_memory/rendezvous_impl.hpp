@@ -64,9 +64,9 @@ TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& m
 TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<descriptor>& guests) {
   std::vector<descriptor> nameless;  // connected, but have not sent their rank yet
   for (int missing = ranks_ - 1; missing > 0;) {
-    std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
-    for (descriptor const& guest : guests) waiting.push_back({guest.get(), POLLIN, 0});
-    for (descriptor const& guest : nameless) waiting.push_back({guest.get(), POLLIN, 0});
+    std::vector<pollfd> waiting(1 + guests.size() + nameless.size(), {listener.get(), POLLIN, 0});
+    for (std::size_t r = 0; r < guests.size(); ++r) waiting[1 + r].fd = guests[r].get();
+    for (std::size_t i = 0; i < nameless.size(); ++i) waiting[1 + guests.size() + i].fd = nameless[i].get();
     int const events = ::poll(waiting.data(), waiting.size(), next_look());
     if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
     for (int r = 1; r < ranks_; ++r)

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <string>
-#include <string_view>
 
 #include "tutti/core/config.hpp"
 
@@ -20,7 +19,7 @@ struct location {
 };
 
 // Parses a list of cores as Linux writes it, "0-3,8,10-11".
-[[gnu::cold]] cpu_set_t parse_cores(std::string_view list);
+[[gnu::cold]] cpu_set_t parse_cores(char const* list);
 
 int lowest_core(cpu_set_t const& cores);
 

@@ -2,7 +2,7 @@
 // Definitions of transport/system/caches.hpp.
 #pragma once
 
-#include <charconv>
+#include <cstdlib>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
@@ -10,18 +10,15 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE cpu_set_t parse_cores(std::string_view list) {
+TUTTI_INLINE cpu_set_t parse_cores(char const* list) {
   cpu_set_t out;
   CPU_ZERO(&out);
-  char const *at = list.data(), *const end = at + list.size();
-  while (at != end) {
-    unsigned first = 0;
-    auto read = std::from_chars(at, end, first);
-    if (read.ec != std::errc{}) break;
-    unsigned last = first;
-    if (read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
-    for (unsigned core = first; core <= last && core < CPU_SETSIZE; ++core) CPU_SET(core, &out);
-    at = read.ptr != end && *read.ptr == ',' ? read.ptr + 1 : end;
+  for (char* end = nullptr;; list = end + 1) {
+    unsigned long const first = std::strtoul(list, &end, 10);
+    if (end == list) break;
+    unsigned long const last = *end == '-' ? std::strtoul(end + 1, &end, 10) : first;
+    for (unsigned long core = first; core <= last && core < CPU_SETSIZE; ++core) CPU_SET(core, &out);
+    if (*end != ',') break;
   }
   return out;
 }
@@ -40,11 +37,10 @@ TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& fol
     std::string const cache = join({folder, "/cpu", detail::lowest_core(cores), "/cache/index", index});
     auto const level = read_file(join({cache, "/level"})), list = read_file(join({cache, "/shared_cpu_list"}));
     if (!level || !list) break;
-    int number = 0;
-    std::from_chars(level->data(), level->data() + level->size(), number);
+    int const number = std::atoi(level->c_str());
     if (number < highest) continue;
     highest = number;
-    sharing = detail::parse_cores(*list);
+    sharing = detail::parse_cores(list->c_str());
   }
   cpu_set_t both;
   CPU_AND(&both, &cores, &sharing);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cerrno>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "tutti/core/error.hpp"
@@ -27,7 +27,7 @@ class descriptor {
   int number_ = -1;
 };
 
-[[noreturn]] void throw_system(std::string const& what, std::string const& way_out, int code = errno);
+[[noreturn]] void throw_system(std::string_view what, std::string_view way_out, int code = errno);
 
 }  // namespace tutti::detail
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <string>
 #include <unistd.h>
 
 #include "tutti/core/text.hpp"
@@ -14,8 +15,9 @@ TUTTI_INLINE descriptor::~descriptor() {
   if (number_ >= 0) ::close(number_);
 }
 
-TUTTI_INLINE void throw_system(std::string const& what, std::string const& way_out, int code) {
-  throw error({.code = error_code::system, .what = join({what, ": ", std::strerror(code)}), .way_out = way_out});
+TUTTI_INLINE void throw_system(std::string_view what, std::string_view way_out, int code) {
+  throw error(
+      {.code = error_code::system, .what = join({what, ": ", std::strerror(code)}), .way_out = std::string(way_out)});
 }
 
 }  // namespace tutti::detail
