@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Algorithms and packets among virtual ranks on a real GPU, whose blocks wait for each other, compared with the host.
-// Exits with 77 without a GPU. `algorithms_on_gpu quick` is for sanitizers, which are slow.
+// Exits with 77 without a GPU. `algorithms_on_gpu quick` is for sanitizers, which are slow; `algorithms_on_gpu few` checks
+// everything with few elements, for the PTX machine, which is slower.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -77,27 +78,26 @@ void check_graphs(cuda_device const& gpu) {
   gpu.end_stream(stream);
 }
 
-void check_many_calls(cuda_device const& gpu) {
+void check_many_calls(cuda_device const& gpu, int calls) {
   device_channels channels(gpu, 4);
   cuda_local const ranks(channels);
   auto data = to_device(gpu, ranks_values<std::uint32_t>(4, std::vector<std::uint32_t>(5000, 1)));
-  for (int i = 0; i < 1000; ++i) all_reduce<ring>(ranks, data, data);
+  for (int i = 0; i < calls; ++i) all_reduce<ring>(ranks, data, data);
   gpu.wait({}, deadline::after(std::chrono::seconds{60}));
   bool good = true;
-  for (auto const& x : to_host(gpu, data)) good = good && x[0] == 0 && x[4999] == 0;  // 4^1000 modulo 2^32
-  report("a thousand calls", good);
+  for (auto const& x : to_host(gpu, data)) good = good && x[0] == 0 && x[4999] == 0;  // 4^16 is 2^32
+  report(std::to_string(calls) + " calls", good);
 }
 
 // Ranks on all GPUs of the machine, or on a single one that is listed twice: CUDA does not guarantee that kernels of
 // two streams run at once, but they do if both fit.
-void check_several_devices() {
+void check_several_devices(std::size_t n) {
   std::vector<cuda_device> gpus = cuda_devices();
   std::string const on =
       " on " + std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU, which is there twice" : " GPUs");
   if (gpus.size() == 1) gpus.push_back(gpus[0]);
   device_channels channels(gpus, 4);
   cuda_local const ranks(channels);
-  std::size_t const n = 100003;
   auto const reduced = [&](algorithm_id by) {
     return on_host<float>(
         4, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, {.algorithm = by}); });
@@ -152,8 +152,9 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
-    bool const quick = argc > 1 && std::string_view(argv[1]) == "quick";
-    if (!quick) counts.insert(counts.end(), {0, 7, 4099, 300007});
+    std::string_view const how = argc > 1 ? argv[1] : "";
+    bool const quick = how == "quick", few = how == "few";
+    if (!quick && !few) counts.insert(counts.end(), {0, 7, 4099, 300007});
     cuda_device const gpu;
     check_algorithm<two_shot>(gpu);
     check_algorithm<double_binary_tree>(gpu);
@@ -167,8 +168,8 @@ int main(int argc, char** argv) {
     check_packets<float>(gpu, sum{});
     check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
     check_graphs(gpu);
-    if (!quick) check_several_devices();
-    if (!quick) check_many_calls(gpu);
+    if (!quick) check_several_devices(few ? 5003 : 100003);
+    if (!quick) check_many_calls(gpu, few ? 20 : 1000);
     if (!quick) check_errors(gpu);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());

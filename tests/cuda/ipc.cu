@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -25,6 +26,7 @@ using namespace tutti::testing;
 using namespace std::chrono_literals;
 
 int failed = 0;
+bool few = false;  // elements and calls
 
 // Checks on all ranks, reported by one.
 template <class Comm>
@@ -79,7 +81,8 @@ int wrong(Check const& check) {
 
 template <class Ranks, class Comm>
 void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& arena) {
-  for (std::size_t const n : {0u, 1u, 4099u, 100003u}) {
+  for (std::size_t const n :
+       few ? std::vector<std::size_t>{0, 1, 4099} : std::vector<std::size_t>{0, 1, 4099, 100003}) {
     std::string const of = " of " + std::to_string(n) + " elements" + arena;
     report(comm, "reductions" + of, wrong([&] { check_reductions_of<float>(ranks, comm, n, sum{}, stream); }));
     report(comm, "moves" + of, wrong([&] { check_movement_of<float>(ranks, comm, n, stream); }));
@@ -112,7 +115,7 @@ void check_many(Ranks& ranks, Comm& comm) {
   std::size_t const n = 3000;
   device_array<cuda_device, float> const data(ranks.on(), n);
   fill(ranks, data.data(), n, 1, one);
-  for (int i = 0; i < 300; ++i) all_reduce(ranks, data, tutti::max{}, {.stream = i % 2 == 0 ? one : two});
+  for (int i = 0; i < (few ? 30 : 300); ++i) all_reduce(ranks, data, tutti::max{}, {.stream = i % 2 == 0 ? one : two});
   all_reduce(ranks, data, sum{}, {.stream = one});
   report(comm, "many calls in flight on two streams",
          !all_are(ranks, data.data(), n, static_cast<float>(comm.size()), one));
@@ -140,19 +143,19 @@ template <class Ranks, class Comm>
 void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   device_options<cuda_device> const how{.stream = stream, .protocol = protocol::staged};
   auto const check = [&]<class Algorithm>(Algorithm) {
-    for (std::size_t const n : {1u, 4099u, 1000003u})
+    for (std::size_t const n : {std::size_t{1}, std::size_t{4099}, std::size_t{few ? 20003u : 1000003u}})
       report(comm, join({"all_reduce by ", Algorithm::name, " of ", n, " elements"}), wrong([&] {
                device_conformance<float, Ranks, Comm, Algorithm>(ranks, comm, n, 0, how).check_all_reduce(sum{});
              }));
   };
   check(ring{});
   check(double_binary_tree{});
-  device_array<cuda_device, float> const few(ranks.on(), 100);
-  fill(ranks, few.data(), 100, 1, stream);
-  for (int i = 0; i < 1000; ++i) all_reduce(ranks, few, tutti::max{}, {.stream = stream});
-  all_reduce<ring>(ranks, few, sum{}, how);
-  report(comm, "a thousand calls by packets",
-         !all_are(ranks, few.data(), 100, static_cast<float>(comm.size()), stream));
+  device_array<cuda_device, float> const short_one(ranks.on(), 100);
+  fill(ranks, short_one.data(), 100, 1, stream);
+  for (int i = 0; i < (few ? 50 : 1000); ++i) all_reduce(ranks, short_one, tutti::max{}, {.stream = stream});
+  all_reduce<ring>(ranks, short_one, sum{}, how);
+  report(comm, "many calls by packets",
+         !all_are(ranks, short_one.data(), 100, static_cast<float>(comm.size()), stream));
 }
 
 int run_checks(int processes) {
@@ -185,14 +188,15 @@ int run_checks(int processes) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  few = argc > 1 && std::string_view(argv[1]) == "few";
   if (cuda_device_count_by_child() == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }
   try {
     run_checks(2);
-    run_checks(4);
+    run_checks(few ? 3 : 4);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -53,7 +53,7 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
     for (auto const& x : values) sources.push_back(x.data());
     std::vector<T> expected(values[0].size());
     T* const to[] = {expected.data()};
-    combine(one_thread{}, sources.data(), p, to, 1, expected.size(), op);
+    combine(one_thread{}, sources.data(), p, to, 1, expected.size(), op, {.finish = p});
     auto const got =
         result_on_device<T>(gpu, p, p, expected.size(), p, expected.size(),
                             [&](auto const& ranks, auto& in, auto& out) { all_reduce(ranks, in, out, op); });

@@ -7,6 +7,15 @@
 
 namespace tutti::detail {
 
+// nvcc 13.0 with clang as its host compiler gives members that a designated initialiser passes over the value 0 on the
+// device, instead of their default. Kernels that walk schedules would wait for messages that nobody sends.
+struct defaults_kept {
+  int passed_over = 1, named = 0;
+};
+static_assert(defaults_kept{.named = 1}.passed_over == 1,
+              "with this host compiler, nvcc miscompiles the kernels of tutti; use g++ as its host compiler (nvcc "
+              "-ccbin g++)");
+
 // A thread of a grid.
 struct grid_thread {
   static constexpr std::size_t block_bytes = 16;

@@ -1,0 +1,766 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The CUDA runtime on the machine: a program that is linked with it instead of libcudart runs its kernels there, from the PTX
+// that nvcc put into it. PTX_GPUS is the number of GPUs (2), PTX_SEED that of the generator (1).
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ptx/machine.hpp"
+
+namespace ptx = tutti::testing::ptx;
+
+// Polls a piece of work of a stream, which ends when it returns true. An operation makes a new one each time that it is
+// enqueued, because graphs are replayed.
+using job = std::function<bool()>;
+using operation = std::function<job()>;
+
+struct CUgraph_st {
+  std::vector<std::pair<CUstream_st*, operation>> operations;
+};
+struct CUgraphExec_st {
+  CUgraph_st graph;
+};
+struct CUstream_st {
+  int gpu = 0;
+  std::deque<job> jobs;
+  CUstream_st* captured_by = nullptr;  // the stream where its capture began
+  CUgraph_st capture;                  // of that stream
+  std::vector<CUstream_st*> joined;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  bool invalidated = false;
+};
+struct CUevent_st {
+  std::uint64_t recorded = 0, reached = 0;
+  CUstream_st* captured_by = nullptr;
+  std::chrono::steady_clock::time_point when{};
+};
+
+namespace {
+
+std::uint64_t number_from_environment(char const* name, std::uint64_t otherwise) {
+  char const* const text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+struct kernel {
+  std::shared_ptr<ptx::module const> code;
+  ptx::function const* function;
+};
+
+class runtime {
+ public:
+  // Never destroyed: programs release memory and events in destructors of static objects.
+  static runtime& instance() {
+    static runtime& one = *new runtime;
+    return one;
+  }
+
+  int gpus() const { return gpus_; }
+  std::recursive_mutex& guard() { return guard_; }
+  ptx::machine& machine() { return machine_; }
+  cudaError_t sticky() const { return sticky_; }
+
+  // -- Kernels.
+  struct binary {
+    std::string_view text;
+    std::shared_ptr<ptx::module const> code;
+  };
+  std::vector<std::unique_ptr<binary>> binaries;
+  struct registered {
+    binary* of;
+    std::string name;
+  };
+  std::map<void const*, registered> functions;
+
+  std::optional<kernel> find(void const* function) {
+    auto const found = functions.find(function);
+    if (found == functions.end()) return std::nullopt;
+    binary& of = *found->second.of;
+    if (of.code == nullptr) {
+      of.code = ptx::parse(of.text);
+      for (auto const& words : of.code->globals)
+        machine_.memory().add(const_cast<std::uint64_t*>(words.data()), words.size() * 8, false, true);
+    }
+    int const index = of.code->find(found->second.name);
+    if (index < 0) return std::nullopt;
+    return kernel{of.code, &of.code->functions[static_cast<std::size_t>(index)]};
+  }
+
+  // -- Streams.
+  CUstream_st* stream_of(cudaStream_t stream, int gpu) {
+    bool const is_default = stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+    if (!is_default) return stream;
+    return &default_streams_[static_cast<std::size_t>(gpu)];
+  }
+  std::set<CUstream_st*>& streams() { return streams_; }
+
+  void enqueue(CUstream_st& stream, operation const& what) {
+    if (stream.captured_by != nullptr) stream.captured_by->capture.operations.emplace_back(&stream, what);
+    else stream.jobs.push_back(what());
+    ensure_helper();
+  }
+
+  // Runs jobs and threads for a while. Returns whether there is any work left.
+  bool advance(int steps) {
+    std::lock_guard const lock(guard_);
+    last_advance_ = std::chrono::steady_clock::now();
+    if (sticky_ != cudaSuccess) return false;
+    try {
+      std::vector<CUstream_st*> all(streams_.begin(), streams_.end());
+      for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[machine_.random(k)]);
+      bool left = false;
+      for (CUstream_st* const s : all) {
+        while (!s->jobs.empty() && s->jobs.front()()) s->jobs.pop_front();
+        left |= !s->jobs.empty();
+      }
+      for (int k = 0; k < steps && !machine_.idle(); ++k) machine_.step();
+      return left;
+    } catch (ptx::fault const& e) {
+      std::fprintf(stderr, "PTX machine: %s\n", e.what());
+      switch (e.kind) {
+        case ptx::fault::illegal_address: sticky_ = cudaErrorIllegalAddress; break;
+        case ptx::fault::misaligned: sticky_ = cudaErrorMisalignedAddress; break;
+        case ptx::fault::trap: sticky_ = cudaErrorLaunchFailure; break;
+        case ptx::fault::illegal_instruction: sticky_ = cudaErrorIllegalInstruction; break;
+        case ptx::fault::deadlock: sticky_ = cudaErrorLaunchTimeout; break;
+      }
+    } catch (std::exception const& e) {
+      std::fprintf(stderr, "PTX machine: %s\n", e.what());
+      sticky_ = cudaErrorInvalidPtx;
+    }
+    return false;
+  }
+  // Runs until `done()`, or an error.
+  template <class Done>
+  cudaError_t run_until(Done done) {
+    while (true) {
+      {
+        std::lock_guard const lock(guard_);
+        if (sticky_ != cudaSuccess) return sticky_;
+        if (done()) return cudaSuccess;
+        advance(1000);
+      }
+      std::this_thread::yield();
+    }
+  }
+  cudaError_t wait_for_all() {
+    return run_until([this] {
+      return std::all_of(streams_.begin(), streams_.end(), [](CUstream_st const* s) { return s->jobs.empty(); });
+    });
+  }
+
+  // -- Memory. Device memory is a file, so that other processes can map it.
+  struct allocation {
+    int file;
+    std::size_t bytes;
+    int gpu;
+  };
+  std::map<void*, allocation> allocations;
+  std::map<void*, std::size_t> opened;
+
+ private:
+  runtime()
+      : gpus_(static_cast<int>(number_from_environment("PTX_GPUS", 2))),
+        machine_(number_from_environment("PTX_SEED", 1)),
+        default_streams_(static_cast<std::size_t>(gpus_)) {
+    for (std::size_t k = 0; k < default_streams_.size(); ++k) {
+      default_streams_[k].gpu = static_cast<int>(k);
+      streams_.insert(&default_streams_[k]);
+    }
+  }
+
+  // GPUs work while the host does not ask for it, but then the result depends on time.
+  void ensure_helper() {
+    if (helped_) return;
+    helped_ = true;
+    std::thread([this] {
+      while (true) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+        bool work = false;
+        {
+          std::lock_guard const lock(guard_);
+          work = std::chrono::steady_clock::now() - last_advance_ > std::chrono::milliseconds{20};
+        }
+        while (work && advance(1000)) std::this_thread::yield();
+      }
+    }).detach();
+  }
+
+  int gpus_;
+  std::recursive_mutex guard_;
+  ptx::machine machine_;
+  std::vector<CUstream_st> default_streams_;
+  std::set<CUstream_st*> streams_;
+  cudaError_t sticky_ = cudaSuccess;
+  bool helped_ = false;
+  std::chrono::steady_clock::time_point last_advance_{};
+};
+
+thread_local int current_gpu = 0;
+thread_local bool has_context = false;
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+struct configuration {
+  dim3 blocks, threads;
+  std::size_t shared;
+  CUstream_st* stream;
+};
+thread_local std::vector<configuration> configurations;
+
+cudaError_t note(cudaError_t code) {
+  if (code != cudaSuccess) last_error = code;
+  return code;
+}
+std::unique_lock<std::recursive_mutex> lock() { return std::unique_lock(runtime::instance().guard()); }
+// A call that CUDA forbids during a capture in global mode; it spoils the capture.
+bool spoils_capture() {
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  bool out = false;
+  for (CUstream_st* const s : runtime::instance().streams())
+    if (s->captured_by == s && s->mode == cudaStreamCaptureModeGlobal) s->invalidated = out = true;
+  return out;
+}
+
+cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** arguments, cudaStream_t stream,
+                   bool together) {
+  auto const held = lock();
+  runtime& here = runtime::instance();
+  has_context = true;
+  if (here.sticky() != cudaSuccess) return note(here.sticky());
+  std::optional<kernel> found;
+  try {
+    found = here.find(function);
+  } catch (std::exception const& e) {
+    std::fprintf(stderr, "PTX machine: %s\n", e.what());
+    return note(cudaErrorInvalidPtx);
+  }
+  if (!found) return note(cudaErrorInvalidDeviceFunction);
+  if (blocks.x == 0 || threads.x == 0 || blocks.y * blocks.z * threads.y * threads.z != 1 || threads.x > 1024)
+    return note(cudaErrorInvalidConfiguration);
+  int const at_once = ptx::machine::multiprocessors * ptx::machine::blocks_each;
+  if (together && static_cast<int>(blocks.x) > at_once) return note(cudaErrorCooperativeLaunchTooLarge);
+  CUstream_st& to = *here.stream_of(stream, current_gpu);
+  std::vector<std::byte> parameters(found->function->parameter_bytes);
+  for (std::size_t k = 0; k < found->function->parameters.size(); ++k) {
+    ptx::parameter const& p = found->function->parameters[k];
+    std::memcpy(parameters.data() + p.offset, arguments[k], p.bytes);
+  }
+  here.enqueue(to, [=, &here, kernel = *found, gpu = to.gpu]() -> job {
+    return [=, &here, running = std::shared_ptr<ptx::grid>()]() mutable {
+      if (running == nullptr) {
+        running =
+            std::make_shared<ptx::grid>(ptx::grid{kernel.code, kernel.function, parameters, static_cast<int>(blocks.x),
+                                                  static_cast<int>(threads.x), together, gpu});
+        here.machine().start(running);
+      }
+      return running->done();
+    };
+  });
+  return cudaSuccess;
+}
+
+bool is_pageable(void const* memory) {
+  return runtime::instance().machine().memory().containing(reinterpret_cast<std::uint64_t>(memory)) == nullptr;
+}
+void expose(void* memory, std::size_t bytes) { runtime::instance().machine().memory().add(memory, bytes, false, true); }
+
+CUresult get_error_name(CUresult code, char const** out) {
+  *out = cudaGetErrorName(static_cast<cudaError_t>(code));
+  return CUDA_SUCCESS;
+}
+CUresult get_current_context(CUcontext* out) {
+  *out = has_context ? reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(current_gpu + 1)) : nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult get_current_device(CUdevice* out) {
+  *out = current_gpu;
+  return CUDA_SUCCESS;
+}
+CUresult set_current_context(CUcontext context) {
+  has_context = context != nullptr;
+  if (has_context) current_gpu = static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1;
+  return CUDA_SUCCESS;
+}
+CUresult get_address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr inside) {
+  auto const held = lock();
+  auto const* const found = runtime::instance().machine().memory().containing(inside);
+  if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (begin != nullptr) *begin = found->begin;
+  if (bytes != nullptr) *bytes = found->bytes;
+  return CUDA_SUCCESS;
+}
+CUresult batch_memory_operations(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned) {
+  auto const held = lock();
+  runtime& here = runtime::instance();
+  CUstream_st& to = *here.stream_of(stream, current_gpu);
+  for (unsigned k = 0; k < count; ++k) {
+    CUstreamBatchMemOpParams const& o = operations[k];
+    bool const waits = o.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    if (!waits && o.operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) return CUDA_ERROR_NOT_SUPPORTED;
+    if (waits && o.waitValue.flags != CU_STREAM_WAIT_VALUE_EQ) return CUDA_ERROR_NOT_SUPPORTED;
+    auto* const word = reinterpret_cast<std::uint32_t*>(waits ? o.waitValue.address : o.writeValue.address);
+    std::uint32_t const value = waits ? o.waitValue.value : o.writeValue.value;
+    if (is_pageable(word)) return CUDA_ERROR_INVALID_VALUE;
+    here.enqueue(to, [=, &here]() -> job {
+      return [=, &here] {
+        if (waits) return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value;
+        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+        here.machine().memory().note_written(word, sizeof *word);
+        return true;
+      };
+    });
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+// -- What nvcc's host code calls to register kernels.
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  struct wrapped {
+    int magic, version;
+    char const* data;
+    void* name;
+  };
+  auto const held = lock();
+  auto& all = runtime::instance().binaries;
+  char const* const data = static_cast<wrapped*>(wrapper)->data;
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, data + 8, sizeof bytes);
+  std::string_view text(data, static_cast<std::size_t>(bytes) + 16);
+  std::size_t const begin = text.find(".version ");  // it is not compressed
+  text.remove_prefix(std::min(begin, text.size()));
+  all.push_back(std::make_unique<runtime::binary>(runtime::binary{text.substr(0, text.find('\0')), nullptr}));
+  return reinterpret_cast<void**>(all.back().get());
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) { return 0; }
+void __cudaRegisterFunction(void** binary, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {
+  auto const held = lock();
+  runtime::instance().functions[host] = {reinterpret_cast<runtime::binary*>(binary), name};
+}
+void __cudaRegisterVar(void**, char*, char*, char const*, int, std::size_t, int, int) {}
+// Around kernel<<<blocks, threads, shared, stream>>>(...).
+unsigned __cudaPushCallConfiguration(dim3 blocks, dim3 threads, std::size_t shared, CUstream_st* stream) {
+  configurations.push_back({blocks, threads, shared, stream});
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* blocks, dim3* threads, std::size_t* shared, void* stream) {
+  if (configurations.empty()) return note(cudaErrorInvalidConfiguration);
+  configuration const c = configurations.back();
+  configurations.pop_back();
+  *blocks = c.blocks, *threads = c.threads, *shared = c.shared, *static_cast<CUstream_st**>(stream) = c.stream;
+  return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* out, void const* function) {
+  *out = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t function, dim3 blocks, dim3 threads, void** arguments, std::size_t,
+                               cudaStream_t stream) {
+  return launch(reinterpret_cast<void const*>(function), blocks, threads, arguments, stream, false);
+}
+
+// -- Errors.
+
+cudaError_t cudaGetLastError() {
+  cudaError_t const sticky = runtime::instance().sticky();
+  return std::exchange(last_error, cudaSuccess) != cudaSuccess || sticky == cudaSuccess ? last_error : sticky;
+}
+cudaError_t cudaPeekAtLastError() {
+  cudaError_t const sticky = runtime::instance().sticky();
+  return sticky != cudaSuccess ? sticky : last_error;
+}
+char const* cudaGetErrorName(cudaError_t code) {
+  switch (code) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    case cudaErrorMisalignedAddress: return "cudaErrorMisalignedAddress";
+    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorIllegalInstruction: return "cudaErrorIllegalInstruction";
+    case cudaErrorLaunchTimeout: return "cudaErrorLaunchTimeout";
+    case cudaErrorInvalidPtx: return "cudaErrorInvalidPtx";
+    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    default: return "another error of CUDA";
+  }
+}
+char const* cudaGetErrorString(cudaError_t code) { return cudaGetErrorName(code); }
+
+// -- Devices.
+
+cudaError_t cudaGetDeviceCount(int* out) {
+  *out = runtime::instance().gpus();
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int gpu) {
+  if (gpu < 0 || gpu >= runtime::instance().gpus()) return note(cudaErrorInvalidDevice);
+  current_gpu = gpu;
+  has_context = true;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* out) {
+  *out = current_gpu;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* out, cudaDeviceAttr which, int) {
+  switch (which) {
+    case cudaDevAttrMultiProcessorCount: *out = ptx::machine::multiprocessors; return cudaSuccess;
+    case cudaDevAttrCooperativeLaunch: *out = 1; return cudaSuccess;
+    default: return note(cudaErrorNotSupported);
+  }
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int gpu) {
+  std::memset(out, 0, sizeof *out);
+  std::snprintf(out->name, sizeof out->name, "PTX machine");
+  std::memset(&out->uuid, 0x50 + gpu, sizeof out->uuid);
+  out->multiProcessorCount = ptx::machine::multiprocessors;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
+  *out = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_all()); }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const*, int, std::size_t) {
+  *out = ptx::machine::blocks_each;
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, void const*, int, std::size_t, unsigned) {
+  *out = ptx::machine::blocks_each;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** out, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  static std::map<std::string_view, void*> const known{
+      {"cuGetErrorName", reinterpret_cast<void*>(&get_error_name)},
+      {"cuStreamBatchMemOp", reinterpret_cast<void*>(&batch_memory_operations)},
+      {"cuCtxGetCurrent", reinterpret_cast<void*>(&get_current_context)},
+      {"cuCtxGetDevice", reinterpret_cast<void*>(&get_current_device)},
+      {"cuCtxSetCurrent", reinterpret_cast<void*>(&set_current_context)},
+      {"cuMemGetAddressRange", reinterpret_cast<void*>(&get_address_range)}};
+  auto const at = known.find(symbol);
+  *out = at != known.end() ? at->second : nullptr;
+  if (found != nullptr) *found = *out != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+// -- Memory.
+
+cudaError_t cudaMalloc(void** out, std::size_t bytes) {
+  auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
+  has_context = true;
+  std::size_t const all = (bytes + 4095) / 4096 * 4096;
+  int const file = ::memfd_create("ptx", MFD_CLOEXEC);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(all)) != 0) return note(cudaErrorMemoryAllocation);
+  *out = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (*out == MAP_FAILED) return note(cudaErrorMemoryAllocation);
+  runtime::instance().allocations[*out] = {file, all, current_gpu};
+  runtime::instance().machine().memory().add(*out, bytes, true, false);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  cudaError_t const code = runtime::instance().wait_for_all();
+  auto const held = lock();
+  auto const found = runtime::instance().allocations.find(memory);
+  if (found == runtime::instance().allocations.end()) return note(cudaErrorInvalidValue);
+  runtime::instance().machine().memory().remove(memory);
+  ::munmap(memory, found->second.bytes);
+  ::close(found->second.file);
+  runtime::instance().allocations.erase(found);
+  return note(code);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = *total = std::size_t{1} << 32;
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
+  auto const held = lock();
+  *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (*out == nullptr) return note(cudaErrorMemoryAllocation);
+  expose(*out, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** out, std::size_t bytes) { return cudaHostAlloc(out, bytes, 0); }
+cudaError_t cudaFreeHost(void* memory) {
+  cudaError_t const code = runtime::instance().wait_for_all();
+  auto const held = lock();
+  runtime::instance().machine().memory().remove(memory);
+  std::free(memory);
+  return note(code);
+}
+cudaError_t cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
+  auto const held = lock();
+  expose(memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* memory) {
+  auto const held = lock();
+  runtime::instance().machine().memory().remove(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void** out, void* memory, unsigned) {
+  *out = memory;
+  return cudaSuccess;
+}
+// As CUDA does: pageable memory is read before the call returns, and written before it returns.
+cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  runtime& here = runtime::instance();
+  bool waits = false;
+  CUstream_st* on = nullptr;
+  {
+    auto const held = lock();
+    on = here.stream_of(stream, current_gpu);
+    waits = is_pageable(to);
+    std::shared_ptr<std::vector<std::byte>> staged;
+    if (is_pageable(from) && bytes > 0) {
+      auto const* const first = static_cast<std::byte const*>(from);
+      staged = std::make_shared<std::vector<std::byte>>(first, first + bytes);
+    }
+    here.enqueue(*on, [=, &here]() -> job {
+      return [=, &here] {
+        if (bytes > 0) std::memmove(to, staged != nullptr ? staged->data() : from, bytes);
+        here.machine().memory().note_written(to, bytes);
+        return true;
+      };
+    });
+  }
+  return waits ? note(here.run_until([on] { return on->jobs.empty(); })) : cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  auto const held = lock();
+  runtime& here = runtime::instance();
+  here.enqueue(*here.stream_of(stream, current_gpu), [=, &here]() -> job {
+    return [=, &here] {
+      std::memset(to, value, bytes);
+      here.machine().memory().note_written(to, bytes);
+      return true;
+    };
+  });
+  return cudaSuccess;
+}
+
+struct ipc_handle {
+  pid_t process;
+  int file;
+  std::size_t bytes;
+};
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* out, void* memory) {
+  auto const held = lock();
+  auto const found = runtime::instance().allocations.find(memory);
+  if (found == runtime::instance().allocations.end()) return note(cudaErrorInvalidValue);
+  runtime::instance().machine().memory().note_written(memory, found->second.bytes);  // others may write to it unseen
+  ipc_handle const handle{::getpid(), found->second.file, found->second.bytes};
+  std::memset(out, 0, sizeof *out);
+  std::memcpy(out, &handle, sizeof handle);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenMemHandle(void** out, cudaIpcMemHandle_t token, unsigned) {
+  auto const held = lock();
+  ipc_handle handle;
+  std::memcpy(&handle, &token, sizeof handle);
+  std::string const path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+  int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return note(cudaErrorMapBufferObjectFailed);
+  *out = ::mmap(nullptr, handle.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (*out == MAP_FAILED) return note(cudaErrorMapBufferObjectFailed);
+  runtime::instance().opened[*out] = handle.bytes;
+  runtime::instance().machine().memory().add(*out, handle.bytes, true, true);
+  return cudaSuccess;
+}
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  cudaError_t const code = runtime::instance().wait_for_all();
+  auto const held = lock();
+  auto const found = runtime::instance().opened.find(memory);
+  if (found == runtime::instance().opened.end()) return note(cudaErrorInvalidValue);
+  runtime::instance().machine().memory().remove(memory);
+  ::munmap(memory, found->second);
+  runtime::instance().opened.erase(found);
+  return note(code);
+}
+
+// -- Kernels.
+
+cudaError_t cudaLaunchKernel(void const* function, dim3 blocks, dim3 threads, void** arguments, std::size_t,
+                             cudaStream_t stream) {
+  return launch(function, blocks, threads, arguments, stream, false);
+}
+cudaError_t cudaLaunchCooperativeKernel(void const* function, dim3 blocks, dim3 threads, void** arguments, std::size_t,
+                                        cudaStream_t stream) {
+  return launch(function, blocks, threads, arguments, stream, true);
+}
+
+cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* how, void const* function, void** arguments) {
+  return launch(function, how->gridDim, how->blockDim, arguments, how->stream, false);
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, void const* function) {
+  if (!runtime::instance().functions.contains(function)) return note(cudaErrorInvalidDeviceFunction);
+  *out = {};
+  out->maxThreadsPerBlock = 1024;
+  out->ptxVersion = out->binaryVersion = 75;
+  return cudaSuccess;
+}
+
+// -- Streams.
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+  auto const held = lock();
+  *out = new CUstream_st;
+  (*out)->gpu = current_gpu;
+  runtime::instance().streams().insert(*out);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  runtime& here = runtime::instance();
+  cudaError_t const code = here.run_until([stream] { return stream->jobs.empty(); });
+  auto const held = lock();
+  here.streams().erase(stream);
+  delete stream;
+  return note(code);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  runtime& here = runtime::instance();
+  here.advance(200);
+  auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
+  if (here.sticky() != cudaSuccess) return note(here.sticky());
+  return here.stream_of(stream, current_gpu)->jobs.empty() ? cudaSuccess : note(cudaErrorNotReady);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  runtime& here = runtime::instance();
+  CUstream_st* const on = here.stream_of(stream, current_gpu);
+  return note(here.run_until([on] { return on->jobs.empty(); }));
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
+  auto const held = lock();
+  CUstream_st const& s = *runtime::instance().stream_of(stream, current_gpu);
+  *out = s.captured_by == nullptr     ? cudaStreamCaptureStatusNone
+         : s.captured_by->invalidated ? cudaStreamCaptureStatusInvalidated
+                                      : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  auto const held = lock();
+  if (stream == nullptr || stream->captured_by != nullptr) return note(cudaErrorIllegalState);
+  stream->captured_by = stream;
+  stream->joined = {stream};
+  stream->mode = mode;
+  stream->invalidated = false;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
+  auto const held = lock();
+  if (stream == nullptr || stream->captured_by != stream) return note(cudaErrorIllegalState);
+  *out = stream->invalidated ? nullptr : new CUgraph_st(std::move(stream->capture));
+  stream->capture = {};
+  for (CUstream_st* const s : std::exchange(stream->joined, {})) s->captured_by = nullptr;
+  return stream->invalidated ? note(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  *out = new CUgraphExec_st{*graph};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  auto const held = lock();
+  for (auto const& [stream, what] : graph->graph.operations) runtime::instance().enqueue(*stream, what);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+// -- Events.
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
+  *out = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  cudaError_t const code = runtime::instance().wait_for_all();
+  delete event;
+  return note(code);
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto const held = lock();
+  runtime& here = runtime::instance();
+  CUstream_st& on = *here.stream_of(stream, current_gpu);
+  event->captured_by = on.captured_by;
+  here.enqueue(on, [event]() -> job {
+    return [event, turn = ++event->recorded] {
+      event->reached = std::max(event->reached, turn);
+      event->when = std::chrono::steady_clock::now();
+      return true;
+    };
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  auto const held = lock();
+  runtime& here = runtime::instance();
+  CUstream_st& on = *here.stream_of(stream, current_gpu);
+  if (event->captured_by != nullptr && on.captured_by == nullptr) {
+    on.captured_by = event->captured_by;
+    event->captured_by->joined.push_back(&on);
+  }
+  here.enqueue(on, [event]() -> job { return [event, turn = event->recorded] { return event->reached >= turn; }; });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  runtime& here = runtime::instance();
+  here.advance(200);
+  auto const held = lock();
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
+  if (here.sticky() != cudaSuccess) return note(here.sticky());
+  return event->reached == event->recorded ? cudaSuccess : note(cudaErrorNotReady);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return note(runtime::instance().run_until([event] { return event->reached == event->recorded; }));
+}
+cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t begin, cudaEvent_t end) {
+  *out = std::chrono::duration<float, std::milli>(end->when - begin->when).count();
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,692 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The instructions of the machine: for each mnemonic, the function that executes it for its types.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "ptx/machine.hpp"
+#include "tutti/reduce/half.hpp"
+
+namespace tutti::testing::ptx {
+
+namespace {
+
+template <class T>
+T from_bits(std::uint64_t bits) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(bits);
+  else return static_cast<T>(bits);
+}
+template <class T>
+std::uint64_t to_bits(T value) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<std::uint32_t>(value);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<std::uint64_t>(value);
+  else if constexpr (std::is_signed_v<T>) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  else return static_cast<std::uint64_t>(value);
+}
+template <class T>
+T in(thread& t, instruction const& i, std::size_t k) {
+  return from_bits<T>(t.value(i.in[k]));
+}
+template <class T>
+void out(thread& t, instruction const& i, T value) {
+  t.set(i.to[0], to_bits(value));
+}
+
+template <class T>
+using unsigned_of =
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+template <class T>
+using wide_of = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, std::int32_t, std::uint32_t>,
+                                   std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+
+// Wraps around, as PTX does.
+template <class T, class F>
+T wrapped(T a, T b, F f) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::common_type_t<unsigned_of<T>, unsigned>;
+    return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+// -- An instruction is a class whose run<T> executes it for elements T.
+
+struct add {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, wrapped(in<T>(t, i, 0), in<T>(t, i, 1), [](auto a, auto b) { return a + b; }));
+  }
+};
+struct sub {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, wrapped(in<T>(t, i, 0), in<T>(t, i, 1), [](auto a, auto b) { return a - b; }));
+  }
+};
+struct mul {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, wrapped(in<T>(t, i, 0), in<T>(t, i, 1), [](auto a, auto b) { return a * b; }));
+  }
+};
+struct mul_wide {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    using W = wide_of<T>;
+    out(t, i, static_cast<W>(static_cast<W>(in<T>(t, i, 0)) * static_cast<W>(in<T>(t, i, 1))));
+  }
+};
+__extension__ using signed_128 = __int128;
+__extension__ using unsigned_128 = unsigned __int128;
+struct mul_hi {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    using W = std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, signed_128, unsigned_128>,
+                                 wide_of<T>>;
+    out(t, i, static_cast<T>(static_cast<W>(in<T>(t, i, 0)) * static_cast<W>(in<T>(t, i, 1)) >> (8 * sizeof(T))));
+  }
+};
+struct mad {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const product = wrapped(in<T>(t, i, 0), in<T>(t, i, 1), [](auto a, auto b) { return a * b; });
+    out(t, i, wrapped(product, in<T>(t, i, 2), [](auto a, auto b) { return a + b; }));
+  }
+};
+struct mad_wide {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    using W = wide_of<T>;
+    out(t, i, static_cast<W>(static_cast<W>(in<T>(t, i, 0)) * static_cast<W>(in<T>(t, i, 1)) + in<W>(t, i, 2)));
+  }
+};
+struct fma {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, std::fma(in<T>(t, i, 0), in<T>(t, i, 1), in<T>(t, i, 2)));
+  }
+};
+struct div {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const a = in<T>(t, i, 0), b = in<T>(t, i, 1);
+    if constexpr (std::is_integral_v<T>) {
+      if (b == 0) t.fail(fault::illegal_instruction, "divides by zero");
+      if constexpr (std::is_signed_v<T>)
+        if (b == -1) return out(t, i, wrapped(T{0}, a, [](auto x, auto y) { return x - y; }));
+    }
+    out(t, i, static_cast<T>(a / b));
+  }
+};
+struct rem {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const a = in<T>(t, i, 0), b = in<T>(t, i, 1);
+    if (b == 0) t.fail(fault::illegal_instruction, "divides by zero");
+    if constexpr (std::is_signed_v<T>)
+      if (b == -1) return out(t, i, T{0});
+    out(t, i, static_cast<T>(a % b));
+  }
+};
+struct min {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const a = in<T>(t, i, 0), b = in<T>(t, i, 1);
+    if constexpr (std::is_floating_point_v<T>) out(t, i, std::fmin(a, b));
+    else out(t, i, b < a ? b : a);
+  }
+};
+struct max {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const a = in<T>(t, i, 0), b = in<T>(t, i, 1);
+    if constexpr (std::is_floating_point_v<T>) out(t, i, std::fmax(a, b));
+    else out(t, i, a < b ? b : a);
+  }
+};
+struct neg {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    if constexpr (std::is_floating_point_v<T>) out(t, i, -in<T>(t, i, 0));
+    else out(t, i, wrapped(T{0}, in<T>(t, i, 0), [](auto a, auto b) { return a - b; }));
+  }
+};
+struct abs {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const a = in<T>(t, i, 0);
+    if constexpr (std::is_floating_point_v<T>) out(t, i, std::fabs(a));
+    else if constexpr (std::is_signed_v<T>)
+      out(t, i, a < 0 ? wrapped(T{0}, a, [](auto x, auto y) { return x - y; }) : a);
+    else out(t, i, a);
+  }
+};
+struct sqrt {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, std::sqrt(in<T>(t, i, 0)));
+  }
+};
+struct bit_and {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, static_cast<T>(in<T>(t, i, 0) & in<T>(t, i, 1)));
+  }
+};
+struct bit_or {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, static_cast<T>(in<T>(t, i, 0) | in<T>(t, i, 1)));
+  }
+};
+struct bit_xor {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, static_cast<T>(in<T>(t, i, 0) ^ in<T>(t, i, 1)));
+  }
+};
+struct bit_not {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    if constexpr (std::is_same_v<T, bool>) out(t, i, !in<T>(t, i, 0));
+    else out(t, i, static_cast<T>(~in<T>(t, i, 0)));
+  }
+};
+// Shifts by the width or more give zeros, or copies of the sign.
+struct shl {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    auto const by = in<std::uint32_t>(t, i, 1);
+    std::uint64_t const a = static_cast<unsigned_of<T>>(in<T>(t, i, 0));
+    out(t, i, by >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << by));
+  }
+};
+struct shr {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    auto const by = std::min(in<std::uint32_t>(t, i, 1), static_cast<std::uint32_t>(8 * sizeof(T)));
+    T const a = in<T>(t, i, 0);
+    if (by < 8 * sizeof(T)) return out(t, i, static_cast<T>(a >> by));
+    out(t, i, std::is_signed_v<T> && a < T{0} ? static_cast<T>(~T{0}) : T{0});
+  }
+};
+struct selp {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, in<T>(t, i, t.value(i.in[2]) != 0 ? 0 : 1));
+  }
+};
+struct popc {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, static_cast<std::uint32_t>(std::popcount(static_cast<unsigned_of<T>>(in<T>(t, i, 0)))));
+  }
+};
+struct clz {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, static_cast<std::uint32_t>(std::countl_zero(static_cast<unsigned_of<T>>(in<T>(t, i, 0)))));
+  }
+};
+// Inserts the low bits of the first operand into the second.
+struct bfi {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    std::uint32_t const width = 8 * sizeof(T), at = in<std::uint32_t>(t, i, 2) & 0xff;
+    std::uint32_t const length = std::min(in<std::uint32_t>(t, i, 3) & 0xff, width);
+    std::uint64_t mask = length == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << length) - 1;
+    mask = at >= width ? 0 : mask << at;
+    std::uint64_t const low = in<T>(t, i, 0), into = in<T>(t, i, 1);
+    out(t, i, static_cast<T>((into & ~mask) | (at >= width ? 0 : (low << at) & mask)));
+  }
+};
+struct bfe {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    std::uint32_t const width = 8 * sizeof(T), at = in<std::uint32_t>(t, i, 1) & 0xff;
+    std::uint32_t const length = in<std::uint32_t>(t, i, 2) & 0xff;
+    auto const a = static_cast<std::uint64_t>(static_cast<unsigned_of<T>>(in<T>(t, i, 0)));
+    std::uint32_t const last = std::min(at + length - 1, width - 1);
+    bool const sign = std::is_signed_v<T> && length > 0 && (a >> last & 1) != 0;
+    std::uint64_t bits = sign ? ~std::uint64_t{0} : 0;
+    for (std::uint32_t k = 0; k < length && k < width; ++k) {
+      std::uint64_t const bit = at + k < width ? a >> (at + k) & 1 : sign;
+      bits = (bits & ~(std::uint64_t{1} << k)) | bit << k;
+    }
+    out(t, i, static_cast<T>(bits));
+  }
+};
+// Four bytes of the eight of two words; the sign of a byte may be replicated.
+struct prmt {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    std::uint64_t const bytes = in<std::uint32_t>(t, i, 0) | std::uint64_t{in<std::uint32_t>(t, i, 1)} << 32;
+    auto const selectors = in<std::uint32_t>(t, i, 2);
+    std::uint32_t result = 0;
+    for (int k = 0; k < 4; ++k) {
+      std::uint32_t const selector = selectors >> (4 * k) & 0xf;
+      auto byte = static_cast<std::uint32_t>(bytes >> (8 * (selector & 7)) & 0xff);
+      if ((selector & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
+      result |= byte << (8 * k);
+    }
+    out(t, i, result);
+  }
+};
+
+// -- Comparisons.
+
+struct eq {
+  template <class T>
+  static bool of(T a, T b) {
+    return a == b;
+  }
+};
+struct ne {
+  template <class T>
+  static bool of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a < b || a > b;  // ordered
+    else return a != b;
+  }
+};
+struct lt {
+  template <class T>
+  static bool of(T a, T b) {
+    return a < b;
+  }
+};
+struct le {
+  template <class T>
+  static bool of(T a, T b) {
+    return a <= b;
+  }
+};
+struct gt {
+  template <class T>
+  static bool of(T a, T b) {
+    return a > b;
+  }
+};
+struct ge {
+  template <class T>
+  static bool of(T a, T b) {
+    return a >= b;
+  }
+};
+struct nan {
+  template <class T>
+  static bool of(T a, T b) {
+    return a != a || b != b;
+  }
+};
+// True also where an operand is not a number.
+template <class Compare>
+struct unordered_or {
+  template <class T>
+  static bool of(T a, T b) {
+    return nan::of(a, b) || Compare::of(a, b);
+  }
+};
+template <class Compare>
+struct negated {
+  template <class T>
+  static bool of(T a, T b) {
+    return !Compare::of(a, b);
+  }
+};
+template <class Compare>
+struct setp {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    t.set(i.to[0], Compare::of(in<T>(t, i, 0), in<T>(t, i, 1)));
+  }
+};
+
+// -- Moves and conversions.
+
+// Also packs the elements of a vector into a word, and unpacks them.
+struct mov {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    if (i.in[1].kind != operand::none) {
+      std::size_t parts = 0;
+      while (parts < i.in.size() && i.in[parts].kind != operand::none) ++parts;
+      std::size_t const bits = 8 * sizeof(T) / parts;
+      std::uint64_t word = 0;
+      for (std::size_t k = 0; k < parts; ++k)
+        word |= (t.value(i.in[k]) & ((std::uint64_t{1} << bits) - 1)) << (bits * k);
+      t.set(i.to[0], word);
+    } else if (i.to[1].kind != operand::none) {
+      std::size_t parts = 0;
+      while (parts < i.to.size() && i.to[parts].kind != operand::none) ++parts;
+      std::size_t const bits = 8 * sizeof(T) / parts;
+      std::uint64_t const word = t.value(i.in[0]);
+      for (std::size_t k = 0; k < parts; ++k) t.set(i.to[k], word >> (bits * k) & ((std::uint64_t{1} << bits) - 1));
+    } else {
+      t.set(i.to[0], t.value(i.in[0]));
+    }
+  }
+};
+// Addresses of shared memory may be held in 32 bits, without their window.
+std::uint64_t in_space(space where, std::uint64_t address) {
+  return where == space::shared ? shared_window | (address & 0xffff'ffff) : address;
+}
+// From an address in a space to a generic one, and back.
+void cvta(thread& t, instruction const& i) { t.set(i.to[0], in_space(i.space, t.value(i.in[0]))); }
+
+enum class rounding { none, to_nearest, to_zero, to_integer, down, up };
+template <class To, class From, rounding How>
+void convert(thread& t, instruction const& i) {
+  From const a = in<From>(t, i, 0);
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    From const whole = How == rounding::to_zero ? std::trunc(a)
+                       : How == rounding::down  ? std::floor(a)
+                       : How == rounding::up    ? std::ceil(a)
+                                                : std::nearbyint(a);
+    if (whole != whole) return out(t, i, To{0});
+    if (whole <= static_cast<From>(std::numeric_limits<To>::min())) return out(t, i, std::numeric_limits<To>::min());
+    if (whole >= static_cast<From>(std::numeric_limits<To>::max())) return out(t, i, std::numeric_limits<To>::max());
+    out(t, i, static_cast<To>(whole));
+  } else {
+    out(t, i, static_cast<To>(a));
+  }
+}
+void half_to_float(thread& t, instruction const& i) {
+  t.set(i.to[0], to_bits(static_cast<float>(std::bit_cast<half>(static_cast<std::uint16_t>(t.value(i.in[0]))))));
+}
+void float_to_half(thread& t, instruction const& i) {
+  t.set(i.to[0], std::bit_cast<std::uint16_t>(half(from_bits<float>(t.value(i.in[0])))));
+}
+
+// -- Memory.
+
+void ld(thread& t, instruction const& i) {
+  std::size_t const bytes = bytes_of(i.of);
+  std::uint64_t const at = in_space(i.space, t.address(i.in[0]));
+  t.expect_aligned(at, bytes * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) {
+    std::uint64_t word = t.load(i, at + k * bytes, bytes);
+    if (bytes < 8) {
+      std::uint64_t const mask = (std::uint64_t{1} << (8 * bytes)) - 1;
+      bool const negative = i.of >= type::s8 && i.of <= type::s64 && (word >> (8 * bytes - 1) & 1) != 0;
+      word = negative ? word | ~mask : word & mask;
+    }
+    t.set(i.to[k], word);
+  }
+}
+void st(thread& t, instruction const& i) {
+  std::size_t const bytes = bytes_of(i.of);
+  std::uint64_t const at = in_space(i.space, t.address(i.to[0]));
+  t.expect_aligned(at, bytes * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) t.store(i, at + k * bytes, bytes, t.value(i.in[k]));
+}
+struct atom_add {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const by = in<T>(t, i, 1);
+    out(t, i, from_bits<T>(t.exchange(i, in_space(i.space, t.address(i.in[0])), sizeof(T), [by](std::uint64_t old) {
+          return to_bits(wrapped(from_bits<T>(old), by, [](auto a, auto b) { return a + b; }));
+        })));
+  }
+};
+struct atom_exch {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const by = in<T>(t, i, 1);
+    out(t, i, from_bits<T>(t.exchange(i, in_space(i.space, t.address(i.in[0])), sizeof(T), [by](std::uint64_t) {
+          return to_bits(by);
+        })));
+  }
+};
+struct atom_cas {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    T const expected = in<T>(t, i, 1), by = in<T>(t, i, 2);
+    out(t, i, from_bits<T>(t.exchange(i, in_space(i.space, t.address(i.in[0])), sizeof(T), [=](std::uint64_t old) {
+          return from_bits<T>(old) == expected ? to_bits(by) : old;
+        })));
+  }
+};
+
+// -- Control.
+
+void bra(thread& t, instruction const& i) { t.jump(i.target); }
+void call(thread& t, instruction const& i) { t.call(i); }
+void ret(thread& t, instruction const&) { t.end_function(); }
+void end_thread(thread& t, instruction const&) { t.exit(); }
+void trap(thread& t, instruction const&) { t.fail(fault::trap, "executes a trap"); }
+void barrier(thread& t, instruction const&) { t.wait_at_barrier(); }
+void fence(thread& t, instruction const& i) {
+  if (i.scope != scope::block) t.fence();
+}
+void unknown(thread& t, instruction const&) {
+  t.fail(fault::illegal_instruction, "executes an instruction that the machine does not have");
+}
+
+// -- From a mnemonic to a handler.
+
+template <class T>
+struct of {};
+// Calls f(of<T>{}) with the type of the host that has these bits.
+template <class F>
+handler for_type(type t, F f) {
+  switch (t) {
+    case type::pred: return f(of<bool>{});
+    case type::b8:
+    case type::u8: return f(of<std::uint8_t>{});
+    case type::s8: return f(of<std::int8_t>{});
+    case type::b16:
+    case type::u16: return f(of<std::uint16_t>{});
+    case type::s16: return f(of<std::int16_t>{});
+    case type::b32:
+    case type::u32: return f(of<std::uint32_t>{});
+    case type::s32: return f(of<std::int32_t>{});
+    case type::b64:
+    case type::u64: return f(of<std::uint64_t>{});
+    case type::s64: return f(of<std::int64_t>{});
+    case type::f32: return f(of<float>{});
+    case type::f64: return f(of<double>{});
+    case type::f16:
+    case type::none: break;
+  }
+  return unknown;
+}
+template <class What>
+handler numbers(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_same_v<T, bool>) return unknown;
+    else return What::template run<T>;
+  });
+}
+template <class What>
+handler integers(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return What::template run<T>;
+    else return unknown;
+  });
+}
+template <class What>
+handler narrow_integers(type t) {  // of which there is one twice as wide
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_integral_v<T> && (sizeof(T) == 2 || sizeof(T) == 4)) return What::template run<T>;
+    else return unknown;
+  });
+}
+template <class What>
+handler floats(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_floating_point_v<T>) return What::template run<T>;
+    else return unknown;
+  });
+}
+template <class What>
+handler bits(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_integral_v<T>) return What::template run<T>;
+    else return unknown;
+  });
+}
+template <class What>
+handler anything(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler { return What::template run<T>; });
+}
+template <class What>
+handler words(type t) {
+  return for_type(t, []<class T>(of<T>) -> handler {
+    if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) return What::template run<T>;
+    else return unknown;
+  });
+}
+
+handler comparison(std::string_view how, type t) {
+  if (how == "eq") return anything<setp<eq>>(t);
+  if (how == "ne") return anything<setp<ne>>(t);
+  if (how == "lt" || how == "lo") return numbers<setp<lt>>(t);
+  if (how == "le" || how == "ls") return numbers<setp<le>>(t);
+  if (how == "gt" || how == "hi") return numbers<setp<gt>>(t);
+  if (how == "ge" || how == "hs") return numbers<setp<ge>>(t);
+  if (how == "equ") return floats<setp<unordered_or<eq>>>(t);
+  if (how == "neu") return floats<setp<unordered_or<ne>>>(t);
+  if (how == "ltu") return floats<setp<unordered_or<lt>>>(t);
+  if (how == "leu") return floats<setp<unordered_or<le>>>(t);
+  if (how == "gtu") return floats<setp<unordered_or<gt>>>(t);
+  if (how == "geu") return floats<setp<unordered_or<ge>>>(t);
+  if (how == "nan") return floats<setp<nan>>(t);
+  if (how == "num") return floats<setp<negated<nan>>>(t);
+  return unknown;
+}
+
+handler conversion(type to, type from, rounding how) {
+  if (to == type::f32 && from == type::f16) return half_to_float;
+  if (to == type::f16 && from == type::f32) return how == rounding::to_nearest ? float_to_half : unknown;
+  return for_type(to, [&]<class To>(of<To>) -> handler {
+    return for_type(from, [&]<class From>(of<From>) -> handler {
+      if constexpr (std::is_same_v<To, bool> || std::is_same_v<From, bool>) return unknown;
+      else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+        switch (how) {
+          case rounding::to_zero: return convert<To, From, rounding::to_zero>;
+          case rounding::to_integer: return convert<To, From, rounding::to_integer>;
+          case rounding::down: return convert<To, From, rounding::down>;
+          case rounding::up: return convert<To, From, rounding::up>;
+          case rounding::none:
+          case rounding::to_nearest: return unknown;
+        }
+        return unknown;
+      } else {
+        return how == rounding::none || how == rounding::to_nearest ? convert<To, From, rounding::to_nearest> : unknown;
+      }
+    });
+  });
+}
+
+handler handler_of(std::string_view name, std::span<std::string_view const> rest, instruction& i) {
+  rounding how = rounding::none;
+  std::string_view variant, compare;
+  for (std::string_view const word : rest) {
+    if (type const t = type_named(word); t != type::none) {
+      (i.of == type::none ? i.of : i.from) = t;
+    } else if (word == "global") {
+      i.space = space::global;
+    } else if (word == "shared") {
+      i.space = space::shared;
+    } else if (word == "local") {
+      i.space = space::local;
+    } else if (word == "param") {
+      i.space = space::param;
+    } else if (word == "v2") {
+      i.lanes = 2;
+    } else if (word == "v4") {
+      i.lanes = 4;
+    } else if (word == "relaxed" || word == "volatile") {
+      i.order = order::relaxed;
+      if (word == "volatile") i.scope = scope::system;
+    } else if (word == "acquire") {
+      i.order = order::acquire;
+    } else if (word == "release") {
+      i.order = order::release;
+    } else if (word == "cta") {
+      i.scope = scope::block;
+    } else if (word == "gpu" || word == "gl") {
+      i.scope = scope::device;
+    } else if (word == "sys") {
+      i.scope = scope::system;
+    } else if (word == "rn") {
+      how = rounding::to_nearest;
+    } else if (word == "rzi") {
+      how = rounding::to_zero;
+    } else if (word == "rni") {
+      how = rounding::to_integer;
+    } else if (word == "rmi") {
+      how = rounding::down;
+    } else if (word == "rpi") {
+      how = rounding::up;
+    } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas") {
+      variant = word;
+    } else if (name == "setp" && compare.empty()) {
+      compare = word;
+    } else if (word != "to" && word != "uni" && word != "sync" && word != "acq_rel" && word != "sc" && word != "nc" &&
+               word != "aligned") {
+      return unknown;
+    }
+  }
+  if (name == "setp") return comparison(compare.empty() ? variant : compare, i.of);
+  if (name == "add") return numbers<add>(i.of);
+  if (name == "sub") return numbers<sub>(i.of);
+  if (name == "mul" || name == "mad") {
+    bool const adds = name == "mad";
+    if (variant == "wide") return adds ? narrow_integers<mad_wide>(i.of) : narrow_integers<mul_wide>(i.of);
+    if (variant == "hi") return adds ? unknown : integers<mul_hi>(i.of);
+    return adds ? integers<mad>(i.of) : numbers<mul>(i.of);
+  }
+  if (name == "fma") return floats<fma>(i.of);
+  if (name == "div") return numbers<div>(i.of);
+  if (name == "rem") return integers<rem>(i.of);
+  if (name == "min") return numbers<min>(i.of);
+  if (name == "max") return numbers<max>(i.of);
+  if (name == "neg") return numbers<neg>(i.of);
+  if (name == "abs") return numbers<abs>(i.of);
+  if (name == "sqrt") return floats<sqrt>(i.of);
+  if (name == "and") return bits<bit_and>(i.of);
+  if (name == "or") return bits<bit_or>(i.of);
+  if (name == "xor") return bits<bit_xor>(i.of);
+  if (name == "not") return bits<bit_not>(i.of);
+  if (name == "shl") return integers<shl>(i.of);
+  if (name == "shr") return integers<shr>(i.of);
+  if (name == "selp") return anything<selp>(i.of);
+  if (name == "popc") return words<popc>(i.of);
+  if (name == "clz") return words<clz>(i.of);
+  if (name == "bfi") return words<bfi>(i.of);
+  if (name == "bfe") return words<bfe>(i.of);
+  if (name == "prmt") return words<prmt>(i.of);
+  if (name == "mov") return anything<mov>(i.of);
+  if (name == "cvta") return cvta;
+  if (name == "cvt") return conversion(i.of, i.from, how);
+  if (name == "ld") return ld;
+  if (name == "st") return st;
+  if (name == "atom" && variant == "add") return words<atom_add>(i.of);
+  if (name == "atom" && variant == "exch") return words<atom_exch>(i.of);
+  if (name == "atom" && variant == "cas") return words<atom_cas>(i.of);
+  if (name == "bra") return bra;
+  if (name == "call") return call;
+  if (name == "ret") return ret;
+  if (name == "exit") return end_thread;
+  if (name == "trap") return trap;
+  if (name == "bar" || name == "barrier") return barrier;
+  if (name == "fence" || name == "membar") return fence;
+  return unknown;
+}
+
+}  // namespace
+
+void decode(std::span<std::string_view const> mnemonic, instruction& out) {
+  out.run = handler_of(mnemonic[0], mnemonic.subspan(1), out);
+}
+
+}  // namespace tutti::testing::ptx

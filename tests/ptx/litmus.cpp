@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The machine itself, on small kernels written by hand: it keeps what PTX promises, breaks what PTX does not promise, and names
+// mistakes.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ptx/machine.hpp"
+
+using namespace tutti::testing::ptx;
+
+namespace {
+
+// A kernel with one parameter, the address of its memory, which %rd1 holds.
+std::string kernel_of(std::string const& body) {
+  return ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 memory)\n{\n"
+         ".reg .pred %p<4>;\n.reg .b32 %r<10>;\n.reg .b64 %rd<10>;\n.reg .f32 %f<4>;\n"
+         ".shared .align 4 .b8 room[64];\nld.param.u64 %rd1, [memory];\n" +
+         body + "\nret;\n}\n";
+}
+
+// 64 words in two lines of a cache and more, which count as written.
+struct words {
+  alignas(128) std::array<std::uint32_t, 64> of{};
+};
+
+void run(std::string const& body, words& data, int blocks, int threads, std::uint64_t seed, bool together = true) {
+  machine m(seed);
+  m.memory().add(data.of.data(), sizeof data.of, true, true);
+  auto const code = parse(kernel_of(body));
+  std::vector<std::byte> parameters(8);
+  auto const address = reinterpret_cast<std::uint64_t>(data.of.data());
+  std::memcpy(parameters.data(), &address, 8);
+  m.start(std::make_shared<grid>(grid{code, &code->functions[0], parameters, blocks, threads, together, 0}));
+  while (!m.idle()) m.step();
+}
+
+std::string mistake(std::string const& body, int blocks = 1, int threads = 1) {
+  words data;
+  try {
+    run(body, data, blocks, threads, 1);
+  } catch (fault const& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+// Block 0 writes data and then a flag; block 1 reads the data before, waits for the flag, and stores what it then reads.
+std::string message(std::string const& write_flag, std::string const& read_flag) {
+  return "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $reader;\n"
+         "st.global.u32 [%rd1], 7;\n" +
+         write_flag +
+         " [%rd1+128], 1;\nret;\n"
+         "$reader:\nld.global.u32 %r2, [%rd1];\n$wait:\n" +
+         read_flag +
+         " %r3, [%rd1+128];\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra $wait;\n"
+         "ld.global.u32 %r4, [%rd1];\nst.global.u32 [%rd1+64], %r4;";
+}
+int wrong_messages(std::string const& write_flag, std::string const& read_flag) {
+  int out = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    words data;
+    run(message(write_flag, read_flag), data, 2, 1, seed);
+    out += data.of[16] != 7;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a release and an acquire carry what was written before") {
+  CHECK(wrong_messages("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32") == 0);
+}
+
+TEST_CASE("without one of them, the reader may find what was there before") {
+  CHECK(wrong_messages("st.relaxed.gpu.global.u32", "ld.acquire.gpu.global.u32") > 0);
+  CHECK(wrong_messages("st.release.gpu.global.u32", "ld.relaxed.gpu.global.u32") > 0);
+}
+
+TEST_CASE("a barrier shows a block what its threads have written, and a release after it shows others") {
+  // Thread 1 of block 0 writes, and after a barrier thread 0 writes the flag.
+  std::string const body =
+      "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $reader;\n"
+      "mov.u32 %r2, %tid.x;\nsetp.ne.u32 %p2, %r2, 1;\n@%p2 bra $written;\nst.global.u32 [%rd1], 7;\n"
+      "$written:\nbarrier.sync 0;\n@!%p2 ret;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd1+64], %r3;\n"
+      "st.release.gpu.global.u32 [%rd1+128], 1;\nret;\n"
+      "$reader:\nld.acquire.gpu.global.u32 %r4, [%rd1+128];\nsetp.eq.u32 %p3, %r4, 0;\n@%p3 bra $reader;\n"
+      "ld.global.u32 %r5, [%rd1];\nst.global.u32 [%rd1+68], %r5;";
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    words data;
+    run(body, data, 2, 2, seed);
+    CHECK(data.of[16] == 7);
+    CHECK(data.of[17] == 7);
+  }
+}
+
+TEST_CASE("the threads of a grid add up without losing any") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    words data;
+    run("atom.global.add.u32 %r1, [%rd1], 2;", data, 5, 40, seed, false);
+    CHECK(data.of[0] == 400);
+  }
+}
+
+TEST_CASE("a mistake is named, with its line") {
+  std::string const past = mistake("ld.global.u32 %r1, [%rd1+256];");
+  CHECK(past.find("reads 4 bytes at 0x") != std::string::npos);
+  CHECK(past.find("ld.global.u32 %r1, [%rd1+256];") != std::string::npos);
+  CHECK(mistake("st.global.u32 [%rd1+-4], 0;").find("writes 4 bytes") != std::string::npos);
+  CHECK(mistake("ld.global.u32 %r1, [%rd1+2];").find("accesses 4 bytes at 0x") != std::string::npos);
+  CHECK(mistake("ld.shared.u32 %r1, [room+64];").find("past the end of its shared") != std::string::npos);
+  CHECK(mistake("trap;").find("executes a trap") != std::string::npos);
+  CHECK(mistake("tex.1d.v4.f32 {%f0, %f1, %f2, %f3}, %r1;").find("that the machine does not have") !=
+        std::string::npos);
+}
+
+TEST_CASE("memory that nobody has written is not read") {
+  machine m(1);
+  words data;
+  m.memory().add(data.of.data(), sizeof data.of, true, false);
+  auto const code =
+      parse(kernel_of("st.global.u32 [%rd1], 1;\nld.global.u32 %r1, [%rd1];\nld.global.u32 %r1, [%rd1+4];"));
+  std::vector<std::byte> parameters(8);
+  auto const address = reinterpret_cast<std::uint64_t>(data.of.data());
+  std::memcpy(parameters.data(), &address, 8);
+  m.start(std::make_shared<grid>(grid{code, &code->functions[0], parameters, 1, 1, false, 0}));
+  CHECK_THROWS_WITH_AS(
+      [&] {
+        while (!m.idle()) m.step();
+      }(),
+      doctest::Contains("which nobody has written"), fault);
+}
+
+TEST_CASE("blocks that wait for each other need a cooperative launch") {
+  // The block that is started first waits for the last, for which there is no room.
+  std::string const body =
+      "mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %nctaid.x;\nadd.u32 %r2, %r2, -1;\nsetp.ne.u32 %p1, %r1, %r2;\n"
+      "@%p1 bra $wait;\nst.release.gpu.global.u32 [%rd1], 1;\nret;\n"
+      "$wait:\nld.acquire.gpu.global.u32 %r3, [%rd1];\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra $wait;";
+  words data;
+  int const at_once = machine::multiprocessors * machine::blocks_each;
+  CHECK_NOTHROW(run(body, data, at_once, 1, 1));
+  data = {};
+  CHECK_THROWS_WITH_AS(run(body, data, at_once + 1, 1, 1, false), doctest::Contains("no thread makes progress"), fault);
+}

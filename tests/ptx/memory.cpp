@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "ptx/memory.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tutti::testing::ptx {
+
+void memory::add(void* begin, std::size_t bytes, bool cached, bool written) {
+  auto const at = reinterpret_cast<std::uint64_t>(begin);
+  ranges_[at] = {at, bytes, cached, std::vector<std::uint8_t>(written ? 0 : bytes)};
+}
+
+void memory::remove(void* begin) {
+  ranges_.erase(reinterpret_cast<std::uint64_t>(begin));
+  last_ = nullptr;
+}
+
+memory::range* memory::containing(std::uint64_t address) {
+  if (last_ != nullptr && address >= last_->begin && address - last_->begin < last_->bytes) return last_;
+  auto const next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return nullptr;
+  range& found = std::prev(next)->second;
+  if (address - found.begin >= found.bytes) return nullptr;
+  return last_ = &found;
+}
+
+memory::range* memory::find(std::uint64_t address, std::size_t bytes) {
+  range* const found = containing(address);
+  return found != nullptr && address - found->begin + bytes <= found->bytes ? found : nullptr;
+}
+
+void memory::note_written(void* begin, std::size_t bytes) {
+  auto const at = reinterpret_cast<std::uint64_t>(begin);
+  range* const found = containing(at);
+  if (found == nullptr || found->written.empty()) return;
+  std::size_t const offset = at - found->begin;
+  std::fill_n(found->written.begin() + static_cast<std::ptrdiff_t>(offset), std::min(bytes, found->bytes - offset),
+              std::uint8_t{1});
+}
+
+void write_through(std::uint64_t address, partial_word const& w) {
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(address);
+  if (w.mask == 0xff) return __atomic_store_n(reinterpret_cast<std::uint64_t*>(address), w.value, __ATOMIC_RELEASE);
+  for (std::size_t half = 0; half < 8; half += 4) {
+    std::uint8_t const mask = w.mask >> half & 0xf;
+    if (mask == 0xf) {
+      __atomic_store_n(reinterpret_cast<std::uint32_t*>(address + half),
+                       static_cast<std::uint32_t>(w.value >> (8 * half)), __ATOMIC_RELEASE);
+    } else {
+      for (std::size_t k = 0; k < 4; ++k)
+        if ((mask >> k & 1) != 0)
+          __atomic_store_n(bytes + half + k, static_cast<std::uint8_t>(w.value >> (8 * (half + k))), __ATOMIC_RELEASE);
+    }
+  }
+}
+
+}  // namespace tutti::testing::ptx

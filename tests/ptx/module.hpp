@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A module of PTX as the machine executes it: functions, their registers and memory, and decoded instructions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::testing::ptx {
+
+class thread;
+struct instruction;
+
+enum class type : std::uint8_t { none, pred, b8, b16, b32, b64, u8, u16, u32, u64, s8, s16, s32, s64, f16, f32, f64 };
+std::size_t bytes_of(type t);
+type type_named(std::string_view word);  // `none` if it is not a type
+
+enum class space : std::uint8_t { generic, global, shared, local, param };
+// How an access is ordered; volatile ones are relaxed.
+enum class order : std::uint8_t { weak, relaxed, acquire, release };
+// Who takes part in the order of an access.
+enum class scope : std::uint8_t { block, device, system };
+enum class special : std::uint8_t { tid, ntid, ctaid, nctaid, lane, nanoseconds, zero };
+
+// Addresses are those of the host, but each of these spaces has a window.
+inline constexpr std::uint64_t window_bits = 56;
+inline constexpr std::uint64_t shared_window = std::uint64_t{0xa1} << window_bits;
+inline constexpr std::uint64_t local_window = std::uint64_t{0xa2} << window_bits;
+inline constexpr std::uint64_t param_window = std::uint64_t{0xa3} << window_bits;
+inline constexpr std::uint64_t call_window = std::uint64_t{0xa4} << window_bits;  // parameters that are passed on
+inline constexpr std::uint64_t offset_mask = (std::uint64_t{1} << window_bits) - 1;
+
+// In addresses of local memory and parameters, which function on the stack they belong to.
+inline constexpr std::uint64_t depth_bits = 40;
+
+struct operand {
+  // An address in a frame is an immediate to which the depth of the stack is added.
+  enum kinds : std::uint8_t { none, in_register, immediate, in_frame, special_register } kind = none;
+  int index = -1;           // of a register or a special one; of the base of an address, or -1
+  std::uint64_t value = 0;  // of an immediate; of an address, what is added to the base
+};
+
+using handler = void (*)(thread&, instruction const&);
+
+struct instruction {
+  handler run = nullptr;
+  type of = type::none, from = type::none;
+  ptx::space space = ptx::space::generic;
+  ptx::order order = ptx::order::weak;
+  ptx::scope scope = ptx::scope::device;
+  std::uint8_t lanes = 1;  // of a vector
+  int guard = -1;          // a predicate register, or -1
+  bool unless = false;     // executes where the predicate is false
+  std::array<operand, 4> to{};
+  std::array<operand, 4> in{};                // an address is the first
+  int target = -1;                            // of a branch: an instruction; of a call: a function
+  std::vector<std::size_t> passed, returned;  // offsets in the window of calls
+  int line = 0;
+};
+
+struct parameter {
+  std::string name;
+  std::size_t offset, bytes;
+};
+
+struct function {
+  std::string name;
+  std::vector<parameter> parameters, results;
+  std::size_t parameter_bytes = 0;  // with the results behind them
+  std::size_t call_bytes = 0;
+  std::size_t local_bytes = 0, shared_bytes = 0;
+  int registers = 0;
+  std::vector<instruction> body;
+};
+
+struct module {
+  std::vector<std::string> lines;
+  std::vector<function> functions;
+  std::size_t shared_bytes = 0;  // that every kernel has
+  std::deque<std::vector<std::uint64_t>> globals;
+
+  int find(std::string_view name) const;  // -1: there is none
+};
+
+// Throws std::runtime_error, naming the line.
+std::shared_ptr<module const> parse(std::string_view text);
+
+// Chooses the handler of an instruction by its mnemonic, split at its dots, and decodes the rest of it. A mnemonic that the
+// machine does not have becomes an instruction that stops the thread.
+void decode(std::span<std::string_view const> mnemonic, instruction& out);
+
+}  // namespace tutti::testing::ptx
