@@ -60,29 +60,32 @@ class grid {
   }
   void copy_to(value_type* out) const {
     for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
-      if (stride == 1) out = std::copy_n(row, count, out);
-      else
-        for (std::size_t i = 0; i < count; ++i) *out++ = row[static_cast<std::ptrdiff_t>(i) * stride];
+      copy(row, stride, out, 1, count);
+      out += count;
     });
   }
   void copy_from(value_type const* in) const {
     for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
-      if (stride == 1) std::copy_n(in, count, row), in += count;
-      else
-        for (std::size_t i = 0; i < count; ++i) row[static_cast<std::ptrdiff_t>(i) * stride] = *in++;
+      copy(in, 1, row, stride, count);
+      in += count;
     });
   }
-  // Calls f(data, bytes) for each run of elements that follow each other.
+  // Calls f(data, count) for each run of elements that follow each other.
   template <class F>
   void for_each_run(F&& f) const {
     for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
-      if (stride == 1) f(row, count * sizeof(T));
-      else
-        for (std::size_t i = 0; i < count; ++i) f(row + static_cast<std::ptrdiff_t>(i) * stride, sizeof(T));
+      if (stride == 1) return f(row, count);
+      for (std::size_t i = 0; i < count; ++i) f(row + static_cast<std::ptrdiff_t>(i) * stride, std::size_t{1});
     });
   }
 
  private:
+  static void copy(value_type const* from, std::ptrdiff_t from_stride, value_type* to, std::ptrdiff_t to_stride,
+                   std::size_t count) {
+    if (from_stride == 1 && to_stride == 1) std::copy_n(from, count, to);
+    else
+      for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(count); ++i) to[i * to_stride] = from[i * from_stride];
+  }
   // Calls f(first, count, stride) for all values of the last index.
   template <class F>
   void for_each_row(F&& f) const {
@@ -123,7 +126,7 @@ class indexed_range {
   template <class F>
   void for_each_run(F&& f) const {
     if constexpr (has_places)
-      for (auto& element : range_) f(std::addressof(element), sizeof element);
+      for (auto& element : range_) f(std::addressof(element), std::size_t{1});
   }
 
  private:

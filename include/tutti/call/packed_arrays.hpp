@@ -49,7 +49,7 @@ class packed_array {
   void unpack() const {
     if (copy_ != nullptr) array_.copy_from(copy_);
   }
-  // Calls f(data, bytes) for the memory of the caller.
+  // Calls f(data, count) for the memory of the caller.
   template <class F>
   void for_each_run(F&& f) const {
     array_.for_each_run(f);
@@ -72,7 +72,7 @@ class packed_array<std::span<T, Extent>> {
   void unpack() const {}
   template <class F>
   void for_each_run(F&& f) const {
-    f(array_.data(), array_.size_bytes());
+    f(array_.data(), array_.size());
   }
 
  private:
@@ -121,8 +121,8 @@ class packed_arrays {
   }
   template <class Use>
   void list_buffers(Use& use) const {
-    if (gives_) in_.for_each_run([&](void const* data, std::size_t bytes) { use.reads(data, bytes); });
-    if (gets_) out_.for_each_run([&](void const* data, std::size_t bytes) { use.writes(data, bytes); });
+    if (gives_) in_.for_each_run([&](auto* data, std::size_t count) { use.reads(data, count * sizeof *data); });
+    if (gets_) out_.for_each_run([&](auto* data, std::size_t count) { use.writes(data, count * sizeof *data); });
   }
 
  private:

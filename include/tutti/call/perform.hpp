@@ -83,21 +83,26 @@ void complete(engine<Transport>& on, Call& c) {
   }
 }
 
+// The call on a communicator of one rank.
+template <class Transport, class Call, class Packing>
+void run_alone(engine<Transport>& on, Call& c, Packing const& packing) {
+  on.expect_no_fault({});
+  packing.pack();
+  c.run_alone();
+  packing.unpack();
+}
+
 // `packing`: the arrays of the call, if they need it.
 template <class Comm, class Call, class Packing = nothing_to_pack>
 returned_by<Comm> perform(Comm& comm, Call& c, Packing&& packing = {}) {
   if constexpr (!is_communicator<Comm>) {
     return comm.defer(std::move(c), std::forward<Packing>(packing));
   } else {
+    if (comm.size() == 1) return run_alone(comm.engine(), c, packing);
     packing.pack();
-    if (comm.size() == 1) {
-      comm.engine().expect_no_fault({});
-      c.run_alone();
-    } else if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where)) {
+    if (auto* const node = node_for<typename Call::algorithm>(comm, c.asked.algorithm, c.where))
       complete(node->engine(), c);
-    } else {
-      complete(comm.engine(), c);
-    }
+    else complete(comm.engine(), c);
     packing.unpack();
   }
 }

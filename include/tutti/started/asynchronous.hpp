@@ -41,10 +41,7 @@ class asynchronous : public detail::deferring<Transport> {
   template <class Call, class Packing = detail::nothing_to_pack>
   work defer(Call&& call, Packing&& packing = {}) const {
     if (this->size() == 1) {
-      this->blocking().engine().expect_no_fault({});
-      packing.pack();
-      call.run_alone();
-      packing.unpack();
+      detail::run_alone(this->blocking().engine(), call, packing);
       return work();
     }
     std::source_location const where = call.where;

@@ -332,13 +332,10 @@ class lone_call final : public pending_call {
 
  private:
   void run() {
-    engine_.expect_no_fault({});
     restart();
     std::exception_ptr thrown;
     try {
-      packing_.pack();
-      kept_.call.run_alone();
-      packing_.unpack();
+      run_alone(engine_, kept_.call, packing_);
     } catch (...) {
       thrown = std::current_exception();
     }
