@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Processes that share one GPU, or have one each if the machine has enough: collectives among them, compared with those
 // of the host, graphs, registered buffers, named algorithms, and faults. Exits with 77 without a GPU. Each process
-// creates its own context, so nothing calls CUDA before the fork.
+// creates its own context, so nothing calls CUDA before the fork. `ipc few` is for the PTX machine: three processes, few
+// elements.
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -150,12 +151,11 @@ void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   };
   check(ring{});
   check(double_binary_tree{});
-  device_array<cuda_device, float> const short_one(ranks.on(), 100);
-  fill(ranks, short_one.data(), 100, 1, stream);
-  for (int i = 0; i < (few ? 50 : 1000); ++i) all_reduce(ranks, short_one, tutti::max{}, {.stream = stream});
-  all_reduce<ring>(ranks, short_one, sum{}, how);
-  report(comm, "many calls by packets",
-         !all_are(ranks, short_one.data(), 100, static_cast<float>(comm.size()), stream));
+  device_array<cuda_device, float> const data(ranks.on(), 100);
+  fill(ranks, data.data(), 100, 1, stream);
+  for (int i = 0; i < (few ? 50 : 1000); ++i) all_reduce(ranks, data, tutti::max{}, {.stream = stream});
+  all_reduce<ring>(ranks, data, sum{}, how);
+  report(comm, "many calls by packets", !all_are(ranks, data.data(), 100, static_cast<float>(comm.size()), stream));
 }
 
 int run_checks(int processes) {
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
-    run_checks(2);
+    if (!few) run_checks(2);
     run_checks(few ? 3 : 4);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
