@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -75,6 +76,19 @@ void check_graphs(cuda_device const& gpu) {
   both();
   gpu.wait(stream, soon());
   report("a ring and packets in a graph, launched five times", to_host(gpu, data)[1][777] == 16384.0f);
+
+  device_stream<cuda_device> const other(gpu);
+  device_event<cuda_device> const mark(gpu);
+  mark.record(other.get());
+  auto const both_and_poll = [&] {
+    both();
+    gpu.wait(other.get(), soon());
+    static_cast<void>(mark.reached());
+  };
+  captured const strict(stream, both_and_poll, cudaStreamCaptureModeGlobal);
+  strict.replay();
+  gpu.wait(stream, soon());
+  report("polling during a capture in global mode", to_host(gpu, data)[1][777] == 65536.0f);
   gpu.end_stream(stream);
 }
 
@@ -142,6 +156,21 @@ void check_errors(cuda_device const& gpu) {
     said = e.happened();
   }
   report("more blocks than run at once are refused", said.find("1048576 blocks cannot run at once") == 0);
+
+  device_array<cuda_device, float> const memory(gpu, 1);
+  static_cast<void>(cudaSetDevice(1000));
+  gpu.close(gpu.share(memory.data()), memory.data());
+  report("an error of the program stays its last one", cudaGetLastError() == cudaErrorInvalidDevice);
+
+  ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  said.clear();
+  try {
+    gpu.reach(gpu);
+  } catch (tutti::error const& e) {
+    said = e.happened();
+  }
+  ::unsetenv("CUDA_LAUNCH_BLOCKING");
+  report("kernels that wait for each other need launches that do not block", said.find("CUDA_LAUNCH_BLOCKING") == 0);
 }
 
 }  // namespace

@@ -6,13 +6,14 @@
 
 namespace tutti::testing {
 
-// The destructor waits for its launches. Other threads may call CUDA during the capture.
+// The destructor waits for its launches. Other threads may call CUDA during the capture, unless its mode is global.
 class captured {
  public:
   template <class F>
-  captured(cudaStream_t stream, F const& calls) : stream_{stream} {
+  captured(cudaStream_t stream, F const& calls, cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal)
+      : stream_{stream} {
     cudaGraph_t graph = nullptr;
-    detail::expect_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    detail::expect_cuda(cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture");
     calls();
     detail::expect_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     cudaError_t const code = cudaGraphInstantiate(&executable_, graph, 0);

@@ -390,8 +390,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t function, dim3 blocks, dim3 threads,
 // -- Errors.
 
 cudaError_t cudaGetLastError() {
-  cudaError_t const sticky = runtime::instance().sticky();
-  return std::exchange(last_error, cudaSuccess) != cudaSuccess || sticky == cudaSuccess ? last_error : sticky;
+  cudaError_t const last = std::exchange(last_error, cudaSuccess);
+  return last != cudaSuccess ? last : runtime::instance().sticky();
 }
 cudaError_t cudaPeekAtLastError() {
   cudaError_t const sticky = runtime::instance().sticky();

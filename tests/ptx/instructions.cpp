@@ -611,6 +611,8 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       i.order = order::acquire;
     } else if (word == "release") {
       i.order = order::release;
+    } else if (word == "acq_rel") {
+      i.order = order::acquire_release;
     } else if (word == "cta") {
       i.scope = scope::block;
     } else if (word == "gpu" || word == "gl") {
@@ -631,8 +633,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       variant = word;
     } else if (name == "setp" && compare.empty()) {
       compare = word;
-    } else if (word != "to" && word != "uni" && word != "sync" && word != "acq_rel" && word != "sc" && word != "nc" &&
-               word != "aligned") {
+    } else if (word != "to" && word != "uni" && word != "sync" && word != "sc" && word != "nc" && word != "aligned") {
       return unknown;
     }
   }

@@ -100,6 +100,28 @@ TEST_CASE("a barrier shows a block what its threads have written, and a release 
   }
 }
 
+TEST_CASE("who counts later sees what was written before earlier counts, if the count is ordered") {
+  // Each block reads both words, writes one and counts; the last of two reads the word of the other.
+  auto const wrong = [](std::string const& atom) {
+    std::string const body =
+        "ld.global.u32 %r9, [%rd1];\nld.global.u32 %r9, [%rd1+4];\nmov.u32 %r1, %ctaid.x;\n"
+        "mul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], 7;\n" +
+        atom +
+        " %r2, [%rd1+128], 1;\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 ret;\nxor.b32 %r3, %r1, 1;\n"
+        "mul.wide.u32 %rd4, %r3, 4;\nadd.u64 %rd5, %rd1, %rd4;\nld.global.u32 %r4, [%rd5];\n"
+        "st.global.u32 [%rd1+64], %r4;";
+    int out = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+      words data;
+      run(body, data, 2, 1, seed);
+      out += data.of[16] != 7;
+    }
+    return out;
+  };
+  CHECK(wrong("atom.acq_rel.gpu.global.add.u32") == 0);
+  CHECK(wrong("atom.global.add.u32") > 0);
+}
+
 TEST_CASE("the threads of a grid add up without losing any") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     words data;

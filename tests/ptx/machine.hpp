@@ -157,7 +157,7 @@ class machine {
 };
 
 template <class F>
-std::uint64_t thread::exchange(instruction const&, std::uint64_t address, std::size_t bytes, F&& f) {
+std::uint64_t thread::exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f) {
   expect_aligned(address, bytes);
   block& mine = *block_;
   if ((address & ~offset_mask) == shared_window) {
@@ -169,6 +169,7 @@ std::uint64_t thread::exchange(instruction const&, std::uint64_t address, std::s
     return old;
   }
   expect_range(address, bytes, "updates");
+  if (i.order == order::acquire_release) fence();
   std::uint64_t const word = address & ~std::uint64_t{7};
   for (store_buffer* const buffer : {&mine.stores_, &stores_})  // earlier stores of this thread to the word come first
     if (buffer->has(word)) buffer->drain([&](std::uint64_t a, partial_word const& w) { mine.publish(a, w); });

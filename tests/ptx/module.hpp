@@ -24,7 +24,7 @@ type type_named(std::string_view word);  // `none` if it is not a type
 
 enum class space : std::uint8_t { generic, global, shared, local, param };
 // How an access is ordered; volatile ones are relaxed.
-enum class order : std::uint8_t { weak, relaxed, acquire, release };
+enum class order : std::uint8_t { weak, relaxed, acquire, release, acquire_release };
 // Who takes part in the order of an access.
 enum class scope : std::uint8_t { block, device, system };
 enum class special : std::uint8_t { tid, ntid, ctaid, nctaid, lane, nanoseconds, zero };

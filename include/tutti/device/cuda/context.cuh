@@ -35,6 +35,20 @@ class current_device {
   CUcontext before_;  // null if there is nothing to restore
 };
 
+// While it exists, this thread may poll streams and events. Otherwise that would invalidate the capture of any stream of
+// the process that is captured in global mode.
+class polling_during_captures {
+ public:
+  polling_during_captures() { exchange(); }
+  polling_during_captures(polling_during_captures const&) = delete;
+  polling_during_captures& operator=(polling_during_captures const&) = delete;
+  ~polling_during_captures() { exchange(); }
+
+ private:
+  void exchange() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 // Host memory that devices can access; several ranks of a process may ask for the same memory.
 class exposed_memory {
  public:

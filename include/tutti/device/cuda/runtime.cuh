@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -129,6 +130,7 @@ class cuda_device {
   // Throws error: system, also for a fault of a kernel on any stream; timeout.
   void wait(stream_type stream, detail::deadline until) const {
     detail::current_device const here(index_);
+    detail::polling_during_captures const allowed;
     cudaError_t code = cudaErrorNotReady;
     auto const poll = [&] {
       code = cudaStreamQuery(stream);
@@ -171,6 +173,11 @@ class cuda_device {
 
   // -- Other GPUs of this process.
   void reach(cuda_device const& other) const {
+    if (char const* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking != nullptr && *blocking == '1')
+      throw error({.code = error_code::bad_argument,
+                   .what = "CUDA_LAUNCH_BLOCKING=1 lets one kernel run at a time, but those of several GPUs wait for "
+                           "each other",
+                   .way_out = "unset it, or use one GPU"});
     expect_link(other.index_);
     enable_link(other.index_);
   }
@@ -197,6 +204,7 @@ class cuda_device {
   }
   bool reached(event_type event) const {
     detail::current_device const here(index_);
+    detail::polling_during_captures const allowed;
     cudaError_t const code = cudaEventQuery(event);
     if (code != cudaErrorNotReady) {
       detail::expect_cuda(code, "the work before an event");
@@ -221,12 +229,12 @@ class cuda_device {
     void* const begin = detail::begin_of_allocation(memory);
     out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
     cudaIpcMemHandle_t handle{};
-    cudaError_t const code = cudaIpcGetMemHandle(&handle, begin);
-    static_cast<void>(cudaGetLastError());
-    if (code != cudaSuccess)
+    if (cudaError_t const code = cudaIpcGetMemHandle(&handle, begin); code != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
       throw error({.code = error_code::system,
                    .what = detail::join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
                    .way_out = "share memory from cudaMalloc, not from pools; or use tutti::cuda_staged"});
+    }
     static_assert(sizeof handle == sizeof out.token);
     std::memcpy(out.token.data(), &handle, sizeof handle);
     return out;
@@ -239,12 +247,13 @@ class cuda_device {
     std::memcpy(&token, handle.token.data(), sizeof token);
     void* begin = nullptr;
     cudaError_t const code = cudaIpcOpenMemHandle(&begin, token, cudaIpcMemLazyEnablePeerAccess);
-    static_cast<void>(cudaGetLastError());
-    if (code != cudaSuccess)
+    if (code != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
       throw error({.code = error_code::system,
                    .what = detail::join({"memory of a GPU in process ", handle.process,
                                          " cannot be opened: ", cudaGetErrorString(code)}),
                    .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
+    }
     return static_cast<std::byte*>(begin) + handle.offset;
   }
   void close(detail::device_memory_handle const& handle, void* memory) const noexcept {
@@ -337,8 +346,9 @@ class cuda_device {
     if (there == index_) return;
     detail::current_device const here(index_);
     cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
+    if (code == cudaSuccess) return;
     static_cast<void>(cudaGetLastError());
-    if (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled) return;
+    if (code == cudaErrorPeerAccessAlreadyEnabled) return;
     throw error(
         {.code = error_code::system,
          .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),

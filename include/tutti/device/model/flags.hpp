@@ -82,10 +82,16 @@ TUTTI_HOST_DEVICE inline void store_host_word(std::uint32_t& word, std::uint32_t
 #endif
 }
 
-// Increments a counter shared by the blocks of one device; returns its previous value.
+// Increments a counter shared by the blocks of one device; returns its previous value. Who counts later sees everything
+// that was written before earlier counts.
 TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
 #if defined(__CUDA_ARCH__)
-  return atomicAdd(&word, 1u);
+  std::uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(&word))
+               : "memory");
+  return before;
 #else
   return std::atomic_ref(word).fetch_add(1, std::memory_order_acq_rel);
 #endif
