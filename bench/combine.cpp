@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr int most_sources = 8;
+constexpr int max_sources = 8;
 
 struct options {
   int rounds = 7;
@@ -63,14 +63,14 @@ double milliseconds_since(std::chrono::steady_clock::time_point begin) {
 
 // Nanoseconds per call. The compiler must assume that other code reads and writes the memory between calls.
 template <class F>
-double turn(double least_ms, F const& f) {
+double turn(double min_ms, F const& f) {
   for (std::size_t calls = 1;; calls *= 2) {
     auto const begin = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < calls; ++i) {
       f();
       asm volatile("" ::: "memory");
     }
-    if (double const took = milliseconds_since(begin); took >= least_ms) return took * 1e6 / static_cast<double>(calls);
+    if (double const took = milliseconds_since(begin); took >= min_ms) return took * 1e6 / static_cast<double>(calls);
   }
 }
 
@@ -84,9 +84,9 @@ template <class T, class Op>
 void measure(std::string_view name, Op const& op, std::size_t bytes, int fan_in, options const& how) {
   std::size_t const n = bytes / sizeof(T);
   std::vector<array<T>> from;
-  T const* sources[most_sources];
+  T const* sources[max_sources];
   for (std::size_t k = 0; k < static_cast<std::size_t>(fan_in); ++k) sources[k] = from.emplace_back(n, k).data();
-  array<T> const to{n, most_sources};
+  array<T> const to{n, max_sources};
   T* const destination = to.data();
   auto const ours = [&] {
     if constexpr (std::is_same_v<Op, by_hand>)
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   std::vector<std::size_t> sizes{4096, 256 << 10, 64 << 20};
   app.add_option("--bytes", sizes, "bytes of an array")->delimiter(',')->transform(CLI::AsSizeValue(false));
   std::vector<int> fan_ins{1, 2, 4, 8};
-  app.add_option("--fan-in", fan_ins, "arrays that are combined")->delimiter(',')->check(CLI::Range(1, most_sources));
+  app.add_option("--fan-in", fan_ins, "arrays that are combined")->delimiter(',')->check(CLI::Range(1, max_sources));
   CLI11_PARSE(app, argc, argv);
 #if defined(__x86_64__)
   if (how.narrow) tutti::detail::use_widest = false;

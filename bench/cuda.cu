@@ -34,7 +34,7 @@ namespace {
 using namespace tutti;
 using namespace tutti::detail;
 
-constexpr int rounds = 20, most_arrays = 8;
+constexpr int rounds = 20, max_arrays = 8;
 
 // The results that are printed at the end.
 std::vector<std::string> results;
@@ -114,7 +114,7 @@ constexpr std::size_t fan_ins[] = {2, 4, 8};
 template <class T>
 void against_copy(cuda_device const& gpu, char const* name, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(T);
-  auto const from = arrays_of_zeros<T>(gpu, most_arrays, n);
+  auto const from = arrays_of_zeros<T>(gpu, max_arrays, n);
   auto const to = arrays_of_zeros<T>(gpu, 1, n);
   std::string result = join({"result: combine, in % of a copy: ", name});
   for (std::size_t const fan_in : fan_ins) {

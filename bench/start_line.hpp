@@ -26,11 +26,11 @@ inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_e
 
 class start_line {
  public:
-  static constexpr std::size_t most_samples = 8192;
+  static constexpr std::size_t max_samples = 8192;
 
   // `crowded`: there are more ranks than cores. Then no rank spins, and the start is the arrival of the last rank.
   start_line(char const* path, int rank, int ranks, bool crowded) : rank_(rank), ranks_(ranks), crowded_(crowded) {
-    std::size_t const bytes = sizeof(page) + sizeof(double) * most_samples * static_cast<std::size_t>(ranks);
+    std::size_t const bytes = sizeof(page) + sizeof(double) * max_samples * static_cast<std::size_t>(ranks);
     int const file = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void* const memory = file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0
                              ? MAP_FAILED
@@ -53,13 +53,13 @@ class start_line {
   }
 
   // Stores the i-th time of this rank.
-  double& mine(std::size_t i) { return times_[static_cast<std::size_t>(rank_) * most_samples + i]; }
+  double& mine(std::size_t i) { return times_[static_cast<std::size_t>(rank_) * max_samples + i]; }
 
   // The i-th times of the slowest rank each; valid after wait().
   std::vector<double> slowest(std::size_t count) const {
     std::vector<double> out(count);
     for (std::size_t r = 0; r < static_cast<std::size_t>(ranks_); ++r)
-      for (std::size_t i = 0; i < count; ++i) out[i] = std::max(out[i], times_[r * most_samples + i]);
+      for (std::size_t i = 0; i < count; ++i) out[i] = std::max(out[i], times_[r * max_samples + i]);
     return out;
   }
 

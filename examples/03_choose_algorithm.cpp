@@ -60,7 +60,8 @@ void program(tutti::communicator<tutti::shm>& comm) {
 void overruled(tutti::communicator<tutti::shm>& comm) {
   say(comm, "TUTTI_ALGORITHM", tutti::explain<float>(comm, collective::all_reduce, 100'000).text);
   auto const chosen = tutti::explain<float>(comm, collective::all_reduce, 100'000).algorithm;
-  if (comm.size() > 1 && chosen != algorithm_id::recursive_doubling) throw std::runtime_error("it was not heeded");
+  if (comm.size() > 1 && chosen != algorithm_id::recursive_doubling)
+    throw std::runtime_error("TUTTI_ALGORITHM was ignored");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void measure(settings const& s, notes& shared) {
     std::vector<contest> mine;
     std::ranges::copy_if(all, std::back_inserter(mine), [&](contest const& t) { return t.ranks == ranks; });
     std::size_t floats = 1;
-    for (contest const& t : mine) floats = std::max(floats, t.most_floats());
+    for (contest const& t : mine) floats = std::max(floats, t.max_floats());
     shared.line.arrived = shared.line.start = 0;
     tutti::run_local(ranks, [&](tutti::communicator<tutti::shm>& comm) {
       std::vector<float> first(floats), second(floats);

@@ -42,7 +42,7 @@ struct settings {
 
 // The requirements at the end. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
 // float addition), which a thousand steps of training amplify.
-constexpr double least_accuracy = 0.95, most_difference = 1e-4;
+constexpr double min_accuracy = 0.95, max_difference = 1e-4;
 
 using seconds = std::chrono::duration<double>;
 using std::chrono::steady_clock;
@@ -143,8 +143,8 @@ void compare_with_one_process(split const& data, settings const& with, outcome c
   std::printf(
       "its weights differ by at most %.1e of the greatest weight: the same gradients, added up in another order and\n"
       "rounded to float on the way (up to %.0e is accepted)\n",
-      difference, most_difference);
-  if (!(difference <= most_difference)) throw std::runtime_error("the weights differ by more than rounding explains");
+      difference, max_difference);
+  if (!(difference <= max_difference)) throw std::runtime_error("the weights differ by more than rounding explains");
 }
 
 template <class Communicator>
@@ -156,7 +156,7 @@ void program(Communicator& comm, split const& data, settings const& with) {
   expect_same_bits(comm, result.weights);
   if (!comm.is_main()) return;
   compare_with_one_process(data, with, result);
-  if (result.accuracy < least_accuracy)
+  if (result.accuracy < min_accuracy)
     throw std::runtime_error("held-out accuracy is below 95 %: train for more --epochs, or with another --seed");
 }
 

@@ -14,11 +14,11 @@
 #include "tutti/tutti.hpp"
 
 namespace {
-std::size_t most_at_once = ~std::size_t{0};  // of this process
+std::size_t max_at_once = ~std::size_t{0};  // of this process
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  void* const out = bytes <= most_at_once ? std::malloc(bytes) : nullptr;
+  void* const out = bytes <= max_at_once ? std::malloc(bytes) : nullptr;
   if (out == nullptr) throw std::bad_alloc();
   return out;
 }
@@ -36,9 +36,9 @@ void check_short_of_memory(F f) {
   CHECK_NOTHROW(run_local(3, [&](auto& comm) {
     std::string const object(3000000, 'x');
     comm.agree();  // a rank that is still in a barrier would get the error there
-    if (comm.rank() == 1) most_at_once = 2000000;
+    if (comm.rank() == 1) max_at_once = 2000000;
     error const e = error_of([&] { f(comm, object); });
-    most_at_once = ~std::size_t{0};
+    max_at_once = ~std::size_t{0};
     std::string const what = "rank 1 has no memory for objects of ";
     if (comm.rank() == 1) expect_error(e, error_code::system, what);
     else expect_error(e, error_code::revoked, what);

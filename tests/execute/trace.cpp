@@ -219,7 +219,7 @@ class account {
         if (!arrived(c, w.peer(c.now.from, k), track)) return false;
       std::vector<element> sum(part.range.count, 0);
       for (int k = 0; k < c.now.from.count; ++k) {
-        std::vector<element> const next = take(c, w.peer(c.now.from, k), track, part.range);
+        std::vector<element> const next = contribution(c, w.peer(c.now.from, k), track, part.range);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += next[i];
       }
       keep(c, 0, part.range, sum);
@@ -235,7 +235,7 @@ class account {
     auto const part = w.slice(c.me.lane, c.now.keep, c.receiving, c.received);
     if (w.travels(part, c.received)) {
       if (!arrived(c, peer, track)) return false;
-      keep(c, c.receiving, part.range, take(c, peer, track, part.range));
+      keep(c, c.receiving, part.range, contribution(c, peer, track, part.range));
     }
     c.received_from_one();
     return true;
@@ -244,7 +244,7 @@ class account {
   bool arrived(detail::cursor const& c, int peer, int track) {
     return peer == c.me.rank || !channels_[{peer, c.me.rank, track}].empty();
   }
-  std::vector<element> take(detail::cursor const& c, int peer, int track, extent range) {
+  std::vector<element> contribution(detail::cursor const& c, int peer, int track, extent range) {
     if (peer == c.me.rank) return read(c, c.now.own, 0, range);
     auto& queue = channels_[{peer, c.me.rank, track}];
     std::vector<element> const out = queue.front();

@@ -16,7 +16,7 @@ using namespace tutti::detail;
 namespace {
 
 constexpr std::array some_rules{
-    rule{.what = collective::all_reduce, .most_ranks = 4, .up_to = 512, .algorithm = algorithm_id::one_shot},
+    rule{.what = collective::all_reduce, .max_ranks = 4, .up_to = 512, .algorithm = algorithm_id::one_shot},
     rule{.what = collective::all_reduce, .cores = occupancy::crowded, .algorithm = algorithm_id::binomial_tree},
     rule{.what = collective::all_reduce,
          .memory = reach::pulls,
@@ -24,7 +24,7 @@ constexpr std::array some_rules{
          .how = protocol::pull,
          .nanoseconds = 53'210,
          .measured_at = 524'288},
-    rule{.what = collective::all_reduce, .most_ranks = 8, .algorithm = algorithm_id::ring},
+    rule{.what = collective::all_reduce, .max_ranks = 8, .algorithm = algorithm_id::ring},
     rule{.what = collective::all_to_all, .algorithm = algorithm_id::bruck},
 };
 constexpr costs some_costs{.hop = 1'000'000, .message = 100'000, .sent = 100'000, .combined = 50'000};

@@ -62,7 +62,7 @@ bool work_off() {
 template <class Test, class Wait>
 int until(Test&& test, Wait&& wait) {
   for (tutti::detail::idler rest; list_size > 0; rest.pause()) {
-    tutti::detail::progress_list::attendance const here;
+    tutti::detail::progress_list::waiter const here;
     if (work_off()) rest.moved();
     int flag = 0;
     int const code = test(&flag);

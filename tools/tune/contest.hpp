@@ -33,17 +33,17 @@ struct contest {
 
   std::size_t count() const { return bytes / sizeof(float); }
   // Floats in the larger array of a rank.
-  std::size_t most_floats() const { return count() * (tutti::by_block(what) ? static_cast<std::size_t>(ranks) : 1); }
+  std::size_t max_floats() const { return count() * (tutti::by_block(what) ? static_cast<std::size_t>(ranks) : 1); }
 };
 
 // The input of a rank's call, and the call.
 inline std::span<float> input(contest const& t, arrays const& a) {
-  return a.first.first(tutti::deals(t.what) ? t.most_floats() : t.count());
+  return a.first.first(tutti::deals(t.what) ? t.max_floats() : t.count());
 }
 template <class Transport>
 void call(tutti::communicator<Transport>& comm, contest const& t, arrays const& a, tutti::options const& o) {
   std::span<float const> const in = input(t, a);
-  std::span<float> const out = a.second.first(tutti::collects(t.what) ? t.most_floats() : t.count());
+  std::span<float> const out = a.second.first(tutti::collects(t.what) ? t.max_floats() : t.count());
   switch (t.what) {
     case tutti::collective::all_reduce: return tutti::all_reduce(comm, in, out, tutti::sum{}, o);
     case tutti::collective::reduce: return tutti::reduce(comm, in, out, tutti::sum{}, 0, o);
@@ -116,7 +116,7 @@ class referee {
 
   static constexpr bool shares = tutti::detail::maps_memory<Transport>;
   // Below this size a system call costs more than the copy, and the kind of memory makes no difference.
-  static constexpr std::size_t least_pulled = 4096;
+  static constexpr std::size_t min_pulled = 4096;
 
   std::vector<contestant> contestants(contest const& t) {
     std::vector<contestant> out;
@@ -127,7 +127,7 @@ class referee {
       auto const id = static_cast<tutti::algorithm_id>(i);
       if (!tutti::detail::objection(id, p).empty()) continue;
       out.push_back({id, tutti::protocol::automatic});
-      if (pulls() && t.bytes >= least_pulled && tutti::detail::may_pull(id, t.what))
+      if (pulls() && t.bytes >= min_pulled && tutti::detail::may_pull(id, t.what))
         out.push_back({id, tutti::protocol::pull});
     }
     if constexpr (tutti::detail::has_levels<Transport>) {
@@ -153,7 +153,7 @@ class referee {
     laps const own = block(t, c, memory_.own, samples);
     c.own.push_back(median(own.slowest));
     c.wall = own.wall / samples;
-    if (!shares || t.bytes < least_pulled) return;
+    if (!shares || t.bytes < min_pulled) return;
     laps const shared = block(t, c, memory_.shared, samples);
     c.shared.push_back(median(shared.slowest));
     c.wall += shared.wall / samples;

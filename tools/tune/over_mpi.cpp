@@ -42,7 +42,7 @@ std::vector<result> measure(settings const& s, tutti::communicator<Transport>& c
   std::vector<contest> const all = contests(s);
   std::int64_t const began = now();
   std::size_t floats = 1;
-  for (contest const& t : all) floats = std::max(floats, t.most_floats());
+  for (contest const& t : all) floats = std::max(floats, t.max_floats());
   std::vector<float> first(floats), second(floats);
   memories const memory{{first, second}, {}};
   mpi_field field;
@@ -76,8 +76,8 @@ void put_before(std::vector<tutti::detail::rule>& rules, std::vector<result> con
   print(measured);
   std::erase_if(rules, [&](tutti::detail::rule const& old) {
     return std::ranges::any_of(measured, [&](tutti::detail::rule const& r) {
-      return old.memory == r.memory && old.what == r.what && r.least_ranks <= old.least_ranks &&
-             old.most_ranks <= r.most_ranks && (old.cores == r.cores || r.cores == tutti::detail::occupancy::any);
+      return old.memory == r.memory && old.what == r.what && r.min_ranks <= old.min_ranks &&
+             old.max_ranks <= r.max_ranks && (old.cores == r.cores || r.cores == tutti::detail::occupancy::any);
     });
   });
   rules.insert(rules.begin(), measured.begin(), measured.end());

@@ -89,8 +89,8 @@ inline std::vector<tutti::detail::rule> rules_of(std::vector<result> const& resu
     auto const add = [&, ranks = neighbours(measured, key.second)](std::vector<tutti::detail::rule> rules,
                                                                    tutti::detail::reach memory) {
       for (tutti::detail::rule& r : rules) {
-        r.least_ranks = ranks.first;
-        r.most_ranks = ranks.second;
+        r.min_ranks = ranks.first;
+        r.max_ranks = ranks.second;
         r.memory = memory;
         out.push_back(r);
       }

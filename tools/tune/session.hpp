@@ -48,7 +48,7 @@ inline void add_options(CLI::App& app, settings& s) {
 
 inline std::vector<contest> contests(settings const& s) {
   // The limit for the larger arrays of all ranks together.
-  static constexpr std::size_t most_floats = std::size_t{32} << 20;
+  static constexpr std::size_t max_floats = std::size_t{32} << 20;
   std::vector<contest> out;
   for (int const ranks : s.ranks)
     for (tutti::collective const what : tutti::every_collective) {
@@ -56,7 +56,7 @@ inline std::vector<contest> contests(settings const& s) {
       if (what == tutti::collective::barrier) out.push_back({what, 0, ranks});
       else
         for (std::size_t bytes = 8; bytes <= s.max; bytes *= 4)
-          if (contest const t{what, bytes, ranks}; t.most_floats() * static_cast<std::size_t>(ranks) <= most_floats)
+          if (contest const t{what, bytes, ranks}; t.max_floats() * static_cast<std::size_t>(ranks) <= max_floats)
             out.push_back(t);
     }
   return out;
@@ -95,10 +95,10 @@ inline std::string command_of(settings const& s, std::string_view program) {
 inline void print(std::vector<tutti::detail::rule> const& rules) {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     tutti::detail::rule const& r = rules[i];
-    bool const first = i == 0 || rules[i - 1].what != r.what || rules[i - 1].least_ranks != r.least_ranks ||
+    bool const first = i == 0 || rules[i - 1].what != r.what || rules[i - 1].min_ranks != r.min_ranks ||
                        rules[i - 1].memory != r.memory;
     if (first)
-      fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.least_ranks, r.most_ranks,
+      fmt::print("{}, {} to {} ranks{}: ", name(r.what), r.min_ranks, r.max_ranks,
                  r.memory == tutti::detail::reach::closed      ? ", memory closed to peers"
                  : r.memory == tutti::detail::reach::messages  ? ", by messages"
                  : r.memory == tutti::detail::reach::nodes     ? ", over nodes"

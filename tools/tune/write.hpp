@@ -87,7 +87,7 @@ inline std::string to_header(tutti::detail::tuning_table const& t, std::string c
   for (tutti::detail::rule const& r : t.rules)
     out += fmt::format(
         "  {{collective::{}, {}, {}, occupancy::{}, reach::{}, {}, algorithm_id::{}, protocol::{}, {}, {}}},\n",
-        tutti::name(r.what), r.least_ranks, r.most_ranks, tutti::detail::name(r.cores), tutti::detail::name(r.memory),
+        tutti::name(r.what), r.min_ranks, r.max_ranks, tutti::detail::name(r.cores), tutti::detail::name(r.memory),
         r.up_to == tutti::detail::rule::no_limit ? "rule::no_limit" : fmt::format("{}", r.up_to),
         tutti::name(r.algorithm), tutti::name(r.how), r.nanoseconds, r.measured_at);
   out += fmt::format(

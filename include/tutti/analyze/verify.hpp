@@ -150,7 +150,7 @@ class symbolic_execution {
       // In place, the own chunk may be where it belongs: nothing is written, and peers may be reading it.
       if (peer != c.me.rank || !same_cells(own_, kept_)) {
         if (!writable(c, kept_, w)) return false;
-        for (std::size_t i = 0; i < kept_.size(); ++i) memory_[kept_[i].cell] = take(c, peer, i);
+        for (std::size_t i = 0; i < kept_.size(); ++i) memory_[kept_[i].cell] = read(c, peer, i);
       }
       if (peer != c.me.rank) channels_.pop(peer, c.me.rank, track_of(c));
     }
@@ -192,7 +192,7 @@ class symbolic_execution {
   value combine(cursor const& c, std::size_t i) {
     value result = expressions::nothing;
     for (int k = 0; k < c.now.from.count; ++k) {
-      value const next = take(c, walk_of(c).peer(c.now.from, k), i);
+      value const next = read(c, walk_of(c).peer(c.now.from, k), i);
       if (c.now.reduces() && values_.finished(next))
         throw flaw{"combines chunk " + std::to_string(kept_[i].chunk) + ", which is complete already, once more"};
       result = result == expressions::nothing ? next : values_.combine(result, next);
@@ -219,7 +219,7 @@ class symbolic_execution {
   }
 
   // Element i of what source `peer` contributes to the slice.
-  value take(cursor const& c, int peer, std::size_t i) {
+  value read(cursor const& c, int peer, std::size_t i) {
     if (peer == c.me.rank) return memory_[own_[i].cell];
     symbol const& s = channels_.front(peer, c.me.rank, track_of(c)).symbols[i];
     if (s.cell == nowhere) return s.what;

@@ -186,7 +186,7 @@ class communicator {
   {
     detail::check_members(ranks, rank(), size(), where);
     try {
-      return of_this(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
+      return make_group(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
     } catch (error const& e) {
       throw e.in_call(where);
     }
@@ -270,7 +270,7 @@ class communicator {
   tutti::detail::engine<Transport>& engine() noexcept { return *engine_; }
 
   // A communicator over `some`, with the tuning table of this one.
-  communicator of_this(std::unique_ptr<Transport> some) const {
+  communicator make_group(std::unique_ptr<Transport> some) const {
     communicator out(std::move(some));
     out.engine_->tuned = engine_->tuned;
     if constexpr (detail::has_levels<Transport>) out.engine_->levels->tune_by(engine_->tuned);

@@ -172,7 +172,7 @@ communicator<Transport> make_survivors(communicator<Transport>& comm, std::vecto
   if constexpr (may_survive<Transport>) {
     auto& on = comm.engine();
     if (on.transport().survives())
-      return comm.of_this(on.transport().shrink(left, others_live, deadline::after(on.environment.timeout)));
+      return comm.make_group(on.transport().shrink(left, others_live, deadline::after(on.environment.timeout)));
   }
   return comm.subgroup(left, where);
 }

@@ -61,11 +61,11 @@ void copy_out_of(T const* bucket, std::span<piece<T> const> pieces) {
 // Calls f(pieces, elements) for adjacent arrays that fit into a bucket together, and for each array that fits into
 // none.
 template <class T, class F>
-void for_each_bucket(std::span<piece<T> const> all, std::size_t most, F&& f) {
+void for_each_bucket(std::span<piece<T> const> all, std::size_t max_elements, F&& f) {
   for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
     std::size_t elements = 0;
     do elements += all[last++].count;
-    while (last < all.size() && elements + all[last].count <= most);
+    while (last < all.size() && elements + all[last].count <= max_elements);
     f(all.subspan(first, last - first), elements);
   }
 }
@@ -76,7 +76,7 @@ class coalesced_reductions {
  public:
   coalesced_reductions(communicator<Transport>& comm, Op const& op, options const& o, coalescing const& how,
                        std::source_location where)
-      : comm_(comm), op_(op), options_(o), most_(how.bucket_bytes / sizeof(T)), where_(where) {}
+      : comm_(comm), op_(op), options_(o), max_elements_(how.bucket_bytes / sizeof(T)), where_(where) {}
 
   void add(piece<T> const& one) {
     pieces_.push_back(one);
@@ -119,7 +119,7 @@ class coalesced_reductions {
   };
 
   void cut() {
-    for_each_bucket<T>(pieces_, most_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
+    for_each_bucket<T>(pieces_, max_elements_, [&](std::span<piece<T> const> pieces, std::size_t elements) {
       auto b = std::make_shared<bucket>(comm_.engine().transport());
       b->pieces.assign(pieces.begin(), pieces.end());
       std::span<T const> in(pieces[0].in, elements);
@@ -143,7 +143,7 @@ class coalesced_reductions {
   communicator<Transport>& comm_;
   Op op_;
   options options_;
-  std::size_t most_;
+  std::size_t max_elements_;
   std::source_location where_;
   std::vector<piece<T>> pieces_;
   std::vector<std::shared_ptr<bucket>> buckets_;
@@ -153,9 +153,9 @@ template <class Algorithm, class Transport, class List, class Op>
 void all_reduce_list(communicator<Transport>& comm, List& list, Op const& op, options const& o,
                      coalescing const& bucket, std::source_location where) {
   using T = element_of<List>;
-  std::size_t const most = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
+  std::size_t const max_elements = comm.size() > 1 ? bucket.bucket_bytes / sizeof(T) : 0;
   auto const all = pieces_of(list);
-  for_each_bucket<T>(all, most, [&](std::span<piece<T> const> pieces, std::size_t elements) {
+  for_each_bucket<T>(all, max_elements, [&](std::span<piece<T> const> pieces, std::size_t elements) {
     if (pieces.size() == 1) return all_reduce<Algorithm>(comm, std::span(pieces[0].out, elements), op, o, where);
     T* const together = reinterpret_cast<T*>(comm.engine().bucket.at_least(elements * sizeof(T)));
     copy_into<T>(together, pieces);

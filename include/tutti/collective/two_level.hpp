@@ -39,7 +39,7 @@ class levels<Transport>::parts {
   void run(int call_root, surfaces<T>& memory, std::size_t elements) {
     root_ = rooted(C) ? call_root : -1;
     bool const split =
-        C == collective::all_reduce && of_.nodes_.even() && size() > 1 && elements * sizeof(T) >= least_split_bytes;
+        C == collective::all_reduce && of_.nodes_.even() && size() > 1 && elements * sizeof(T) >= min_split_bytes;
     locate(memory, elements, split);
     if (C == collective::all_reduce && split) run_list<true>();
     else run_list<false>();

@@ -36,14 +36,13 @@ class traffic {
   };
 
   // Lists of what a step receives and combines at once.
-  static constexpr int most = max_peers<Transport>;
   struct fan {
     TUTTI_HOST_DEVICE fan() noexcept {}  // nothing is written before it is needed
 
-    view arrived[most];
-    T* claimed[most];
-    T const* sources[most];
-    T* destinations[most];
+    view arrived[max_peers<Transport>];
+    T* claimed[max_peers<Transport>];
+    T const* sources[max_peers<Transport>];
+    T* destinations[max_peers<Transport>];
   };
 
   // `references` is for transports that map memory.
@@ -91,7 +90,7 @@ class traffic {
     if constexpr (maps) {
       std::size_t const bytes = n * sizeof(T);
       if (!how_.refers || bytes <= inline_bytes) return false;
-      return transport_.is_shared(data, bytes) || (how_.pulls && bytes >= least_fetched);
+      return transport_.is_shared(data, bytes) || (how_.pulls && bytes >= min_fetched);
     } else {
       return false;
     }
@@ -166,7 +165,7 @@ class traffic {
   static constexpr bool maps = maps_memory<Transport>;
 
   // Below this size, a copy through a slot takes less time than the system call that fetches.
-  static constexpr std::size_t least_fetched = 4096;
+  static constexpr std::size_t min_fetched = 4096;
 
   Transport& transport_;
   reference_list* references_;

@@ -134,7 +134,7 @@ class message_channels {
 
   void write(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     if constexpr (maps_memory<Transport>)
-      if (bytes >= store_gauge::least_bytes) return write_large(to, from, bytes);
+      if (bytes >= store_gauge::min_bytes) return write_large(to, from, bytes);
     std::memcpy(to, from, bytes);
   }
   [[gnu::noinline]] void write_large(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {

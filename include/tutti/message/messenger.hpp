@@ -290,13 +290,13 @@ class messenger {
         failure_ = {.from = from, .out_of_sequence = true};
         return;
       }
-      take(from, next.front, next.at);
+      handle(from, next.front, next.at);
       channels_.template release<Track>(from);
       moved_ = true;
     }
   }
 
-  void take(int from, message_head& front, arrival const& a) {
+  void handle(int from, message_head& front, arrival const& a) {
     peer& p = of(from);
     switch (front.kind) {
       case kinds::eager: {

@@ -18,7 +18,7 @@ namespace detail {
 template <int MantissaBits, int Bias>
 struct float8_format {
   static constexpr std::uint32_t mantissa_shift = 23 - MantissaBits, rebias = std::uint32_t{127 - Bias} << 23;
-  static constexpr std::uint32_t least_normal = rebias + (1u << 23);
+  static constexpr std::uint32_t min_normal = rebias + (1u << 23);
   // Its last bit has the weight of the least subnormal, so adding it makes the adder round.
   static constexpr float rounder = float_of(std::uint32_t{127 + 24 - Bias - MantissaBits} << 23);
 };
@@ -35,7 +35,7 @@ template <int MantissaBits, int Bias>
   std::uint32_t const bits = bits_of(x), sign = (bits >> 24) & 0x80, magnitude = bits & 0x7fffffff;
   std::uint32_t const normal = (magnitude - format::rebias + half_unit + ((magnitude >> shift) & 1)) >> shift;
   std::uint32_t const small = bits_of(float_of(magnitude) + rounder) - bits_of(rounder);
-  std::uint32_t const any = select(magnitude < format::least_normal, small, normal);
+  std::uint32_t const any = select(magnitude < format::min_normal, small, normal);
   std::uint32_t const finite = sign | select(any < greatest, any, greatest);
   return static_cast<std::uint8_t>(select(magnitude > float_infinity, float8_nan, finite));
 }
@@ -53,7 +53,7 @@ struct float8_e4m3 {
     std::uint32_t const sign = (bits & 0x80u) << 24, shifted = (bits & 0x7fu) << format::mantissa_shift;
     std::uint32_t const normal = shifted + format::rebias;
     std::uint32_t const small =
-        detail::bits_of(detail::float_of(shifted + format::least_normal) - detail::float_of(format::least_normal));
+        detail::bits_of(detail::float_of(shifted + format::min_normal) - detail::float_of(format::min_normal));
     std::uint32_t const finite = detail::select(shifted < (1u << 23), small, normal);
     std::uint32_t const quiet = detail::float_infinity | 0x400000;
     return detail::float_of(sign | detail::select((bits & 0x7f) == detail::float8_nan, quiet, finite));

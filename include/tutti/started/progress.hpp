@@ -68,14 +68,14 @@ class progress_list {
 
   // While one exists, a thread of the program waits and drives all calls, so the progress_thread would only be in its
   // way.
-  class attendance {
+  class waiter {
    public:
-    attendance() noexcept { attended_.fetch_add(1, std::memory_order_relaxed); }
-    attendance(attendance const&) = delete;
-    attendance& operator=(attendance const&) = delete;
-    ~attendance() { attended_.fetch_sub(1, std::memory_order_relaxed); }
+    waiter() noexcept { waiters_.fetch_add(1, std::memory_order_relaxed); }
+    waiter(waiter const&) = delete;
+    waiter& operator=(waiter const&) = delete;
+    ~waiter() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
   };
-  static bool attended() noexcept { return attended_.load(std::memory_order_relaxed) > 0; }
+  static bool has_waiter() noexcept { return waiters_.load(std::memory_order_relaxed) > 0; }
 
   // Marks a thread that is driving calls: if it waits meanwhile, it drives no others.
   class moving {
@@ -111,7 +111,7 @@ class progress_list {
     return moved ? progress::moved : progress::stuck;
   }
 
-  static inline std::atomic<int> attended_{0};
+  static inline std::atomic<int> waiters_{0};
   static inline thread_local bool moves_ = false;
   std::mutex changes_;
   std::condition_variable_any started_;
@@ -134,7 +134,7 @@ class progress_thread {
           detail::idler rest;
           while (!stop.stop_requested()) {
             detail::progress_list::of_process().wait_for_calls(stop);
-            if (detail::progress_list::attended()) std::this_thread::sleep_for(detail::nap_length);
+            if (detail::progress_list::has_waiter()) std::this_thread::sleep_for(detail::nap_length);
             else if (detail::progress_list::help() == detail::progress::moved) rest.moved();
             else rest.pause();
           }

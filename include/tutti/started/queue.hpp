@@ -64,7 +64,7 @@ class call_queue : public pending_calls {
   template <class Nap>
   bool wait_for(pending_call const* one, deadline until, Nap&& nap) {
     use_here();
-    progress_list::attendance const here;
+    progress_list::waiter const here;
     auto const look = [&] {
       progress reached = move_locked(true);
       follower::run_due_here();

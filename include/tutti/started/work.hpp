@@ -210,7 +210,7 @@ void wait_for_all(Works&& all) {
 template <list_of_works Works = std::span<work>>
 std::optional<std::size_t> wait_for_any(Works&& all) {
   if (std::ranges::empty(all)) return {};
-  detail::progress_list::attendance const here;
+  detail::progress_list::waiter const here;
   for (detail::idler rest;; rest.pause()) {
     std::size_t place = 0;
     for (work& w : all) {

@@ -23,7 +23,7 @@ class store_gauge {
   };
 
   trial begin(std::size_t bytes) noexcept {
-    if (bytes >= least_bytes && ++copies_ % (slow_ ? slow_period : period) == 0)
+    if (bytes >= min_bytes && ++copies_ % (slow_ ? slow_period : period) == 0)
       return {.timed = true, .begin = std::chrono::steady_clock::now()};
     return {.stream = streams(bytes)};
   }
@@ -39,9 +39,9 @@ class store_gauge {
   }
 
   // below it, a trip to memory costs more than the transfer of the lines
-  static constexpr std::size_t least_bytes = 4096;
+  static constexpr std::size_t min_bytes = 4096;
 
-  bool streams(std::size_t bytes) const noexcept { return slow_ && bytes >= least_bytes; }
+  bool streams(std::size_t bytes) const noexcept { return slow_ && bytes >= min_bytes; }
 
  private:
   static constexpr unsigned period = 8;        // a timed copy costs 50 ns

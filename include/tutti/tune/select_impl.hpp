@@ -105,7 +105,7 @@ TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_
 
 TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
   std::uint64_t out = 0;
-  for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= least_split_bytes)) {
+  for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= min_split_bytes)) {
     if (of.detour) continue;  // the model assumes even nodes
     problem const alone{.what = of.what,
                         .bytes = bytes_of(of, p),

@@ -80,7 +80,7 @@ struct rule {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
   collective what{};
-  int least_ranks = 2, most_ranks = max_ranks;
+  int min_ranks = 2, max_ranks = tutti::max_ranks;
   occupancy cores = occupancy::any;
   reach memory = reach::any;
   std::size_t up_to = no_limit;  // problem::bytes
@@ -92,7 +92,7 @@ struct rule {
   friend constexpr bool operator==(rule const&, rule const&) = default;
 
   constexpr bool fits(problem const& p) const {
-    return what == p.what && least_ranks <= p.ranks && p.ranks <= most_ranks && p.bytes <= up_to &&
+    return what == p.what && min_ranks <= p.ranks && p.ranks <= max_ranks && p.bytes <= up_to &&
            (cores == occupancy::any || (cores == occupancy::crowded) == p.crowded) &&
            (memory == reach_of(p) || (memory == reach::any && !p.messages)) && (how != protocol::pull || p.pulls) &&
            (algorithm != algorithm_id::native || may_leave_to_library(p)) && objection(algorithm, p).empty();

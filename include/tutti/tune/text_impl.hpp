@@ -20,8 +20,8 @@ TUTTI_INLINE std::string bytes_up_to(std::size_t limit) {
 }
 
 TUTTI_INLINE std::string to_text(rule const& r) {
-  std::string ranks = join({r.least_ranks});
-  if (r.most_ranks != r.least_ranks) ranks = join({ranks, "-", r.most_ranks});
+  std::string ranks = join({r.min_ranks});
+  if (r.max_ranks != r.min_ranks) ranks = join({ranks, "-", r.max_ranks});
   return join({name(r.what), " ", ranks, " ", name(r.cores), " ", name(r.memory), " ", bytes_up_to(r.up_to), " ",
                name(r.algorithm), " ", name(r.how), " ", r.nanoseconds, " ", r.measured_at});
 }
@@ -146,11 +146,11 @@ class table_parser {
     rule r;
     r.what = named(every_collective, "a collective");
     std::string_view const range = word(), least = range.substr(0, range.find('-'));
-    r.least_ranks = ranks(least, "a number of ranks");
-    r.most_ranks = least.size() == range.size()
-                       ? r.least_ranks
-                       : ranks(range.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
-    if (r.least_ranks < 2 || r.most_ranks < r.least_ranks)
+    r.min_ranks = ranks(least, "a number of ranks");
+    r.max_ranks = least.size() == range.size()
+                      ? r.min_ranks
+                      : ranks(range.substr(least.size() + 1), "a number of ranks, or a range such as 3-5");
+    if (r.min_ranks < 2 || r.max_ranks < r.min_ranks)
       refuse(join({"\"", range, "\" is not a range of at least 2 ranks"}));
     r.cores = named(std::array{occupancy::any, occupancy::apart, occupancy::crowded}, "how ranks share cores");
     r.memory =

@@ -155,20 +155,20 @@ TEST_CASE("slices are on their way at once, and no byte goes twice") {
     on.copy(0, data.data(), zeros.data(), n * sizeof(float));
     std::size_t const before = on.jobs().size();
     all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::two_shot});
-    std::size_t down = 0, up = 0, kernels = 0, ahead = 0, most_ahead = 0;
+    std::size_t down = 0, up = 0, kernels = 0, ahead = 0, max_ahead = 0;
     for (std::size_t i = before; i < on.jobs().size(); ++i) {
       auto const [kind, bytes] = on.jobs()[i];
       if (kind == device_job::down) down += bytes;
       if (kind == device_job::up) up += bytes;
       // A whole slice is the first to be copied down and the last to be copied up.
-      if (kind == device_job::down && bytes == 3 * 1024) most_ahead = std::max(most_ahead, ++ahead);
+      if (kind == device_job::down && bytes == 3 * 1024) max_ahead = std::max(max_ahead, ++ahead);
       if (kind == device_job::up && bytes == 3 * 1024) --ahead;
       kernels += kind == device_job::kernel;
     }
     expect(down == slices * (3 * 1024 + 1024), "the message comes down once, and the result of this rank");
     expect(up == slices * (2 * 1024 + 3 * 1024), "what peers sent goes up once, and the result");
     expect(kernels == slices, "a kernel a slice");
-    expect(most_ahead == 4, "four slices on their way");
+    expect(max_ahead == 4, "four slices on their way");
     on.wait(0, deadline::after(10s));
   });
 }

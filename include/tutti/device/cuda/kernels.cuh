@@ -24,10 +24,10 @@ struct grid_thread {
 };
 
 // 64 registers per thread are enough for all kernels here, and allow 1,024 threads per multiprocessor.
-inline constexpr int block_threads = 256, least_blocks = 4;
+inline constexpr int block_threads = 256, min_blocks = 4;
 
 template <class Work>
-__global__ void __launch_bounds__(block_threads, least_blocks) run_work(__grid_constant__ Work const work) {
+__global__ void __launch_bounds__(block_threads, min_blocks) run_work(__grid_constant__ Work const work) {
   work(grid_thread{});
 }
 
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(block_threads, blocks_together<Work>())
 
 // Reads the word once per block, because it may be in host memory.
 template <class Work>
-__global__ void __launch_bounds__(block_threads, least_blocks)
+__global__ void __launch_bounds__(block_threads, min_blocks)
     run_work_unless(__grid_constant__ Work const work, std::uint32_t const* unless) {
   __shared__ bool stopped;
   if (threadIdx.x == 0) stopped = *static_cast<std::uint32_t volatile const*>(unless) != 0;

@@ -359,7 +359,7 @@ class cuda_device {
   void launch_kernel(stream_type stream, std::size_t items, void const* kernel, void** arguments) const {
     detail::current_device const here(index_);
     constexpr std::size_t threads = detail::block_threads;
-    std::size_t const most = static_cast<std::size_t>(processors_) * detail::least_blocks;
+    std::size_t const most = static_cast<std::size_t>(processors_) * detail::min_blocks;
     std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
     detail::expect_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
                                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream),

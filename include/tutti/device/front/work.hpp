@@ -87,7 +87,7 @@ class device_works final : public pending_calls {
     return lock ? move() : progress::stuck;
   }
   bool wait(pending_call const* one, deadline until) override {
-    progress_list::attendance const here;
+    progress_list::waiter const here;
     return wait_until_done(
         [&] {
           advance();

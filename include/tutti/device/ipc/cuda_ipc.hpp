@@ -121,7 +121,7 @@ class cuda_ipc {
     out += "uses one_shot";
     if (kernels_)
       out += detail::join(
-          {"; every rank has a device of its own, so kernels may wait for each other: up to ", most_by_packets(),
+          {"; every rank has a device of its own, so kernels may wait for each other: up to ", max_packet_bytes(),
            " bytes, calls in which all ranks hear from all use packets, and calls may name any algorithm"});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
@@ -170,7 +170,7 @@ class cuda_ipc {
 
   // -- The choice of algorithm, the same on all ranks.
   device_limits const& limits() const { return comm_.engine().tuned.table().devices; }
-  std::size_t most_by_packets() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
+  std::size_t max_packet_bytes() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
 
   // Carries out a call by `by_words(request)`, or by a kernel that waits for others.
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
@@ -239,7 +239,7 @@ class cuda_ipc {
   static constexpr bool sends_packets =
       all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !detail::is_fused<Op>;
   bool goes_by_packets(detail::request const& r) const {
-    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= most_by_packets();
+    return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= max_packet_bytes();
   }
   // Bytes of the message, or of a block.
   template <class T>

@@ -113,24 +113,24 @@ class staged_call {
     agreement() = start_meeting(comm_, terms);
   }
 
-  // For each slice: take(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its
-  // messages or makes the call, and returns its work; bring(slot, slice, round) gives copies and kernels to the stream
+  // For each slice: download(slot, slice) gives its copies to the stream `down`; send(slot, slice, round) starts its
+  // messages or makes the call, and returns its work; upload(slot, slice, round) gives copies and kernels to the stream
   // `up`, and those of the next round to `down` once `combined` is reached.
-  template <class Take, class Send, class Bring>
-  void travel(std::size_t slices, int rounds, Take const& take, Send const& send, Bring const& bring) {
-    std::size_t taken = 0, brought = 0;
+  template <class Download, class Send, class Upload>
+  void travel(std::size_t slices, int rounds, Download const& download, Send const& send, Upload const& upload) {
+    std::size_t downloaded = 0, uploaded = 0;
     std::size_t const turns = slices * static_cast<std::size_t>(rounds);
     auto const end = [&](std::size_t i) {
       auto const [slice, round] = turn_of(i, slices, rounds);
       messages_of(i).wait();
-      bring(slot_of(slice), slice, round);
+      upload(slot_of(slice), slice, round);
       slot_of(slice).came_up.record(area_.up.get());
-      brought += round + 1 == rounds;
+      uploaded += round + 1 == rounds;
     };
     for (std::size_t i = 0; i < turns; ++i) {
-      for (; taken < std::min(slices, brought + area_.slots.size()); ++taken) {
-        take(slot_of(taken), taken);
-        slot_of(taken).came_down.record(area_.down.get());
+      for (; downloaded < std::min(slices, uploaded + area_.slots.size()); ++downloaded) {
+        download(slot_of(downloaded), downloaded);
+        slot_of(downloaded).came_down.record(area_.down.get());
       }
       auto const [slice, round] = turn_of(i, slices, rounds);
       bool const follows = i > 0 && turn_of(i - 1, slices, rounds).slice == slice;

@@ -78,7 +78,7 @@ class cuda_staged {
     blocks const given = blocks_of(call.given, call.in != nullptr, deals(C)),
                  got = blocks_of(call.got, call.out != nullptr, collects(C));
     if (size() == 1) return copy_blocks(call.how.stream, call.out, got, call.in, given);
-    std::size_t const most =
+    std::size_t const max_block =
         block_elements(sizeof(T), sizeof(T), call.where) * (C == collective::broadcast ? ranks() : 1);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
@@ -90,21 +90,21 @@ class cuda_staged {
       std::size_t longest = std::max(detail::longest_of(given), detail::longest_of(got));
       if (call.what.ragged && C != collective::all_gather)
         all_reduce(*comm_, std::span(&longest, 1), max{}, trip.for_host(), call.where);
-      auto const stride = [&](std::size_t slice) { return detail::slice_of(longest, most, slice).count; };
+      auto const stride = [&](std::size_t slice) { return detail::slice_of(longest, max_block, slice).count; };
       trip.travel(
-          detail::slices(longest, most), 1,
+          detail::slices(longest, max_block), 1,
           [&](slot& s, std::size_t slice) {
-            blocks const part = detail::slices_of(given, most, slice);
+            blocks const part = detail::slices_of(given, max_block, slice);
             copy_blocks(area_->down.get(), at<T>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
           },
           [&](slot& s, std::size_t slice, int) {
             if (!call.what.ragged) return send<C>(trip, s, stride(slice) * sizeof(T), call.what.root);
             return send_ragged<C>(
-                trip, s, detail::packed(detail::slices_of(given, most, slice), stride(slice), sizeof(T)),
-                detail::packed(detail::slices_of(got, most, slice), stride(slice), sizeof(T)), call.what.root);
+                trip, s, detail::packed(detail::slices_of(given, max_block, slice), stride(slice), sizeof(T)),
+                detail::packed(detail::slices_of(got, max_block, slice), stride(slice), sizeof(T)), call.what.root);
           },
           [&](slot& s, std::size_t slice, int) {
-            blocks const part = detail::slices_of(got, most, slice);
+            blocks const part = detail::slices_of(got, max_block, slice);
             copy_blocks(area_->up.get(), call.out, part, at<T>(s.up), detail::packed(part, stride(slice), 1));
           });
     }
@@ -128,13 +128,13 @@ class cuda_staged {
                      detail::join({"a device combines the values of at most ", detail::max_sources,
                                    " ranks, but there are ", size()}),
                      "combine within groups of ranks first", call.where);
-    std::size_t const most = block_elements(sizeof(In), sizeof(Out), call.where);
+    std::size_t const max_block = block_elements(sizeof(In), sizeof(Out), call.where);
     journey trip(*comm_, *area_, call.how, call.where);
     trip.begin();
     trip.template announce<C>(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
                               detail::name_of<Op>());
-    if (!two_shot) combine_all<C>(trip, call, most, how);
-    else if constexpr (in_parts) combine_and_share<C>(trip, call, most, how);
+    if (!two_shot) combine_all<C>(trip, call, max_block, how);
+    else if constexpr (in_parts) combine_and_share<C>(trip, call, max_block, how);
     trip.finish();
   }
 
@@ -176,9 +176,9 @@ class cuda_staged {
   static constexpr std::size_t grain(std::size_t in_bytes, std::size_t out_bytes) {
     return std::max<std::size_t>(1, detail::cache_line / std::min(in_bytes, out_bytes));
   }
-  static std::size_t padded(std::size_t n, std::size_t most, std::size_t in_bytes, std::size_t out_bytes) {
+  static std::size_t padded(std::size_t n, std::size_t max_block, std::size_t in_bytes, std::size_t out_bytes) {
     std::size_t const whole = grain(in_bytes, out_bytes);
-    return std::min(most, (n + whole - 1) / whole * whole);
+    return std::min(max_block, (n + whole - 1) / whole * whole);
   }
   // The maximal number of elements of a rank's block in one slice.
   std::size_t block_elements(std::size_t in_bytes, std::size_t out_bytes, std::source_location where) const {
@@ -281,7 +281,7 @@ class cuda_staged {
 
   // one_shot: each rank that receives a result combines the contributions of all ranks.
   template <collective C, class In, class Out, class How>
-  void combine_all(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
+  void combine_all(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t max_block, How const& how) {
     constexpr collective moves = C == collective::reduce_scatter ? collective::all_to_all
                                  : C == collective::reduce       ? collective::gather
                                                                  : collective::all_gather;
@@ -289,19 +289,19 @@ class cuda_staged {
     extent const own = given[deals(C) ? mine() : 0];
     std::size_t const longest = detail::longest_of(given);
     auto const stride = [&](std::size_t slice) {
-      return padded(detail::slice_of(longest, most, slice).count, most, sizeof(In), sizeof(Out));
+      return padded(detail::slice_of(longest, max_block, slice).count, max_block, sizeof(In), sizeof(Out));
     };
     trip.travel(
-        detail::slices(longest, most), 1,
+        detail::slices(longest, max_block), 1,
         [&](slot& s, std::size_t slice) {
-          blocks const part = detail::slices_of(given, most, slice);
+          blocks const part = detail::slices_of(given, max_block, slice);
           copy_blocks(area_->down.get(), at<In>(s.down), detail::packed(part, stride(slice), 1), call.in, part);
         },
         [&](slot& s, std::size_t slice, int) {
           return send<moves>(trip, s, stride(slice) * sizeof(In), call.what.root);
         },
         [&](slot& s, std::size_t slice, int) {
-          auto const [begin, n] = detail::slice_of(own.count, most, slice);
+          auto const [begin, n] = detail::slice_of(own.count, max_block, slice);
           if (call.out == nullptr || n == 0) return;
           auto from = sources(s, stride(slice), call.in + own.begin + begin);
           if (C == collective::scan) from.resize(mine() + 1);
@@ -313,25 +313,26 @@ class cuda_staged {
 
   // two_shot: each rank combines its block of a slice and shares the result.
   template <collective C, class In, class Out, class How>
-  void combine_and_share(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t most, How const& how) {
+  void combine_and_share(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t max_block,
+                         How const& how) {
     constexpr collective shares = C == collective::reduce ? collective::gather : collective::all_gather;
-    std::size_t const count = call.what.count, most_of_all = most * ranks();
+    std::size_t const count = call.what.count, max_slice = max_block * ranks();
     auto const block = [&](std::size_t n) {
-      return padded((n + ranks() - 1) / ranks(), most, sizeof(In), sizeof(Out));
+      return padded((n + ranks() - 1) / ranks(), max_block, sizeof(In), sizeof(Out));
     };
     trip.travel(
-        detail::slices(count, most_of_all), 2,
+        detail::slices(count, max_slice), 2,
         [&](slot& s, std::size_t slice) {
-          auto const [begin, n] = detail::slice_of(count, most_of_all, slice);
+          auto const [begin, n] = detail::slice_of(count, max_slice, slice);
           copy(area_->down.get(), at<In>(s.down), call.in + begin, n);
         },
         [&](slot& s, std::size_t slice, int round) {
-          std::size_t const n = block(detail::slice_of(count, most_of_all, slice).count);
+          std::size_t const n = block(detail::slice_of(count, max_slice, slice).count);
           return round == 0 ? send<collective::all_to_all>(trip, s, n * sizeof(In), 0)
                             : send<shares>(trip, s, n * sizeof(Out), call.what.root);
         },
         [&](slot& s, std::size_t slice, int round) {
-          auto const [begin, n] = detail::slice_of(count, most_of_all, slice);
+          auto const [begin, n] = detail::slice_of(count, max_slice, slice);
           if (round == 1) {
             if (call.out != nullptr) copy(area_->up.get(), call.out + begin, at<Out>(s.up), n);
             return;
