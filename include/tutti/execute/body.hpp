@@ -43,9 +43,11 @@ struct byte_body {
     return bytes - static_cast<std::uint32_t>(bytes) % loop->element_bytes;
   }
 
-  TUTTI_CALLS_ANY TUTTI_HOST_DEVICE [[gnu::always_inline]] inline void operator()(
-      std::byte const* const* sources, int source_count, std::byte* const* destinations, int destination_count,
-      std::size_t bytes, stage s) const noexcept {
+  TUTTI_CALLS_ANY TUTTI_HOST_DEVICE [[gnu::always_inline]] void operator()(std::byte const* const* sources,
+                                                                           int source_count,
+                                                                           std::byte* const* destinations,
+                                                                           int destination_count, std::size_t bytes,
+                                                                           stage s) const noexcept {
     loop->run(op, sources, source_count, destinations, destination_count, bytes, s);
   }
 };
