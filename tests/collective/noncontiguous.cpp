@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arrays that are not contiguous: every collective gives the results that it gives on vectors, and leaves the memory between
 // the elements alone.
-// labels: processes
+// labels: alone processes
 #include <doctest/doctest.h>
 
 #include <array>
