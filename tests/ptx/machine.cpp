@@ -23,8 +23,6 @@ std::string hexadecimal(std::uint64_t value) {
 
 thread::thread(block& in, int rank) : block_(&in), rank_(rank) { enter(*in.grid_->kernel, in.grid_->parameters); }
 
-machine& thread::runs_on() const { return block_->machine_; }
-
 void thread::enter(function const& f, std::vector<std::byte> parameters) {
   frame& mine = frames_.emplace_back();
   mine.of = &f;

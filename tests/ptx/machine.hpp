@@ -41,10 +41,6 @@ class thread {
  public:
   thread(block& in, int rank);
 
-  machine& runs_on() const;
-  block& in_block() const { return *block_; }
-  int rank() const { return rank_; }
-
   std::uint64_t value(operand const& o) const {
     if (o.kind == operand::in_register) return registers_[o.index];
     if (o.kind == operand::immediate) return o.value;
