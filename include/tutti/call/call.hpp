@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A collective as called by one rank: request, memory, operation, counts, options and call site. A blocking call is
 // driven to completion (call/perform.hpp), one on async(comm) is queued, and one on prepared(comm) is kept
-// (started/queue.hpp).
+// (started/held_call.hpp).
 #pragma once
 
 #include <chrono>

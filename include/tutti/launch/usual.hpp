@@ -14,7 +14,7 @@
 #include "tutti/collective/barrier.hpp"
 #include "tutti/collective/split.hpp"
 #include "tutti/fault/recorder.hpp"
-#include "tutti/started/queue.hpp"
+#include "tutti/started/collective_queue.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/threads/loopback.hpp"
 

@@ -5,7 +5,7 @@
 #include <source_location>
 #include <utility>
 
-#include "tutti/started/queue.hpp"
+#include "tutti/started/held_call.hpp"
 
 namespace tutti {
 namespace detail {
