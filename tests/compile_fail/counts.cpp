@@ -19,13 +19,15 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   tutti::scatter_v(comm, in, counts, out);
   tutti::scatter_v(ranks, in, counts, arrays);
   tutti::all_to_all_v(ranks, arrays, counts, arrays);
-#elif TUTTI_CASE == 1  // expect: counts and offsets are contiguous arrays of std::size_t
+#elif TUTTI_CASE == 1  // expect: scatter_v takes the counts before the output
   tutti::scatter_v(comm, in, numbers, out);
-#elif TUTTI_CASE == 2  // expect: counts and offsets are contiguous arrays of std::size_t
+#elif TUTTI_CASE == 2  // expect: in this call they follow the output
   tutti::all_gather_v(comm, in, out, counts, numbers);
 #elif TUTTI_CASE == 3  // expect: counts and offsets are contiguous arrays of std::size_t
   tutti::all_gather_v(ranks, arrays, arrays, numbers);
 #elif TUTTI_CASE == 4  // expect: input and output have different element types
   tutti::scatter_v(comm, in, out, sizes);
+#elif TUTTI_CASE == 5  // expect: all_to_all_v takes the counts of the input before the output
+  tutti::all_to_all_v(comm, in, numbers, out, counts);
 #endif
 }

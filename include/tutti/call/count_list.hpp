@@ -6,12 +6,15 @@
 #include <span>
 #include <type_traits>
 
+#include "tutti/algorithm/collective.hpp"
+
 namespace tutti::detail {
 
 template <class...>
 inline constexpr bool never = false;
 
-// The counts or the offsets of a _v form: one for each rank.
+// The counts or the offsets of the _v form of C: one for each rank.
+template <collective C>
 struct count_list : std::span<std::size_t const> {
   using span::span;
   count_list() = default;
@@ -19,9 +22,18 @@ struct count_list : std::span<std::size_t const> {
   template <class Other>
     requires(!std::is_constructible_v<std::span<std::size_t const>, Other const&>)
   count_list(Other const&) {
-    static_assert(never<Other>,
-                  "counts and offsets are contiguous arrays of std::size_t, such as a std::vector<std::size_t>; "
-                  "scatter_v and all_to_all_v take the counts of the input before the output");
+    if constexpr (C == collective::scatter)
+      static_assert(never<Other>,
+                    "counts and offsets are contiguous arrays of std::size_t, such as a std::vector<std::size_t>; "
+                    "scatter_v takes the counts before the output");
+    else if constexpr (C == collective::all_to_all)
+      static_assert(never<Other>,
+                    "counts and offsets are contiguous arrays of std::size_t, such as a std::vector<std::size_t>; "
+                    "all_to_all_v takes the counts of the input before the output");
+    else
+      static_assert(never<Other>,
+                    "counts and offsets are contiguous arrays of std::size_t, such as a std::vector<std::size_t>; "
+                    "in this call they follow the output");
   }
 };
 

@@ -55,8 +55,8 @@ template <class Algorithm = automatic, class Comm, class In>
 //   tutti::all_gather_v(comm, mine, all, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>
   requires detail::host_ranks<Comm>
-auto all_gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list const& counts,
-                  detail::count_list const& offsets = {}, options const& o = {},
+auto all_gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::all_gather> const& counts,
+                  detail::count_list<collective::all_gather> const& offsets = {}, options const& o = {},
                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
     return detail::perform_on_blocks<collective::all_gather, Algorithm>(

@@ -63,9 +63,10 @@ template <class Algorithm = automatic, class Comm, class In>
 //   tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
 template <class Algorithm = automatic, class Comm, class In, class Out>
   requires detail::host_ranks<Comm>
-auto all_to_all_v(Comm&& comm, In&& in, detail::count_list const& send_counts, Out&& out,
-                  detail::count_list const& receive_counts, detail::count_list const& send_offsets = {},
-                  detail::count_list const& receive_offsets = {}, options const& o = {},
+auto all_to_all_v(Comm&& comm, In&& in, detail::count_list<collective::all_to_all> const& send_counts, Out&& out,
+                  detail::count_list<collective::all_to_all> const& receive_counts,
+                  detail::count_list<collective::all_to_all> const& send_offsets = {},
+                  detail::count_list<collective::all_to_all> const& receive_offsets = {}, options const& o = {},
                   std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
     return detail::perform_on_blocks<collective::all_to_all, Algorithm>(

@@ -57,8 +57,9 @@ template <class Algorithm = automatic, class Comm, class In>
 //   tutti::gather_v(comm, mine, all, counts, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>
   requires detail::host_ranks<Comm>
-auto gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list const& counts, detail::count_list const& offsets = {},
-              int root = 0, options const& o = {}, std::source_location where = std::source_location::current()) {
+auto gather_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::gather> const& counts,
+              detail::count_list<collective::gather> const& offsets = {}, int root = 0, options const& o = {},
+              std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
     return detail::perform_on_blocks<collective::gather, Algorithm>(
         comm, detail::inputs(in), {}, detail::elements(out), {counts, offsets}, detail::moving{}, root, o, where);

@@ -67,8 +67,9 @@ template <class Algorithm = automatic, class Comm, class In>
 //   tutti::reduce_scatter_v(comm, gradient, shard, counts);
 template <class Algorithm = automatic, class Comm, class In, class Out, class Op = sum>
   requires detail::host_ranks<Comm>
-auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list const& counts, Op const& op = {},
-                      options const& o = {}, std::source_location where = std::source_location::current()) {
+auto reduce_scatter_v(Comm&& comm, In&& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
+                      Op const& op = {}, options const& o = {},
+                      std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out, Op>())
     return detail::perform_on_blocks<collective::reduce_scatter, Algorithm>(comm, detail::inputs(in), {counts},
                                                                             detail::elements(out), {}, op, 0, o, where);

@@ -59,8 +59,8 @@ template <class Algorithm = automatic, class Comm, class In>
 //   tutti::scatter_v(comm, all, counts, mine, {}, 0);
 template <class Algorithm = automatic, class Comm, class In, class Out>
   requires detail::host_ranks<Comm>
-auto scatter_v(Comm&& comm, In&& in, detail::count_list const& counts, Out&& out,
-               detail::count_list const& offsets = {}, int root = 0, options const& o = {},
+auto scatter_v(Comm&& comm, In&& in, detail::count_list<collective::scatter> const& counts, Out&& out,
+               detail::count_list<collective::scatter> const& offsets = {}, int root = 0, options const& o = {},
                std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts<Comm, In, Out>())
     return detail::perform_on_blocks<collective::scatter, Algorithm>(

@@ -57,8 +57,8 @@ void move_uneven_on_device(R& ranks, In const& in, block_sizes const& sent, Out&
 // are those of the host's form, then the options; see device/front/collectives.hpp. A call cannot name an algorithm.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out, class Op = sum>
   requires detail::device_operation<Op, detail::device_value<In const>>
-void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts, Op const& op = {},
-                      detail::device_options_of<R> const& how = {},
+void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::reduce_scatter> const& counts,
+                      Op const& op = {}, detail::device_options_of<R> const& how = {},
                       std::source_location where = std::source_location::current()) {
   using T = detail::device_value<In const>;
   constexpr collective what = collective::reduce_scatter;
@@ -72,16 +72,18 @@ void reduce_scatter_v(R& ranks, In const& in, Out&& out, detail::count_list cons
 // Every rank gets the blocks of all ranks, in rank order. Rank r's block has counts[r] elements and is placed at
 // element offsets[r], or after the previous block.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
-void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
-                  detail::count_list const& offsets = {}, detail::device_options_of<R> const& how = {},
+void all_gather_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::all_gather> const& counts,
+                  detail::count_list<collective::all_gather> const& offsets = {},
+                  detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_gather>(ranks, in, {}, out, {counts, offsets}, 0, how, where);
 }
 
 // The root gets the blocks of all ranks, in rank order. As all_gather_v, at the root.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
-void gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& counts,
-              detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
+void gather_v(R& ranks, In const& in, Out&& out, detail::count_list<collective::gather> const& counts,
+              detail::count_list<collective::gather> const& offsets = {}, int root = 0,
+              detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::gather>(ranks, in, {}, out, {counts, offsets}, root, how, where);
 }
@@ -89,17 +91,20 @@ void gather_v(R& ranks, In const& in, Out&& out, detail::count_list const& count
 // Every rank gets its block of the root's array. Rank r's block has counts[r] elements and starts at element offsets[r]
 // of the root's array.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
-void scatter_v(R& ranks, In const& in, detail::count_list const& counts, Out&& out,
-               detail::count_list const& offsets = {}, int root = 0, detail::device_options_of<R> const& how = {},
+void scatter_v(R& ranks, In const& in, detail::count_list<collective::scatter> const& counts, Out&& out,
+               detail::count_list<collective::scatter> const& offsets = {}, int root = 0,
+               detail::device_options_of<R> const& how = {},
                std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::scatter>(ranks, in, {counts, offsets}, out, {}, root, how, where);
 }
 
 // Every rank sends a block to every rank. send_counts[q] elements go to rank q, and receive_counts[q] come from it.
 template <detail::device_ranks R, detail::device_buffer In, detail::device_buffer Out>
-void all_to_all_v(R& ranks, In const& in, detail::count_list const& send_counts, Out&& out,
-                  detail::count_list const& receive_counts, detail::count_list const& send_offsets = {},
-                  detail::count_list const& receive_offsets = {}, detail::device_options_of<R> const& how = {},
+void all_to_all_v(R& ranks, In const& in, detail::count_list<collective::all_to_all> const& send_counts, Out&& out,
+                  detail::count_list<collective::all_to_all> const& receive_counts,
+                  detail::count_list<collective::all_to_all> const& send_offsets = {},
+                  detail::count_list<collective::all_to_all> const& receive_offsets = {},
+                  detail::device_options_of<R> const& how = {},
                   std::source_location where = std::source_location::current()) {
   detail::move_uneven_on_device<collective::all_to_all>(ranks, in, {send_counts, send_offsets}, out,
                                                         {receive_counts, receive_offsets}, 0, how, where);

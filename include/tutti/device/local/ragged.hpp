@@ -78,31 +78,34 @@ local_arrays<Word> check_uneven_exchange(In& in, std::span<std::size_t const> se
 // The block of rank r has counts[r] elements; a buffer with the blocks of all ranks has them one after another, without gaps.
 // All else as without _v. One launch; of the options, only the stream may be set. Throws error: bad_argument before anything
 // is launched; system.
-
+//
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
-                  device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
+void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out,
+                  detail::count_list<collective::all_gather> const& counts, device_options<D> const& options = {},
+                  std::source_location where = std::source_location::current()) {
   detail::move_uneven<collective::all_gather>(ranks, in, out, counts, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffer Out>
-void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
+void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list<collective::gather> const& counts,
               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(out);
   detail::move_uneven<collective::gather>(ranks, in, root, counts, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffer In, detail::device_buffers Out>
-void scatter_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list const& counts, Out& out,
-               device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
+void scatter_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list<collective::scatter> const& counts,
+               Out& out, device_options<D> const& options = {},
+               std::source_location where = std::source_location::current()) {
   detail::roots_buffer root(in);
   detail::move_uneven<collective::scatter>(ranks, root, out, counts, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
-void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list const& counts,
-                      Op const& op = {}, device_options<D> const& options = {},
+void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out,
+                      detail::count_list<collective::reduce_scatter> const& counts, Op const& op = {},
+                      device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, detail::device_element<In>>;
   static_assert(std::is_same_v<detail::device_element<In>, detail::device_element<Out>>,
@@ -113,8 +116,9 @@ void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detai
 
 // counts[r * size + q] elements go from rank r to rank q. One launch for each rank.
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list const& counts, Out& out,
-                  device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
+void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list<collective::all_to_all> const& counts,
+                  Out& out, device_options<D> const& options = {},
+                  std::source_location where = std::source_location::current()) {
   using T = detail::device_element<In>;
   static_assert(std::is_same_v<T, detail::device_element<Out>>, "inputs and outputs have different element types");
   using word = detail::word_of<T>;
