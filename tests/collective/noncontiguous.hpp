@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Arrays that are not contiguous, over one transport: every collective gives the results that it gives on vectors, and
+// leaves the memory between the elements alone. Each function is executed by every rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <ranges>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "started/async.hpp"
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+// An array as std::mdspan describes it.
+template <class T, std::size_t Rank>
+struct mdspan_view {
+  using element_type = T;
+
+  T* data;
+  std::array<std::size_t, Rank> extents, strides;
+
+  static constexpr std::size_t rank() { return Rank; }
+  T* data_handle() const { return data; }
+  std::size_t extent(std::size_t r) const { return extents[r]; }
+  std::size_t stride(std::size_t r) const { return strides[r]; }
+};
+
+inline std::size_t rows_of(std::size_t count) {
+  for (std::size_t const rows : {7u, 5u, 3u, 2u})
+    if (count % rows == 0) return rows;
+  return 1;
+}
+
+// -- Kinds of arrays of n elements: their memory, the index in it of element i, and the array that is passed.
+
+struct strided_array {
+  static std::size_t memory(std::size_t n) { return 3 * n + 1; }
+  static std::size_t place(std::size_t, std::size_t i) { return 3 * i + 1; }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    return strided(memory.data() + 1, n, 3);
+  }
+};
+struct reversed_array {
+  static std::size_t memory(std::size_t n) { return 2 * n + 1; }
+  static std::size_t place(std::size_t n, std::size_t i) { return 2 * (n - i); }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    return strided(memory.data() + 2 * n, n, -2);
+  }
+};
+struct dense_matrix {
+  static std::size_t memory(std::size_t n) { return n; }
+  static std::size_t place(std::size_t, std::size_t i) { return i; }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    return mdspan_view<T, 2>{memory.data(), {rows_of(n), n / rows_of(n)}, {n / rows_of(n), 1}};
+  }
+};
+struct padded_rows {
+  static std::size_t memory(std::size_t n) { return n + 2 * rows_of(n); }
+  static std::size_t place(std::size_t n, std::size_t i) {
+    std::size_t const columns = n / rows_of(n);
+    return columns == 0 ? 0 : i / columns * (columns + 2) + i % columns;
+  }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    std::size_t const columns = n / rows_of(n);
+    return mdspan_view<T, 2>{memory.data(), {rows_of(n), columns}, {columns + 2, 1}};
+  }
+};
+struct transposed_matrix {
+  static std::size_t memory(std::size_t n) { return n; }
+  static std::size_t place(std::size_t n, std::size_t i) {
+    std::size_t const rows = rows_of(n), columns = n / rows;
+    return columns == 0 ? 0 : i % columns * rows + i / columns;
+  }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    return mdspan_view<T, 2>{memory.data(), {rows_of(n), n / rows_of(n)}, {1, rows_of(n)}};
+  }
+};
+// Of rank 3, with gaps between the rows and between the layers.
+struct padded_layers {
+  struct sizes {
+    explicit sizes(std::size_t n) : layers(rows_of(n)), rows(rows_of(n / layers)), columns(n / layers / rows) {}
+    std::size_t layers, rows, columns, row = columns + 1, layer = rows * row + 2;
+  };
+  static std::size_t memory(std::size_t n) { return sizes(n).layers * sizes(n).layer; }
+  static std::size_t place(std::size_t n, std::size_t i) {
+    sizes const s(n);
+    return n == 0 ? 0 : i / (s.rows * s.columns) * s.layer + i / s.columns % s.rows * s.row + i % s.columns;
+  }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    sizes const s(n);
+    return mdspan_view<T, 3>{memory.data(), {s.layers, s.rows, s.columns}, {s.layer, s.row, 1}};
+  }
+};
+struct reversed_view {
+  static std::size_t memory(std::size_t n) { return n; }
+  static std::size_t place(std::size_t n, std::size_t i) { return n - 1 - i; }
+  template <class T>
+  static auto of(std::vector<T>& memory, std::size_t n) {
+    return std::span(memory).first(n) | std::views::reverse;
+  }
+};
+
+template <class Kind, class T>
+struct filled_array {
+  explicit filled_array(std::vector<T> const& values)
+      : size(values.size()), memory(Kind::memory(size), T(-77)), array(Kind::of(memory, size)) {
+    for (std::size_t i = 0; i < size; ++i) memory[Kind::place(size, i)] = values[i];
+    before = memory;
+  }
+  filled_array(filled_array const&) = delete;
+
+  // Whether it has these elements and nothing else has changed.
+  bool has(std::vector<T> const& values) const {
+    std::vector<T> expected = before;
+    for (std::size_t i = 0; i < size; ++i) expected[Kind::place(size, i)] = values[i];
+    return expected == memory;
+  }
+
+  std::size_t size;
+  std::vector<T> memory, before;
+  decltype(Kind::of(std::declval<std::vector<T>&>(), 0)) array;
+};
+
+enum class ways_to_call { blocking, started, prepared, batch };
+
+template <class In, class Out, class T, class Comm>
+void check_calls_with_gaps(Comm& comm, std::size_t count, ways_to_call way, options const& o = {}) {
+  using calls = every_call<T, sum>;
+  calls const kind(comm.rank(), comm.size(), count, o);
+  for (int k = 0; k < calls::kinds; ++k) {
+    auto plain = kind.make(k);
+    filled_array<In, T> in(plain.in);
+    filled_array<Out, T> out(plain.out);
+    auto counts = plain.counts;
+    kind.call(k, comm, plain);
+    switch (way) {
+      case ways_to_call::blocking: kind.call(k, comm, in.array, out.array, counts); break;
+      case ways_to_call::started: kind.call(k, async(comm), in.array, out.array, counts).wait(); break;
+      case ways_to_call::prepared: {
+        persistent const again = kind.call(k, tutti::prepared(comm), in.array, out.array, counts);
+        for (int turn = 0; turn < 2; ++turn) {
+          // The array of a broadcast is an input too.
+          if (k == 6) out.memory = out.before;
+          persistent(again).start();
+          persistent(again).wait();
+        }
+        break;
+      }
+      case ways_to_call::batch: {
+        tutti::batch all(comm);
+        kind.call(k, all, in.array, out.array, counts);
+        all.run();
+      }
+    }
+    std::string const what = "collective " + std::to_string(k) + " of " + std::to_string(count) + " elements";
+    expect(out.has(plain.out), what + " has another result, or writes between the elements");
+    expect(in.has(plain.in), what + " writes its input");
+  }
+}
+
+template <class In, class Out, class Comm>
+void check_calls_with_gaps(Comm& comm) {
+  for (std::size_t const count : {0u, 1u, 5u, 300u, 21000u})
+    for (auto const way : {ways_to_call::blocking, ways_to_call::started, ways_to_call::prepared, ways_to_call::batch})
+      check_calls_with_gaps<In, Out, float>(comm, count, way);
+  check_calls_with_gaps<In, Out, float>(comm, 5000, ways_to_call::blocking, {.protocol = protocol::staged});
+}
+
+// The forms of a call with one array, or with none to write to.
+template <class Comm>
+void check_forms_with_gaps(Comm& comm) {
+  int const ranks = comm.size(), rank = comm.rank(), below = ranks * (ranks - 1) / 2;
+
+  std::deque<int> const rank_and_1{rank, 1};
+  std::deque<int> data = rank_and_1;
+  all_reduce(comm, data);
+  expect(data == std::deque{below, ranks}, "a deque is replaced");
+  expect(all_reduce(comm, rank_and_1) == std::vector{below, ranks}, "a const deque is not");
+  expect(all_reduce(comm, std::deque{rank, 1}, tutti::max{}) == std::vector{ranks - 1, 1}, "nor is a temporary one");
+  data = rank_and_1;
+  broadcast(comm, data, ranks - 1);
+  expect(data == std::deque{ranks - 1, 1}, "broadcast replaces it too");
+  auto const twice = [](int x) { return 2 * x; };
+  expect(all_reduce(comm, rank_and_1 | std::views::transform(twice)) == std::vector{2 * below, 2 * ranks},
+         "values that are computed on demand are an input");
+  expect(all_gather(comm, std::views::iota(rank, rank + 1)).back() == ranks - 1, "to all_gather as well");
+  data = rank_and_1;
+  reduce(comm, data, 0);
+  expect(data == (rank == 0 ? std::deque{below, ranks} : rank_and_1), "reduce changes only the root's");
+
+  std::vector<int> matrix{rank, 0, 1, 0};
+  all_reduce(comm, strided(matrix.data(), 2, 2));
+  expect(matrix == std::vector{below, 0, ranks, 0}, "a temporary that refers to a column is replaced");
+
+  int number = rank;
+  all_reduce(comm, mdspan_view<int, 0>{&number, {}, {}});
+  expect(number == below, "an array of rank 0 is an element");
+  std::deque<int> everyone(static_cast<std::size_t>(ranks));
+  number = rank;
+  all_gather(comm, mdspan_view<int const, 0>{&number, {}, {}}, everyone);
+  expect(everyone.back() == ranks - 1, "and is gathered");
+}
+
+}  // namespace tutti::testing
