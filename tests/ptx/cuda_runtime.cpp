@@ -42,8 +42,13 @@ struct CUgraphExec_st {
   CUgraph_st graph;
 };
 struct CUstream_st {
+  struct queued {
+    job run;
+    ptx::shared_past enqueued;  // what comes before it besides what is ahead of it
+  };
   int gpu = 0;
-  std::deque<job> jobs;
+  ptx::agent agent;
+  std::deque<queued> jobs;
   CUstream_st* captured_by = nullptr;  // the stream where its capture began
   CUgraph_st capture;                  // of that stream
   std::vector<CUstream_st*> joined;
@@ -52,6 +57,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   std::uint64_t recorded = 0, reached = 0;
+  ptx::shared_past before;  // it was reached
   CUstream_st* captured_by = nullptr;
   std::chrono::steady_clock::time_point when{};
 };
@@ -111,7 +117,7 @@ class runtime {
     if (of.code == nullptr) {
       of.code = ptx::parse(changed(of.text));
       for (auto const& words : of.code->globals)
-        machine_.memory().add(const_cast<std::uint64_t*>(words.data()), words.size() * 8, false, true);
+        machine_.memory().add(const_cast<std::uint64_t*>(words.data()), words.size() * 8, {.written = true});
     }
     int const index = of.code->find(found->second.name);
     if (index < 0) return std::nullopt;
@@ -127,8 +133,12 @@ class runtime {
   std::set<CUstream_st*>& streams() { return streams_; }
 
   void enqueue(CUstream_st& stream, operation const& what) {
-    if (stream.captured_by != nullptr) stream.captured_by->capture.operations.emplace_back(&stream, what);
-    else stream.jobs.push_back(what());
+    if (stream.captured_by != nullptr) {
+      stream.captured_by->capture.operations.emplace_back(&stream, what);
+    } else {
+      host_.learn(machine_.told());
+      stream.jobs.push_back({what(), host_.release()});
+    }
     ensure_helper();
   }
 
@@ -142,7 +152,11 @@ class runtime {
       for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[machine_.random(k)]);
       bool left = false;
       for (CUstream_st* const s : all) {
-        while (!s->jobs.empty() && s->jobs.front()()) s->jobs.pop_front();
+        while (!s->jobs.empty()) {
+          s->agent.learn(std::exchange(s->jobs.front().enqueued, nullptr));
+          if (!s->jobs.front().run()) break;
+          s->jobs.pop_front();
+        }
         left |= !s->jobs.empty();
       }
       for (int k = 0; k < steps && !machine_.idle(); ++k) machine_.step();
@@ -152,6 +166,7 @@ class runtime {
       switch (e.kind) {
         case ptx::fault::illegal_address: sticky_ = cudaErrorIllegalAddress; break;
         case ptx::fault::misaligned: sticky_ = cudaErrorMisalignedAddress; break;
+        case ptx::fault::race: sticky_ = cudaErrorAssert; break;
         case ptx::fault::trap: sticky_ = cudaErrorLaunchFailure; break;
         case ptx::fault::illegal_instruction: sticky_ = cudaErrorIllegalInstruction; break;
         case ptx::fault::deadlock: sticky_ = cudaErrorLaunchTimeout; break;
@@ -177,8 +192,22 @@ class runtime {
   }
   cudaError_t wait_for_all() {
     return run_until([this] {
-      return std::all_of(streams_.begin(), streams_.end(), [](CUstream_st const* s) { return s->jobs.empty(); });
+      if (!std::all_of(streams_.begin(), streams_.end(), [](CUstream_st const* s) { return s->jobs.empty(); }))
+        return false;
+      for (CUstream_st* const s : streams_) host_.learn(s->agent.release());
+      return true;
     });
+  }
+  // Whether nothing is left to do in the stream; if so, the host knows it.
+  bool has_ended(CUstream_st& stream) {
+    if (!stream.jobs.empty()) return false;
+    host_.learn(stream.agent.release());
+    return true;
+  }
+  bool is_reached(CUevent_st const& event) {
+    if (event.reached != event.recorded) return false;
+    host_.learn(event.before);
+    return true;
   }
 
   // -- Memory. Device memory is a file, so that other processes can map it.
@@ -194,9 +223,11 @@ class runtime {
   runtime()
       : gpus_(static_cast<int>(number_from_environment("PTX_GPUS", 2))),
         machine_(number_from_environment("PTX_SEED", 1)),
+        host_(machine_.new_agent(0)),
         default_streams_(static_cast<std::size_t>(gpus_)) {
     for (std::size_t k = 0; k < default_streams_.size(); ++k) {
       default_streams_[k].gpu = static_cast<int>(k);
+      default_streams_[k].agent = machine_.new_agent(static_cast<int>(k));
       streams_.insert(&default_streams_[k]);
     }
   }
@@ -221,6 +252,7 @@ class runtime {
   int gpus_;
   std::recursive_mutex guard_;
   ptx::machine machine_;
+  ptx::agent host_;
   std::vector<CUstream_st> default_streams_;
   std::set<CUstream_st*> streams_;
   cudaError_t sticky_ = cudaSuccess;
@@ -278,15 +310,17 @@ cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** argum
     ptx::parameter const& p = found->function->parameters[k];
     std::memcpy(parameters.data() + p.offset, arguments[k], p.bytes);
   }
-  here.enqueue(to, [=, &here, kernel = *found, gpu = to.gpu]() -> job {
+  here.enqueue(to, [=, &here, on = &to, kernel = *found]() -> job {
     return [=, &here, running = std::shared_ptr<ptx::grid>()]() mutable {
       if (running == nullptr) {
         running =
             std::make_shared<ptx::grid>(ptx::grid{kernel.code, kernel.function, parameters, static_cast<int>(blocks.x),
-                                                  static_cast<int>(threads.x), together, gpu});
+                                                  static_cast<int>(threads.x), together, on->gpu, on->agent.release()});
         here.machine().start(running);
       }
-      return running->done();
+      if (!running->done()) return false;
+      on->agent.learn(running->after());
+      return true;
     };
   });
   return cudaSuccess;
@@ -295,7 +329,9 @@ cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** argum
 bool is_pageable(void const* memory) {
   return runtime::instance().machine().memory().containing(reinterpret_cast<std::uint64_t>(memory)) == nullptr;
 }
-void expose(void* memory, std::size_t bytes) { runtime::instance().machine().memory().add(memory, bytes, false, true); }
+void expose(void* memory, std::size_t bytes) {
+  runtime::instance().machine().memory().add(memory, bytes, {.written = true, .foreign = true});
+}
 
 CUresult get_error_name(CUresult code, char const** out) {
   *out = cudaGetErrorName(static_cast<cudaError_t>(code));
@@ -334,11 +370,10 @@ CUresult batch_memory_operations(CUstream stream, unsigned count, CUstreamBatchM
     auto* const word = reinterpret_cast<std::uint32_t*>(waits ? o.waitValue.address : o.writeValue.address);
     std::uint32_t const value = waits ? o.waitValue.value : o.writeValue.value;
     if (is_pageable(word)) return CUDA_ERROR_INVALID_VALUE;
-    here.enqueue(to, [=, &here]() -> job {
+    here.enqueue(to, [=, &here, on = &to]() -> job {
       return [=, &here] {
-        if (waits) return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value;
-        __atomic_store_n(word, value, __ATOMIC_RELEASE);
-        here.machine().memory().note_written(word, sizeof *word);
+        if (waits) return here.machine().is_word(on->agent, word, value);
+        here.machine().set_word(on->agent, word, value);
         return true;
       };
     });
@@ -498,7 +533,7 @@ cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   *out = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (*out == MAP_FAILED) return note(cudaErrorMemoryAllocation);
   runtime::instance().allocations[*out] = {file, all, current_gpu};
-  runtime::instance().machine().memory().add(*out, bytes, true, false);
+  runtime::instance().machine().memory().add(*out, bytes, {.cached = true});
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
@@ -563,19 +598,23 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
     here.enqueue(*on, [=, &here]() -> job {
       return [=, &here] {
         if (bytes > 0) std::memmove(to, staged != nullptr ? staged->data() : from, bytes);
+        here.machine().note_access(on->agent, from, staged != nullptr ? 0 : bytes, false);
+        here.machine().note_access(on->agent, to, bytes, true);
         here.machine().memory().note_written(to, bytes);
         return true;
       };
     });
   }
-  return waits ? note(here.run_until([on] { return on->jobs.empty(); })) : cudaSuccess;
+  return waits ? note(here.run_until([&] { return here.has_ended(*on); })) : cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   auto const held = lock();
   runtime& here = runtime::instance();
-  here.enqueue(*here.stream_of(stream, current_gpu), [=, &here]() -> job {
+  CUstream_st* const on = here.stream_of(stream, current_gpu);
+  here.enqueue(*on, [=, &here]() -> job {
     return [=, &here] {
       std::memset(to, value, bytes);
+      here.machine().note_access(on->agent, to, bytes, true);
       here.machine().memory().note_written(to, bytes);
       return true;
     };
@@ -592,7 +631,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* out, void* memory) {
   auto const held = lock();
   auto const found = runtime::instance().allocations.find(memory);
   if (found == runtime::instance().allocations.end()) return note(cudaErrorInvalidValue);
-  runtime::instance().machine().memory().note_written(memory, found->second.bytes);  // others may write to it unseen
+  runtime::instance().machine().memory().share(memory);
   ipc_handle const handle{::getpid(), found->second.file, found->second.bytes};
   std::memset(out, 0, sizeof *out);
   std::memcpy(out, &handle, sizeof handle);
@@ -609,7 +648,7 @@ cudaError_t cudaIpcOpenMemHandle(void** out, cudaIpcMemHandle_t token, unsigned)
   ::close(file);
   if (*out == MAP_FAILED) return note(cudaErrorMapBufferObjectFailed);
   runtime::instance().opened[*out] = handle.bytes;
-  runtime::instance().machine().memory().add(*out, handle.bytes, true, true);
+  runtime::instance().machine().memory().add(*out, handle.bytes, {.cached = true, .written = true, .foreign = true});
   return cudaSuccess;
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
@@ -651,12 +690,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
   auto const held = lock();
   *out = new CUstream_st;
   (*out)->gpu = current_gpu;
+  (*out)->agent = runtime::instance().machine().new_agent(current_gpu);
   runtime::instance().streams().insert(*out);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   runtime& here = runtime::instance();
-  cudaError_t const code = here.run_until([stream] { return stream->jobs.empty(); });
+  cudaError_t const code = here.run_until([&] { return here.has_ended(*stream); });
   auto const held = lock();
   here.streams().erase(stream);
   delete stream;
@@ -668,12 +708,12 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   auto const held = lock();
   if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   if (here.sticky() != cudaSuccess) return note(here.sticky());
-  return here.stream_of(stream, current_gpu)->jobs.empty() ? cudaSuccess : note(cudaErrorNotReady);
+  return here.has_ended(*here.stream_of(stream, current_gpu)) ? cudaSuccess : note(cudaErrorNotReady);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   runtime& here = runtime::instance();
   CUstream_st* const on = here.stream_of(stream, current_gpu);
-  return note(here.run_until([on] { return on->jobs.empty(); }));
+  return note(here.run_until([&] { return here.has_ended(*on); }));
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, capture_mode);
@@ -739,9 +779,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   runtime& here = runtime::instance();
   CUstream_st& on = *here.stream_of(stream, current_gpu);
   event->captured_by = on.captured_by;
-  here.enqueue(on, [event]() -> job {
-    return [event, turn = ++event->recorded] {
+  here.enqueue(on, [event, &on]() -> job {
+    return [event, &on, turn = ++event->recorded] {
       event->reached = std::max(event->reached, turn);
+      event->before = on.agent.release();
       event->when = std::chrono::steady_clock::now();
       return true;
     };
@@ -756,7 +797,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     on.captured_by = event->captured_by;
     event->captured_by->joined.push_back(&on);
   }
-  here.enqueue(on, [event]() -> job { return [event, turn = event->recorded] { return event->reached >= turn; }; });
+  here.enqueue(on, [event, &on]() -> job {
+    return [event, &on, turn = event->recorded] {
+      if (event->reached < turn) return false;
+      on.agent.learn(event->before);
+      return true;
+    };
+  });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -765,10 +812,11 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   auto const held = lock();
   if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   if (here.sticky() != cudaSuccess) return note(here.sticky());
-  return event->reached == event->recorded ? cudaSuccess : note(cudaErrorNotReady);
+  return here.is_reached(*event) ? cudaSuccess : note(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return note(runtime::instance().run_until([event] { return event->reached == event->recorded; }));
+  runtime& here = runtime::instance();
+  return note(here.run_until([&] { return here.is_reached(*event); }));
 }
 cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t begin, cudaEvent_t end) {
   *out = std::chrono::duration<float, std::milli>(end->when - begin->when).count();

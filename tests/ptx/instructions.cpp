@@ -359,18 +359,18 @@ struct mov {
       std::size_t parts = 0;
       while (parts < i.in.size() && i.in[parts].kind != operand::none) ++parts;
       std::size_t const bits = 8 * sizeof(T) / parts;
-      std::uint64_t word = 0;
+      std::uint64_t whole = 0;
       for (std::size_t k = 0; k < parts; ++k)
-        word |= (t.value(i.in[k]) & ((std::uint64_t{1} << bits) - 1)) << (bits * k);
-      t.set(i.to[0], word);
+        whole |= (t.value(i.in[k]) & ((std::uint64_t{1} << bits) - 1)) << (bits * k);
+      t.set(i.to[0], whole);
     } else if (i.to[1].kind != operand::none) {
       std::size_t parts = 0;
       while (parts < i.to.size() && i.to[parts].kind != operand::none) ++parts;
       std::size_t const bits = 8 * sizeof(T) / parts;
-      std::uint64_t const word = t.value(i.in[0]);
-      for (std::size_t k = 0; k < parts; ++k) t.set(i.to[k], word >> (bits * k) & ((std::uint64_t{1} << bits) - 1));
+      std::uint64_t const whole = t.value(i.in[0]);
+      for (std::size_t k = 0; k < parts; ++k) t.set(i.to[k], whole >> (bits * k) & ((std::uint64_t{1} << bits) - 1));
     } else {
-      t.set(i.to[0], t.value(i.in[0]));
+      t.set(i.to[0], t.word_of(i.in[0]));
     }
   }
 };
@@ -412,20 +412,18 @@ void ld(thread& t, instruction const& i) {
   std::uint64_t const at = in_space(i.space, t.address(i.in[0]));
   t.expect_aligned(at, bytes * i.lanes);
   for (std::size_t k = 0; k < i.lanes; ++k) {
-    std::uint64_t word = t.load(i, at + k * bytes, bytes);
-    if (bytes < 8) {
-      std::uint64_t const mask = (std::uint64_t{1} << (8 * bytes)) - 1;
-      bool const negative = i.of >= type::s8 && i.of <= type::s64 && (word >> (8 * bytes - 1) & 1) != 0;
-      word = negative ? word | ~mask : word & mask;
-    }
-    t.set(i.to[k], word);
+    word loaded = t.load(i, at + k * bytes, bytes);
+    bool const has_sign = i.of >= type::s8 && i.of <= type::s64;
+    if (bytes < 8 && has_sign && (loaded.value >> (8 * bytes - 1) & 1) != 0)
+      loaded.value |= ~((std::uint64_t{1} << (8 * bytes)) - 1);
+    t.set(i.to[k], loaded);
   }
 }
 void st(thread& t, instruction const& i) {
   std::size_t const bytes = bytes_of(i.of);
   std::uint64_t const at = in_space(i.space, t.address(i.to[0]));
   t.expect_aligned(at, bytes * i.lanes);
-  for (std::size_t k = 0; k < i.lanes; ++k) t.store(i, at + k * bytes, bytes, t.value(i.in[k]));
+  for (std::size_t k = 0; k < i.lanes; ++k) t.store(i, at + k * bytes, bytes, t.word_of(i.in[k]));
 }
 struct atom_add {
   template <class T>
@@ -463,9 +461,7 @@ void ret(thread& t, instruction const&) { t.end_function(); }
 void end_thread(thread& t, instruction const&) { t.exit(); }
 void trap(thread& t, instruction const&) { t.fail(fault::trap, "executes a trap"); }
 void barrier(thread& t, instruction const&) { t.wait_at_barrier(); }
-void fence(thread& t, instruction const& i) {
-  if (i.scope != scope::block) t.fence();
-}
+void fence(thread& t, instruction const& i) { t.fence(i.scope); }
 void unknown(thread& t, instruction const&) {
   t.fail(fault::illegal_instruction, "executes an instruction that the machine does not have");
 }
@@ -637,6 +633,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       return unknown;
     }
   }
+  if (name == "atom" && i.order == order::weak) i.order = order::relaxed;
   if (name == "setp") return comparison(compare.empty() ? variant : compare, i.of);
   if (name == "add") return numbers<add>(i.of);
   if (name == "sub") return numbers<sub>(i.of);

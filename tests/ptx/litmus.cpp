@@ -30,9 +30,10 @@ struct words {
   alignas(128) std::array<std::uint32_t, 64> of{};
 };
 
-void run(std::string const& body, words& data, int blocks, int threads, std::uint64_t seed, bool together = true) {
-  machine m(seed);
-  m.memory().add(data.of.data(), sizeof data.of, true, true);
+void run(std::string const& body, words& data, int blocks, int threads, std::uint64_t seed, bool together = true,
+         machine::on_race on_race = machine::on_race::go_on) {
+  machine m(seed, on_race);
+  m.memory().add(data.of.data(), sizeof data.of, {.cached = true, .written = true});
   auto const code = parse(kernel_of(body));
   std::vector<std::byte> parameters(8);
   auto const address = reinterpret_cast<std::uint64_t>(data.of.data());
@@ -44,7 +45,7 @@ void run(std::string const& body, words& data, int blocks, int threads, std::uin
 std::string mistake(std::string const& body, int blocks = 1, int threads = 1) {
   words data;
   try {
-    run(body, data, blocks, threads, 1);
+    run(body, data, blocks, threads, 1, true, machine::on_race::fail);
   } catch (fault const& e) {
     return e.what();
   }
@@ -137,17 +138,71 @@ TEST_CASE("a mistake is named, with its line") {
   CHECK(mistake("st.global.u32 [%rd1+-4], 0;").find("writes 4 bytes") != std::string::npos);
   CHECK(mistake("ld.global.u32 %r1, [%rd1+2];").find("accesses 4 bytes at 0x") != std::string::npos);
   CHECK(mistake("ld.shared.u32 %r1, [room+64];").find("past the end of its shared") != std::string::npos);
+  CHECK(mistake("ld.shared.u32 %r1, [room];\nadd.u32 %r1, %r1, 1;").find("that nobody has written") !=
+        std::string::npos);
   CHECK(mistake("trap;").find("executes a trap") != std::string::npos);
   CHECK(mistake("tex.1d.v4.f32 {%f0, %f1, %f2, %f3}, %r1;").find("that the machine does not have") !=
         std::string::npos);
 }
 
-TEST_CASE("memory that nobody has written is not read") {
+// Block 0 writes data and then a flag; once it is set, block 1 reads the data.
+std::string guarded(std::string const& write_flag, std::string const& read_flag) {
+  return "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $reader;\nst.global.u32 [%rd1], 7;\n" +
+         write_flag + "\nret;\n$reader:\n" + read_flag +
+         "\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra $reader;\nld.global.u32 %r4, [%rd1];";
+}
+
+TEST_CASE("accesses without an order between them race, unless both are atomic for each other") {
+  std::string const release = "st.release.gpu.global.u32 [%rd1+128], 1;",
+                    acquire = "ld.acquire.gpu.global.u32 %r3, [%rd1+128];";
+  auto const races = [](std::string const& text) { return text.find("in a race with thread 0 of block") != text.npos; };
+  CHECK(mistake(guarded(release, acquire), 2) == "none");
+  CHECK(mistake(guarded("fence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%rd1+128], 1;", acquire), 2) == "none");
+  CHECK(mistake(guarded(release, "ld.relaxed.gpu.global.u32 %r3, [%rd1+128];\nfence.acq_rel.gpu;"), 2) == "none");
+  CHECK(mistake(guarded("atom.acq_rel.gpu.global.add.u32 %r9, [%rd1+128], 1;", acquire), 2) == "none");
+  // An update in one step continues the release of what it replaces.
+  CHECK(mistake(guarded(release + "\natom.relaxed.gpu.global.add.u32 %r9, [%rd1+128], 1;", acquire), 2) == "none");
+
+  CHECK(races(mistake(guarded("st.relaxed.gpu.global.u32 [%rd1+128], 1;", acquire), 2)));
+  CHECK(races(mistake(guarded(release, "ld.relaxed.gpu.global.u32 %r3, [%rd1+128];"), 2)));
+  CHECK(races(mistake(guarded("st.global.u32 [%rd1+128], 1;", acquire), 2)));
+  CHECK(races(mistake(guarded("st.release.cta.global.u32 [%rd1+128], 1;", acquire), 2)));
+  CHECK(races(mistake(guarded(release, "ld.acquire.cta.global.u32 %r3, [%rd1+128];"), 2)));
+  CHECK(races(mistake(guarded("fence.acq_rel.cta;\nst.relaxed.gpu.global.u32 [%rd1+128], 1;", acquire), 2)));
+  CHECK(races(mistake(guarded("atom.relaxed.gpu.global.add.u32 %r9, [%rd1+128], 1;", acquire), 2)));
+  // The second half of an atomic word.
+  CHECK(
+      races(mistake("mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $other;\n"
+                    "st.relaxed.gpu.global.b64 [%rd1], 1;\nret;\n$other:\nst.relaxed.gpu.global.u32 [%rd1+4], 1;",
+                    2)));
+}
+
+TEST_CASE("threads of a block race too, in shared memory and without a barrier") {
+  auto const exchange = [](std::string const& between) {
+    return "mov.u32 %r1, %tid.x;\nmul.lo.u32 %r2, %r1, 4;\nst.shared.u32 [room], %r1;\n" + between +
+           "\nld.shared.u32 %r3, [room];";
+  };
+  CHECK(mistake(exchange(""), 1, 2).find("in a race with thread") != std::string::npos);
+  auto const neighbour = [](std::string const& between) {
+    return "mov.u32 %r1, %tid.x;\ncvt.u64.u32 %rd2, %r1;\nshl.b64 %rd2, %rd2, 2;\nmov.u64 %rd3, room;\nadd.u64 %rd3, "
+           "%rd3, %rd2;\n"
+           "st.shared.u32 [%rd3], %r1;\nxor.b32 %r2, %r1, 1;\ncvt.u64.u32 %rd2, %r2;\nshl.b64 %rd2, %rd2, 2;\n"
+           "mov.u64 %rd4, room;\nadd.u64 %rd4, %rd4, %rd2;\n" +
+           between + "\nld.shared.u32 %r3, [%rd4];\nadd.u32 %r3, %r3, 1;";
+  };
+  CHECK(mistake(neighbour("barrier.sync 0;"), 1, 4) == "none");
+  std::string const without = mistake(neighbour(""), 1, 4);
+  CHECK(
+      (without.find("in a race with") != std::string::npos || without.find("nobody has written") != std::string::npos));
+}
+
+TEST_CASE("memory that nobody has written may be copied, but not used") {
   machine m(1);
   words data;
-  m.memory().add(data.of.data(), sizeof data.of, true, false);
+  m.memory().add(data.of.data(), sizeof data.of, {.cached = true});
   auto const code =
-      parse(kernel_of("st.global.u32 [%rd1], 1;\nld.global.u32 %r1, [%rd1];\nld.global.u32 %r1, [%rd1+4];"));
+      parse(kernel_of("st.global.u32 [%rd1], 1;\nld.global.u32 %r1, [%rd1];\nld.global.u32 %r1, [%rd1+4];\n"
+                      "st.global.u32 [%rd1+8], %r1;\nadd.u32 %r1, %r1, 1;"));
   std::vector<std::byte> parameters(8);
   auto const address = reinterpret_cast<std::uint64_t>(data.of.data());
   std::memcpy(parameters.data(), &address, 8);
@@ -156,7 +211,7 @@ TEST_CASE("memory that nobody has written is not read") {
       [&] {
         while (!m.idle()) m.step();
       }(),
-      doctest::Contains("which nobody has written"), fault);
+      doctest::Contains("that nobody has written"), fault);
 }
 
 TEST_CASE("blocks that wait for each other need a cooperative launch") {

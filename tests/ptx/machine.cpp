@@ -2,189 +2,27 @@
 #include "ptx/machine.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <sstream>
 #include <utility>
 
 namespace tutti::testing::ptx {
 
-namespace {
-
-std::string hexadecimal(std::uint64_t value) {
-  std::ostringstream out;
-  out << "0x" << std::hex << value;
-  return out.str();
-}
-
-}  // namespace
-
-// -- A thread.
-
-thread::thread(block& in, int rank) : block_(&in), rank_(rank) { enter(*in.grid_->kernel, in.grid_->parameters); }
-
-void thread::enter(function const& f, std::vector<std::byte> parameters) {
-  frame& mine = frames_.emplace_back();
-  mine.of = &f;
-  mine.registers.resize(static_cast<std::size_t>(f.registers));
-  parameters.resize(f.parameter_bytes);
-  mine.parameters = std::move(parameters);
-  mine.calls.resize(f.call_bytes);
-  mine.local.resize(f.local_bytes);
-  registers_ = mine.registers.data();
-}
-
-void thread::call(instruction const& i) {
-  function const& callee = block_->grid_->code->functions[static_cast<std::size_t>(i.target)];
-  frame& caller = frames_.back();
-  caller.call = &i;
-  std::vector<std::byte> parameters(callee.parameter_bytes);
-  for (std::size_t k = 0; k < i.passed.size(); ++k)
-    std::memcpy(parameters.data() + callee.parameters[k].offset, caller.calls.data() + i.passed[k],
-                callee.parameters[k].bytes);
-  enter(callee, std::move(parameters));
-}
-
-void thread::end_function() {
-  if (frames_.size() == 1) return exit();
-  frame const callee = std::move(frames_.back());
-  frames_.pop_back();
-  frame& caller = frames_.back();
-  for (std::size_t k = 0; k < caller.call->returned.size(); ++k) {
-    parameter const& result = callee.of->results[k];
-    std::memcpy(caller.calls.data() + caller.call->returned[k], callee.parameters.data() + result.offset, result.bytes);
-  }
-  registers_ = caller.registers.data();
-}
-
-void thread::exit() {
-  ended_ = true;
-  block_->stores_.take(stores_);
-  ++block_->ended_;
-  block_->machine_.idle_steps_ = 0;
-  block_->release_if_all_wait();
-}
-
-void thread::wait_at_barrier() {
-  waits_ = true;
-  ++block_->waiting_;
-  block_->release_if_all_wait();
-}
-
-std::uint64_t thread::special_value(special which) const {
-  switch (which) {
-    case special::tid: return static_cast<std::uint64_t>(rank_);
-    case special::ntid: return static_cast<std::uint64_t>(block_->grid_->threads);
-    case special::ctaid: return static_cast<std::uint64_t>(block_->index_);
-    case special::nctaid: return static_cast<std::uint64_t>(block_->grid_->blocks);
-    case special::lane: return static_cast<std::uint64_t>(rank_ % 32);
-    case special::nanoseconds:
-      return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-    case special::zero: break;
-  }
-  return 0;
-}
-
-void thread::fail(fault::kinds kind, std::string const& what) const {
-  frame const& at = frames_.back();
-  int const line = at.of->body[static_cast<std::size_t>(std::max(at.at - 1, 0))].line;
-  throw fault(kind, "thread " + std::to_string(rank_) + " of block " + std::to_string(block_->index_) + " on GPU " +
-                        std::to_string(block_->grid_->gpu) + " " + what + "\n  in " + at.of->name + "\n  at line " +
-                        std::to_string(line + 1) +
-                        " of its PTX: " + block_->grid_->code->lines[static_cast<std::size_t>(line)]);
-}
-
-void thread::expect_aligned(std::uint64_t address, std::size_t bytes) const {
-  if (address % bytes != 0)
-    fail(fault::misaligned, "accesses " + std::to_string(bytes) + " bytes at " + hexadecimal(address));
-}
-
-memory::range& thread::expect_range(std::uint64_t address, std::size_t bytes, char const* does) const {
-  memory::range* const found = block_->machine_.memory_.find(address, bytes);
-  if (found == nullptr)
-    fail(fault::illegal_address, std::string(does) + " " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
-                                     ", which is not memory of a GPU");
-  return *found;
-}
-
-// Windows are private to a thread or a block, so they are plain memory.
-std::byte* thread::place_in_window(std::uint64_t address, std::size_t bytes) {
-  std::uint64_t const space = address & ~offset_mask;
-  std::uint64_t const depth = (address & offset_mask) >> depth_bits;
-  std::uint64_t const offset = address & ((std::uint64_t{1} << depth_bits) - 1);
-  if (space != shared_window && space != local_window && space != param_window && space != call_window) return nullptr;
-  if (depth >= frames_.size()) fail(fault::illegal_address, "accesses memory of a function that has returned");
-  std::vector<std::byte>* const window = space == shared_window  ? &block_->shared_
-                                         : space == local_window ? &frames_[depth].local
-                                         : space == param_window ? &frames_[depth].parameters
-                                                                 : &frames_.back().calls;
-  if (offset + bytes > window->size())
-    fail(fault::illegal_address,
-         "accesses " + std::to_string(bytes) + " bytes past the end of its shared, local or parameter memory");
-  return window->data() + offset;
-}
-
-std::uint64_t thread::load(instruction const& i, std::uint64_t address, std::size_t bytes) {
-  std::uint64_t word = 0;
-  if (std::byte const* const at = place_in_window(address, bytes)) {
-    std::memcpy(&word, at, bytes);
-    if (i.order != order::weak) yield();
-    return word;
-  }
-  memory::range& from = expect_range(address, bytes, "reads");
-  if (!from.written.empty())
-    for (std::size_t k = 0; k < bytes; ++k)
-      if (from.written[address - from.begin + k] == 0)
-        fail(fault::illegal_address,
-             "reads " + std::to_string(bytes) + " bytes at " + hexadecimal(address) + ", which nobody has written");
-  std::uint64_t const place = address & ~std::uint64_t{7};
-  word = i.order == order::weak && from.cached
-             ? block_->cache_.word(place)
-             : __atomic_load_n(reinterpret_cast<std::uint64_t const*>(place), __ATOMIC_ACQUIRE);
-  block_->stores_.lay_over(place, word);
-  stores_.lay_over(place, word);
-  if (i.order == order::acquire) block_->cache_.invalidate();
-  if (i.order != order::weak) yield();
-  return word >> (8 * (address & 7));
-}
-
-void thread::store(instruction const& i, std::uint64_t address, std::size_t bytes, std::uint64_t value) {
-  if (std::byte* const at = place_in_window(address, bytes)) {
-    std::memcpy(at, &value, bytes);
-    return;
-  }
-  memory::range& to = expect_range(address, bytes, "writes");
-  if (i.order == order::release) block_->drain(*this);
-  if (!to.written.empty())
-    std::fill_n(to.written.begin() + static_cast<std::ptrdiff_t>(address - to.begin), bytes, std::uint8_t{1});
-  stores_.put(address, bytes, value);
-  auto const publish = [&](std::uint64_t a, partial_word const& w) { block_->publish(a, w); };
-  if (stores_.size() > 16) stores_.drain_one(block_->machine_.random(stores_.size()), publish);
-}
-
-void thread::fence() {
-  block_->drain(*this);
-  block_->cache_.invalidate();
-}
-
-void thread::run(int instructions) {
-  yields_ = false;
-  for (int k = 0; k < instructions && !yields_ && !waits_ && !ended_; ++k) {
-    frame& mine = frames_.back();
-    if (mine.at == static_cast<int>(mine.of->body.size())) {
-      end_function();
-      continue;
-    }
-    instruction const& next = mine.of->body[static_cast<std::size_t>(mine.at++)];
-    if (next.guard >= 0 && (registers_[next.guard] != 0) == next.unless) continue;
-    next.run(*this, next);
-  }
+shared_past grid::after() const {
+  auto out = learned != nullptr ? std::make_shared<past>(*learned) : std::make_shared<past>();
+  out->add_grid(number);
+  return out;
 }
 
 // -- A block.
 
 block::block(machine& on, std::shared_ptr<grid> of, int index, cache& first_level)
-    : machine_(on), grid_(std::move(of)), index_(index), cache_(first_level), shared_(grid_->kernel->shared_bytes) {
+    : machine_(on),
+      grid_(std::move(of)),
+      index_(index),
+      number_(static_cast<std::uint32_t>(on.blocks_.size())),
+      cache_(first_level),
+      shared_(grid_->kernel->shared_bytes),
+      shared_histories_(shared_.size() / 8 + 1) {
+  on.blocks_.emplace_back(grid_, index);
   for (int rank = 0; rank < grid_->threads; ++rank) {
     threads_.push_back(std::make_unique<thread>(*this, rank));
     runnable_.push_back(threads_.back().get());
@@ -194,9 +32,17 @@ block::block(machine& on, std::shared_ptr<grid> of, int index, cache& first_leve
 void block::release_if_all_wait() {
   if (waiting_ == 0 || waiting_ + ended_ < grid_->threads) return;
   runnable_.clear();
+  shared_past together = learned_;
+  for (auto const& t : threads_) together = joined(together, t->past_);
+  auto known = together != nullptr ? std::make_shared<past>(*together) : std::make_shared<past>();
+  stamp passed = threads_[0]->now_;
+  ++passed.barriers;
+  known->add_barrier(passed);
   for (auto const& t : threads_) {
     stores_.take(t->stores_);
     t->waits_ = false;
+    t->past_ = known;
+    t->now_.barriers = passed.barriers;
     if (!t->ended_) runnable_.push_back(t.get());
   }
   waiting_ = 0;
@@ -209,22 +55,91 @@ void block::publish(std::uint64_t word, partial_word const& w) {
   w.lay_over(after);
   write_through(word, w);
   cache_.update(word, w);
+  word_history& history = machine_.memory_.containing(word)->history(word);
+  for (std::size_t half = 0; half < 2; ++half)
+    if ((w.mask >> (4 * half) & 0xf) != 0) history.released(4 * half) = w.releases[half];
   if (after != before) machine_.idle_steps_ = 0;
 }
 
 void block::drain(thread& also) {
-  auto const all = [&](std::uint64_t a, partial_word const& w) { publish(a, w); };
-  stores_.drain(all);
-  also.stores_.drain(all);
+  stores_.drain(publisher());
+  also.stores_.drain(publisher());
 }
 
 // -- The machine.
 
-machine::machine(std::uint64_t seed) : random_(seed), resident_(gpus_at_most) {
+machine::machine(std::uint64_t seed, on_race then) : random_(seed), on_race_(then), resident_(gpus_at_most) {
   for (int k = 0; k < gpus_at_most * multiprocessors; ++k) caches_.push_back(std::make_unique<cache>());
 }
 
+agent machine::new_agent(int gpu) {
+  stamp first;
+  first.block = static_cast<std::uint32_t>(blocks_.size());
+  first.clock = 1;
+  first.gpu = static_cast<std::uint16_t>(gpu);
+  blocks_.emplace_back(nullptr, 0);
+  return agent(first);
+}
+
+std::string machine::name_of(access const& a) const {
+  auto const& [of, index] = blocks_[a.by.block];
+  if (of == nullptr) return std::string("a copy or the like, which ") + (a.writes ? "writes" : "reads") + " it";
+  return "thread " + std::to_string(a.by.thread) + " of block " + std::to_string(index) + " on GPU " +
+         std::to_string(of->gpu) + ", which " + (a.writes ? "writes" : "reads") + " it in " + of->kernel->name +
+         "\n  at line " + std::to_string(a.line + 1) +
+         " of its PTX: " + of->code->lines[static_cast<std::size_t>(a.line)];
+}
+
+void machine::note_access(agent const& by, word_history& in, access const& now) const {
+  access const* const rival = in.add(now, [&](stamp const& s) { return by.knows(s); });
+  if (rival != nullptr && on_race_ == on_race::fail)
+    throw fault(fault::race, std::string("a copy or the like ") + (now.writes ? "writes" : "reads") +
+                                 " memory in a race with " + name_of(*rival));
+}
+
+void machine::note_access(agent const& by, void const* memory, std::size_t bytes, bool writes) {
+  auto const begin = reinterpret_cast<std::uint64_t>(memory);
+  memory::range* const in = bytes > 0 ? memory_.containing(begin) : nullptr;
+  if (in == nullptr) return;
+  std::uint64_t const end = std::min(begin + bytes, in->begin + in->bytes);
+  for (std::uint64_t at = begin; at < end; at = (at | 7) + 1) {
+    std::uint64_t const count = std::min((at | 7) + 1, end) - at;
+    auto const mask = static_cast<std::uint8_t>(((1u << count) - 1) << (at & 7));
+    note_access(by, in->history(at), {by.now(), mask, writes, false, scope::system, -1});
+  }
+}
+
+void machine::set_word(agent& by, std::uint32_t* word, std::uint32_t value) {
+  auto const at = reinterpret_cast<std::uint64_t>(word);
+  if (memory::range* const in = memory_.find(at, sizeof *word)) {
+    word_history& history = in->history(at);
+    note_access(by, history, {by.now(), static_cast<std::uint8_t>(0xf << (at & 7)), true, true, scope::system, -1});
+    stamp const now = by.now();
+    shared_past const before = by.release();
+    if (in->is.foreign) told_ = joined(told_, before);
+    history.released(at) = std::make_shared<release>(release{value, sizeof *word, before, now, scope::system});
+    memory_.note_written(word, sizeof *word);
+  }
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  idle_steps_ = 0;
+}
+
+bool machine::is_word(agent& by, std::uint32_t* word, std::uint32_t value) {
+  if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return false;
+  auto const at = reinterpret_cast<std::uint64_t>(word);
+  if (memory::range* const in = memory_.find(at, sizeof *word)) {
+    word_history& history = in->history(at);
+    note_access(by, history, {by.now(), static_cast<std::uint8_t>(0xf << (at & 7)), false, true, scope::system, -1});
+    shared_release const& found = history.released(at);
+    bool const seen = found != nullptr && found->bytes == sizeof *word && found->value == value;
+    if (seen) by.learn(found->before);
+    else if (in->is.foreign) by.learn(told_);
+  }
+  return true;
+}
+
 void machine::start(std::shared_ptr<grid> g) {
+  g->number = ++grids_;
   waiting_.push_back(std::move(g));
   idle_steps_ = 0;
 }
@@ -255,6 +170,7 @@ void machine::admit() {
 
 void machine::retire(std::size_t which) {
   grid& of = *running_[which]->grid_;
+  of.learned = joined(of.learned, running_[which]->learned_);
   ++of.ended;
   --resident_[static_cast<std::size_t>(of.gpu)];
   std::swap(running_[which], running_.back());
@@ -265,7 +181,7 @@ void machine::report_deadlock() const {
   std::string text = "no thread makes progress:";
   for (auto const& b : running_) {
     thread const& t = *b->threads_[0];
-    thread::frame const& at = t.frames_.back();
+    thread::frame const& at = t.innermost();
     instruction const& next = at.of->body[static_cast<std::size_t>(std::max(at.at - 1, 0))];
     text += "\n  block " + std::to_string(b->index_) + " on GPU " + std::to_string(b->grid_->gpu) + ", " +
             std::to_string(b->waiting_) + " threads at a barrier, " + std::to_string(b->ended_) + " ended, thread 0 " +
@@ -296,11 +212,10 @@ void machine::step() {
     }
   }
   // Stores become visible at random.
-  auto const publish = [&](std::uint64_t a, partial_word const& w) { b.publish(a, w); };
   std::uint64_t const dice = random_();
-  if ((dice & 1) != 0 && !b.stores_.empty()) b.stores_.drain_one(dice >> 8, publish);
+  if ((dice & 1) != 0 && !b.stores_.empty()) b.stores_.drain_one(dice >> 8, b.publisher());
   if (thread& t = *b.threads_[(dice >> 32) % b.threads_.size()]; (dice & 2) != 0 && !t.stores_.empty())
-    t.stores_.drain_one(dice >> 8, publish);
+    t.stores_.drain_one(dice >> 8, b.publisher());
   if (b.ended_ == b.grid_->threads && b.stores_.empty()) retire(which);
 }
 

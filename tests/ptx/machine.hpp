@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <random>
@@ -13,6 +14,7 @@
 
 #include "ptx/memory.hpp"
 #include "ptx/module.hpp"
+#include "ptx/past.hpp"
 
 namespace tutti::testing::ptx {
 
@@ -21,7 +23,7 @@ class block;
 
 // A mistake of a kernel: what it did, and where.
 struct fault : std::runtime_error {
-  enum kinds { illegal_address, misaligned, trap, illegal_instruction, deadlock } kind;
+  enum kinds { illegal_address, misaligned, race, trap, illegal_instruction, deadlock } kind;
   fault(kinds k, std::string const& what) : std::runtime_error(what), kind(k) {}
 };
 
@@ -32,9 +34,54 @@ struct grid {
   int blocks, threads;
   bool together;  // all blocks are resident at once
   int gpu;
+  shared_past before = nullptr;  // its launch
   int started = 0, ended = 0;
+  std::uint32_t number = 0;
+  shared_past learned = nullptr;  // by its threads
 
   bool done() const { return ended == blocks; }
+  shared_past after() const;  // what comes before all that comes after it
+};
+
+// The contents of a register, or of a piece of memory. Bytes that nobody has written may be moved, as the padding of structs
+// is, but not used.
+struct word {
+  std::uint64_t value = 0;
+  std::uint8_t unwritten = 0;  // bytes, a bit for each
+};
+
+// Memory of a thread, or of a block.
+class private_memory {
+ public:
+  explicit private_memory(std::size_t bytes = 0) : bytes_(bytes), unwritten_(bytes, 1) {}
+
+  void clear(std::size_t bytes) {
+    bytes_.resize(bytes);
+    unwritten_.assign(bytes, 1);
+  }
+  std::size_t size() const { return bytes_.size(); }
+  word load(std::size_t at, std::size_t bytes) const {
+    word out;
+    std::memcpy(&out.value, bytes_.data() + at, bytes);
+    for (std::size_t k = 0; k < bytes; ++k) out.unwritten |= static_cast<std::uint8_t>(unwritten_[at + k] << k);
+    return out;
+  }
+  void store(std::size_t at, std::size_t bytes, word const& w) {
+    std::memcpy(bytes_.data() + at, &w.value, bytes);
+    for (std::size_t k = 0; k < bytes; ++k) unwritten_[at + k] = w.unwritten >> k & 1;
+  }
+  void write(std::size_t at, void const* from, std::size_t bytes) {
+    std::memcpy(bytes_.data() + at, from, bytes);
+    std::memset(unwritten_.data() + at, 0, bytes);
+  }
+  void copy(std::size_t at, private_memory const& from, std::size_t begin, std::size_t bytes) {
+    std::memcpy(bytes_.data() + at, from.bytes_.data() + begin, bytes);
+    std::memcpy(unwritten_.data() + at, from.unwritten_.data() + begin, bytes);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<std::uint8_t> unwritten_;
 };
 
 class thread {
@@ -42,19 +89,22 @@ class thread {
   thread(block& in, int rank);
 
   std::uint64_t value(operand const& o) const {
-    if (o.kind == operand::in_register) return registers_[o.index];
-    if (o.kind == operand::immediate) return o.value;
-    if (o.kind == operand::in_frame) return in_frame(o);
-    return special_value(static_cast<special>(o.index));
+    if (o.kind != operand::in_register) return constant(o);
+    if (registers_[o.index].unwritten != 0) fail_for_unwritten(o);
+    return registers_[o.index].value;
   }
-  void set(operand const& o, std::uint64_t value) { registers_[o.index] = value; }
+  // To move it.
+  word word_of(operand const& o) const {
+    return o.kind == operand::in_register ? registers_[o.index] : word{constant(o), 0};
+  }
+  void set(operand const& o, std::uint64_t value) { registers_[o.index] = {value, 0}; }
+  void set(operand const& o, word const& w) { registers_[o.index] = w; }
   std::uint64_t address(operand const& o) const {
-    if (o.kind == operand::in_register) return registers_[o.index] + o.value;
-    return o.kind == operand::in_frame ? in_frame(o) : o.value;
+    return o.kind == operand::in_register ? value(o) + o.value : constant(o);
   }
 
   // -- Control.
-  void jump(int to) { frames_.back().at = to; }
+  void jump(int to) { innermost().at = to; }
   void call(instruction const& i);
   void end_function();  // of the kernel: the thread ends
   void exit();
@@ -62,12 +112,12 @@ class thread {
   void yield() { yields_ = true; }
 
   // -- Memory.
-  std::uint64_t load(instruction const& i, std::uint64_t address, std::size_t bytes);
-  void store(instruction const& i, std::uint64_t address, std::size_t bytes, std::uint64_t value);
+  word load(instruction const& i, std::uint64_t address, std::size_t bytes);
+  void store(instruction const& i, std::uint64_t address, std::size_t bytes, word what);
   // f(old) is the new value. Returns the old one.
   template <class F>
   std::uint64_t exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f);
-  void fence();
+  void fence(scope of);
   void expect_aligned(std::uint64_t address, std::size_t bytes) const;
 
   [[noreturn]] void fail(fault::kinds kind, std::string const& what) const;
@@ -78,21 +128,45 @@ class thread {
   struct frame {
     function const* of;
     int at = 0;
-    std::vector<std::uint64_t> registers;
-    std::vector<std::byte> parameters, calls, local;
+    std::vector<word> registers;
+    private_memory parameters, calls, local;
     instruction const* call = nullptr;  // which returns here
   };
-  std::uint64_t in_frame(operand const& o) const { return o.value | (frames_.size() - 1) << depth_bits; }
-  std::uint64_t special_value(special which) const;
-  void enter(function const& f, std::vector<std::byte> parameters);
-  std::byte* place_in_window(std::uint64_t address, std::size_t bytes);
+  std::uint64_t in_frame(operand const& o) const { return o.value | (depth_ - 1) << depth_bits; }
+  std::uint64_t constant(operand const& o) const;
+  [[noreturn]] void fail_for_unwritten(operand const& o) const;
+  frame& enter(function const& f);
+  // The memory in whose window this address lies, or null.
+  private_memory* window_of(std::uint64_t address, std::size_t bytes);
   memory::range& expect_range(std::uint64_t address, std::size_t bytes, char const* does) const;
+  // Fails if another access races with this one.
+  void note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes, bool writes);
+  bool knows(stamp const& s) const {
+    if (s.block == now_.block && (s.thread == now_.thread || s.barriers < now_.barriers)) return true;
+    return past_ != nullptr && past_->has(s);
+  }
+  // What this thread has done and knows, for those who acquire it.
+  shared_past released();
+  // What a store of this value releases. It continues the release of the value that it replaces in one step.
+  shared_release release_of(instruction const& i, memory::range const& to, std::uint64_t value, std::size_t bytes,
+                            shared_release const& continued);
+  void acquire(memory::range& from, instruction const& i, std::uint64_t address, std::size_t bytes,
+               std::uint64_t value);
   void run(int instructions);
 
   block* block_;
   int rank_;
-  std::vector<frame> frames_;
-  std::uint64_t* registers_ = nullptr;
+  stamp now_;
+  shared_past past_;
+  shared_past fenced_;  // what this thread's strong stores release since a fence
+  scope fence_scope_{};
+  shared_past observed_;  // what a fence would acquire, from strong loads
+  frame& innermost() { return frames_[depth_ - 1]; }
+  frame const& innermost() const { return frames_[depth_ - 1]; }
+
+  std::vector<frame> frames_;  // those of functions that have returned are used again
+  std::size_t depth_ = 0;
+  word* registers_ = nullptr;
   store_buffer stores_;
   bool ended_ = false, waits_ = false, yields_ = false;
 };
@@ -106,18 +180,24 @@ class block {
   friend class machine;
   void release_if_all_wait();
   void publish(std::uint64_t word, partial_word const& w);
+  auto publisher() {
+    return [this](std::uint64_t word, partial_word const& w) { publish(word, w); };
+  }
   // Makes all stores that this block has seen visible to others.
   void drain(thread& also);
 
   machine& machine_;
   std::shared_ptr<grid> grid_;
   int index_;
+  std::uint32_t number_;
   cache& cache_;
-  std::vector<std::byte> shared_;
+  private_memory shared_;
+  std::vector<word_history> shared_histories_;
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<thread*> runnable_;
   int waiting_ = 0, ended_ = 0;
   store_buffer stores_;  // seen by the whole block
+  shared_past learned_;  // by threads that have ended
 };
 
 class machine {
@@ -126,10 +206,21 @@ class machine {
   static constexpr int multiprocessors = 4;
   static constexpr int blocks_each = 8;  // of a multiprocessor
 
-  explicit machine(std::uint64_t seed);
+  enum class on_race { fail, go_on };
+  explicit machine(std::uint64_t seed, on_race = on_race::fail);
 
   ptx::memory& memory() { return memory_; }
   std::uint64_t random(std::uint64_t below) { return random_() % below; }
+
+  // For the host, or a stream of this GPU.
+  agent new_agent(int gpu);
+  // A copy or the like reads or writes this memory. Throws fault.
+  void note_access(agent const& by, void const* memory, std::size_t bytes, bool writes);
+  // A stream writes a word, or finds whether it has this value, which releases and acquires.
+  void set_word(agent& by, std::uint32_t* word, std::uint32_t value);
+  bool is_word(agent& by, std::uint32_t* word, std::uint32_t value);
+  // What the host and other processes have been told by words in memory that they share.
+  shared_past const& told() const { return told_; }
 
   void start(std::shared_ptr<grid> g);
   bool idle() const { return running_.empty() && waiting_.empty(); }
@@ -142,33 +233,43 @@ class machine {
   void admit();
   void retire(std::size_t which);
   [[noreturn]] void report_deadlock() const;
+  std::string name_of(access const& a) const;
+  void note_access(agent const& by, word_history& in, access const& now) const;
 
   std::mt19937_64 random_;
+  on_race on_race_;
   ptx::memory memory_;
   std::vector<std::unique_ptr<cache>> caches_;  // by GPU and multiprocessor
   std::list<std::shared_ptr<grid>> waiting_;    // grids with blocks that have not started
   std::vector<std::unique_ptr<block>> running_;
   std::vector<int> resident_;     // blocks, by GPU
   std::uint64_t idle_steps_ = 0;  // since anything changed that somebody may wait for
+  std::uint32_t grids_ = 0;
+  std::vector<std::pair<std::shared_ptr<grid>, int>>
+      blocks_;  // by number: its grid and its index there; none of agents
+  shared_past told_;
 };
 
 template <class F>
 std::uint64_t thread::exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f) {
   expect_aligned(address, bytes);
   block& mine = *block_;
-  if ((address & ~offset_mask) == shared_window) {
-    std::byte* const at = place_in_window(address, bytes);
-    std::uint64_t old = 0;
-    std::memcpy(&old, at, bytes);
-    std::uint64_t const changed = f(old);
-    std::memcpy(at, &changed, bytes);
-    return old;
+  if (window_of(address, bytes) == &mine.shared_) {
+    std::size_t const offset = address & offset_mask;
+    note_access(mine.shared_histories_[offset / 8], i, address, bytes, true);
+    word const old = mine.shared_.load(offset, bytes);
+    if (old.unwritten != 0) fail(fault::illegal_address, "updates shared memory that nobody has written");
+    mine.shared_.store(offset, bytes, {f(old.value), 0});
+    return old.value;
   }
-  expect_range(address, bytes, "updates");
-  if (i.order == order::acquire_release) fence();
-  std::uint64_t const word = address & ~std::uint64_t{7};
+  memory::range& in = expect_range(address, bytes, "updates");
+  if (in.unwritten_of(address, bytes) != 0) fail(fault::illegal_address, "updates memory that nobody has written");
+  note_access(in.history(address), i, address, bytes, true);
+  bool const ordered = i.order == order::acquire_release;
+  if (ordered) mine.drain(*this);
+  std::uint64_t const place = address & ~std::uint64_t{7};
   for (store_buffer* const buffer : {&mine.stores_, &stores_})  // earlier stores of this thread to the word come first
-    if (buffer->has(word)) buffer->drain([&](std::uint64_t a, partial_word const& w) { mine.publish(a, w); });
+    buffer->drain_word(place, mine.publisher());
   std::uint64_t old = 0;
   std::uint64_t changed = 0;
   if (bytes == 4) {
@@ -184,9 +285,12 @@ std::uint64_t thread::exchange(instruction const& i, std::uint64_t address, std:
     do changed = f(old);
     while (!__atomic_compare_exchange_n(at, &old, changed, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
   }
+  acquire(in, i, address, bytes, old);
+  if (ordered) mine.cache_.invalidate();
   partial_word w;
   w.set(address & 7, bytes, changed);
-  mine.publish(word, w);
+  w.releases.fill(release_of(i, in, changed, bytes, in.history(address).released(address)));
+  mine.publish(place, w);
   return old;
 }
 

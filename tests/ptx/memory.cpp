@@ -6,14 +6,22 @@
 
 namespace tutti::testing::ptx {
 
-void memory::add(void* begin, std::size_t bytes, bool cached, bool written) {
+void memory::add(void* begin, std::size_t bytes, properties const& is) {
   auto const at = reinterpret_cast<std::uint64_t>(begin);
-  ranges_[at] = {at, bytes, cached, std::vector<std::uint8_t>(written ? 0 : bytes)};
+  range& added = ranges_[at] = {at, bytes, is, std::vector<std::uint8_t>(is.written ? 0 : bytes, 1), {}};
+  added.histories.resize(((at + bytes) / 8 - at / 8) / 512 + 1);
+  last_ = nullptr;
 }
 
 void memory::remove(void* begin) {
   ranges_.erase(reinterpret_cast<std::uint64_t>(begin));
   last_ = nullptr;
+}
+
+void memory::share(void* begin) {
+  range& of = ranges_.at(reinterpret_cast<std::uint64_t>(begin));
+  of.is.foreign = true;
+  of.unwritten.clear();
 }
 
 memory::range* memory::containing(std::uint64_t address) {
@@ -33,10 +41,9 @@ memory::range* memory::find(std::uint64_t address, std::size_t bytes) {
 void memory::note_written(void* begin, std::size_t bytes) {
   auto const at = reinterpret_cast<std::uint64_t>(begin);
   range* const found = containing(at);
-  if (found == nullptr || found->written.empty()) return;
+  if (found == nullptr || found->unwritten.empty()) return;
   std::size_t const offset = at - found->begin;
-  std::fill_n(found->written.begin() + static_cast<std::ptrdiff_t>(offset), std::min(bytes, found->bytes - offset),
-              std::uint8_t{1});
+  std::memset(found->unwritten.data() + offset, 0, std::min(bytes, found->bytes - offset));
 }
 
 void write_through(std::uint64_t address, partial_word const& w) {

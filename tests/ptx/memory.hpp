@@ -8,23 +8,50 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <random>
-#include <unordered_map>
+#include <memory>
 #include <vector>
+
+#include "ptx/accesses.hpp"
 
 namespace tutti::testing::ptx {
 
 // Memory of the host that devices may access.
 class memory {
  public:
+  struct properties {
+    bool cached = false;   // ordinary loads go through a cache
+    bool written = false;  // all of it, before it is added
+    bool foreign = false;  // the host or other processes write to it, which the machine does not see
+  };
   struct range {
     std::uint64_t begin, bytes;
-    bool cached;                        // ordinary loads go through a cache
-    std::vector<std::uint8_t> written;  // a byte each; empty if all of it counts as written
+    properties is;
+    std::vector<std::uint8_t> unwritten;  // a byte each; empty if all of it counts as written
+    std::vector<std::unique_ptr<std::array<word_history, 512>>> histories;  // those in use
+
+    word_history& history(std::uint64_t address) {
+      std::uint64_t const word = address / 8 - begin / 8;
+      auto& page = histories[word / 512];
+      if (page == nullptr) page = std::make_unique<std::array<word_history, 512>>();
+      return (*page)[word % 512];
+    }
+    // Of these bytes, a bit for each.
+    std::uint8_t unwritten_of(std::uint64_t address, std::size_t count) const {
+      std::uint8_t out = 0;
+      if (!unwritten.empty())
+        for (std::size_t k = 0; k < count; ++k) out |= static_cast<std::uint8_t>(unwritten[address - begin + k] << k);
+      return out;
+    }
+    void note_written(std::uint64_t address, std::size_t count, std::uint8_t but = 0) {
+      if (!unwritten.empty())
+        for (std::size_t k = 0; k < count; ++k) unwritten[address - begin + k] = but >> k & 1;
+    }
   };
 
-  void add(void* begin, std::size_t bytes, bool cached, bool written);
+  void add(void* begin, std::size_t bytes, properties const& is);
   void remove(void* begin);
+  // Other processes may write to it from now on.
+  void share(void* begin);
   // The range that contains all of these bytes, or null.
   range* find(std::uint64_t address, std::size_t bytes);
   // The range in which this byte lies, or null.
@@ -40,7 +67,8 @@ class memory {
 // One word of 8 bytes, of which some are set.
 struct partial_word {
   std::uint64_t value = 0;
-  std::uint8_t mask = 0;  // a bit for each byte
+  std::uint8_t mask = 0;                   // a bit for each byte
+  std::array<shared_release, 2> releases;  // of its halves
 
   void set(std::size_t at, std::size_t bytes, std::uint64_t from) {
     std::memcpy(reinterpret_cast<std::byte*>(&value) + at, &from, bytes);
@@ -61,14 +89,15 @@ class store_buffer {
  public:
   bool empty() const { return words_.empty(); }
   std::size_t size() const { return words_.size(); }
-  void put(std::uint64_t address, std::size_t bytes, std::uint64_t value) {
-    words_[address & ~std::uint64_t{7}].set(address & 7, bytes, value);
+  void put(std::uint64_t address, std::size_t bytes, std::uint64_t value, shared_release const& releases) {
+    partial_word& word = words_[address & ~std::uint64_t{7}];
+    word.set(address & 7, bytes, value);
+    for (std::size_t half = (address & 7) / 4; half * 4 < (address & 7) + bytes; ++half) word.releases[half] = releases;
   }
   void lay_over(std::uint64_t address, std::uint64_t& word) const {
     if (words_.empty()) return;
     if (auto const found = words_.find(address); found != words_.end()) found->second.lay_over(word);
   }
-  bool has(std::uint64_t word) const { return !words_.empty() && words_.contains(word); }
   // Calls write(address of the word, word) for one of them, or for all.
   template <class Write>
   void drain_one(std::size_t which, Write&& write) {
@@ -82,11 +111,20 @@ class store_buffer {
     for (auto const& [address, word] : words_) write(address, word);
     words_.clear();
   }
+  template <class Write>
+  void drain_word(std::uint64_t word, Write&& write) {
+    if (auto const found = words_.find(word); found != words_.end()) {
+      write(word, found->second);
+      words_.erase(found);
+    }
+  }
   void take(store_buffer& other) {
     other.drain([&](std::uint64_t address, partial_word const& w) {
       partial_word& mine = words_[address];
       for (std::size_t k = 0; k < 8; ++k)
         if ((w.mask >> k & 1) != 0) mine.set(k, 1, w.value >> (8 * k) & 0xff);
+      for (std::size_t half = 0; half < 2; ++half)
+        if ((w.mask >> (4 * half) & 0xf) != 0) mine.releases[half] = w.releases[half];
     });
   }
 

@@ -56,7 +56,7 @@ struct instruction {
   ptx::order order = ptx::order::weak;
   ptx::scope scope = ptx::scope::device;
   std::uint8_t lanes = 1;  // of a vector
-  int guard = -1;          // a predicate register, or -1
+  operand guard;           // a predicate, or none
   bool unless = false;     // executes where the predicate is false
   std::array<operand, 4> to{};
   std::array<operand, 4> in{};                // an address is the first

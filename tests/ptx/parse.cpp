@@ -335,8 +335,8 @@ class parser {
     i.line = tokens_[at_].line;
     if (accept("@")) {
       i.unless = accept("!");
-      i.guard = register_named(next());
-      if (i.guard < 0) fail("the guard is not a register");
+      i.guard = read_operand();
+      if (i.guard.kind != operand::in_register) fail("the guard is not a register");
     }
     std::vector<std::string_view> const mnemonic = split(next(), '.');
     decode(mnemonic, i);

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A thread of a grid: how it calls functions, waits, and accesses memory.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "ptx/machine.hpp"
+
+namespace tutti::testing::ptx {
+
+namespace {
+
+std::string hexadecimal(std::uint64_t value) {
+  std::ostringstream out;
+  out << "0x" << std::hex << value;
+  return out.str();
+}
+
+std::uint64_t low_bytes(std::uint64_t value, std::size_t bytes) {
+  return bytes < 8 ? value & ((std::uint64_t{1} << (8 * bytes)) - 1) : value;
+}
+std::size_t offset_in_window(std::uint64_t address) { return address & ((std::uint64_t{1} << depth_bits) - 1); }
+
+}  // namespace
+
+thread::thread(block& in, int rank) : block_(&in), rank_(rank), past_(in.grid_->before) {
+  now_ = {
+      in.grid_->number, in.number_, 0, 1, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(in.grid_->gpu)};
+  enter(*in.grid_->kernel).parameters.write(0, in.grid_->parameters.data(), in.grid_->parameters.size());
+}
+
+// -- Control.
+
+thread::frame& thread::enter(function const& f) {
+  if (++depth_ > frames_.size()) frames_.emplace_back();
+  frame& mine = innermost();
+  mine.of = &f;
+  mine.at = 0;
+  mine.registers.assign(static_cast<std::size_t>(f.registers), {0, 0xff});
+  mine.parameters.clear(f.parameter_bytes);
+  mine.calls.clear(f.call_bytes);
+  mine.local.clear(f.local_bytes);
+  registers_ = mine.registers.data();
+  return mine;
+}
+
+void thread::call(instruction const& i) {
+  innermost().call = &i;
+  function const& callee = block_->grid_->code->functions[static_cast<std::size_t>(i.target)];
+  private_memory& parameters = enter(callee).parameters;
+  private_memory const& passed = frames_[depth_ - 2].calls;
+  for (std::size_t k = 0; k < i.passed.size(); ++k)
+    parameters.copy(callee.parameters[k].offset, passed, i.passed[k], callee.parameters[k].bytes);
+}
+
+void thread::end_function() {
+  if (depth_ == 1) return exit();
+  frame const& callee = innermost();
+  --depth_;
+  frame& caller = innermost();
+  for (std::size_t k = 0; k < caller.call->returned.size(); ++k) {
+    parameter const& result = callee.of->results[k];
+    caller.calls.copy(caller.call->returned[k], callee.parameters, result.offset, result.bytes);
+  }
+  registers_ = caller.registers.data();
+}
+
+void thread::exit() {
+  ended_ = true;
+  block_->stores_.take(stores_);
+  block_->learned_ = joined(block_->learned_, past_);
+  ++block_->ended_;
+  block_->machine_.idle_steps_ = 0;
+  block_->release_if_all_wait();
+}
+
+void thread::wait_at_barrier() {
+  waits_ = true;
+  ++block_->waiting_;
+  block_->release_if_all_wait();
+}
+
+void thread::run(int instructions) {
+  yields_ = false;
+  for (int k = 0; k < instructions && !yields_ && !waits_ && !ended_; ++k) {
+    frame& mine = innermost();
+    if (mine.at == static_cast<int>(mine.of->body.size())) {
+      end_function();
+      continue;
+    }
+    instruction const& next = mine.of->body[static_cast<std::size_t>(mine.at++)];
+    if (next.guard.kind != operand::none && (value(next.guard) != 0) == next.unless) continue;
+    next.run(*this, next);
+  }
+}
+
+std::uint64_t thread::constant(operand const& o) const {
+  if (o.kind == operand::immediate) return o.value;
+  if (o.kind == operand::in_frame) return in_frame(o);
+  switch (static_cast<special>(o.index)) {
+    case special::tid: return static_cast<std::uint64_t>(rank_);
+    case special::ntid: return static_cast<std::uint64_t>(block_->grid_->threads);
+    case special::ctaid: return static_cast<std::uint64_t>(block_->index_);
+    case special::nctaid: return static_cast<std::uint64_t>(block_->grid_->blocks);
+    case special::lane: return static_cast<std::uint64_t>(rank_ % 32);
+    case special::nanoseconds:
+      return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    case special::zero: break;
+  }
+  return 0;
+}
+
+void thread::fail(fault::kinds kind, std::string const& what) const {
+  frame const& at = innermost();
+  int const line = at.of->body[static_cast<std::size_t>(std::max(at.at - 1, 0))].line;
+  throw fault(kind, "thread " + std::to_string(rank_) + " of block " + std::to_string(block_->index_) + " on GPU " +
+                        std::to_string(block_->grid_->gpu) + " " + what + "\n  in " + at.of->name + "\n  at line " +
+                        std::to_string(line + 1) +
+                        " of its PTX: " + block_->grid_->code->lines[static_cast<std::size_t>(line)]);
+}
+
+void thread::expect_aligned(std::uint64_t address, std::size_t bytes) const {
+  if (address % bytes != 0)
+    fail(fault::misaligned, "accesses " + std::to_string(bytes) + " bytes at " + hexadecimal(address));
+}
+
+memory::range& thread::expect_range(std::uint64_t address, std::size_t bytes, char const* does) const {
+  memory::range* const found = block_->machine_.memory_.find(address, bytes);
+  if (found == nullptr)
+    fail(fault::illegal_address, std::string(does) + " " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
+                                     ", which is not memory of a GPU");
+  return *found;
+}
+
+void thread::fail_for_unwritten(operand const&) const {
+  fail(fault::illegal_instruction, "uses a register with bytes that nobody has written");
+}
+
+private_memory* thread::window_of(std::uint64_t address, std::size_t bytes) {
+  std::uint64_t const space = address & ~offset_mask;
+  if (space != shared_window && space != local_window && space != param_window && space != call_window) return nullptr;
+  std::uint64_t const depth = (address & offset_mask) >> depth_bits;
+  if (depth >= depth_) fail(fault::illegal_address, "accesses memory of a function that has returned");
+  private_memory* const window = space == shared_window  ? &block_->shared_
+                                 : space == local_window ? &frames_[depth].local
+                                 : space == param_window ? &frames_[depth].parameters
+                                                         : &innermost().calls;
+  if (offset_in_window(address) + bytes > window->size())
+    fail(fault::illegal_address,
+         "accesses " + std::to_string(bytes) + " bytes past the end of its shared, local or parameter memory");
+  return window;
+}
+
+// -- Memory.
+
+void thread::note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes,
+                         bool writes) {
+  auto const mask = static_cast<std::uint8_t>(((1u << bytes) - 1) << (address & 7));
+  access const now{now_, mask, writes, i.order != order::weak, i.scope, i.line};
+  access const* const rival = in.add(now, [this](stamp const& s) { return knows(s); });
+  if (rival != nullptr && block_->machine_.on_race_ == machine::on_race::fail)
+    fail(fault::race, std::string(writes ? "writes " : "reads ") + std::to_string(bytes) + " bytes at " +
+                          hexadecimal(address) + " in a race with " + block_->machine_.name_of(*rival));
+}
+
+shared_past thread::released() {
+  auto out = past_ != nullptr ? std::make_shared<past>(*past_) : std::make_shared<past>();
+  out->add_thread(now_);
+  ++now_.clock;
+  return out;
+}
+
+shared_release thread::release_of(instruction const& i, memory::range const& to, std::uint64_t value, std::size_t bytes,
+                                  shared_release const& continued) {
+  if (i.order == order::weak) return nullptr;
+  release out{value, bytes, nullptr, now_, i.scope};
+  if (i.order != order::relaxed) {
+    out.before = released();
+  } else if (fenced_ != nullptr) {
+    out.before = fenced_;
+    out.scope = std::min(fence_scope_, i.scope);
+  }
+  if (continued != nullptr) out.before = joined(out.before, continued->before);
+  machine& on = block_->machine_;
+  if (to.is.foreign && out.scope == scope::system) on.told_ = joined(on.told_, out.before);
+  if (out.before == nullptr && !to.is.foreign) return nullptr;
+  return std::make_shared<release>(std::move(out));
+}
+
+void thread::acquire(memory::range& from, instruction const& i, std::uint64_t address, std::size_t bytes,
+                     std::uint64_t value) {
+  if (i.order == order::weak) return;
+  shared_release& found = from.history(address).released(address);
+  // What the host or another process has written may follow from anything that they have been told.
+  if (from.is.foreign && (found == nullptr || found->bytes != bytes || found->value != value))
+    found = std::make_shared<release>(release{value, bytes, block_->machine_.told_, {}, scope::system});
+  if (found == nullptr || !include_each_other(found->scope, found->by, i.scope, now_)) return;
+  shared_past& to = i.order == order::relaxed ? observed_ : past_;
+  to = joined(to, found->before);
+}
+
+word thread::load(instruction const& i, std::uint64_t address, std::size_t bytes) {
+  if (i.order != order::weak) yield();
+  if (private_memory const* const window = window_of(address, bytes)) {
+    std::size_t const offset = offset_in_window(address);
+    if (window == &block_->shared_) note_access(block_->shared_histories_[offset / 8], i, address, bytes, false);
+    return window->load(offset, bytes);
+  }
+  memory::range& from = expect_range(address, bytes, "reads");
+  note_access(from.history(address), i, address, bytes, false);
+  std::uint64_t const place = address & ~std::uint64_t{7};
+  word out{i.order == order::weak && from.is.cached
+               ? block_->cache_.word(place)
+               : __atomic_load_n(reinterpret_cast<std::uint64_t const*>(place), __ATOMIC_ACQUIRE),
+           from.unwritten_of(address, bytes)};
+  block_->stores_.lay_over(place, out.value);
+  stores_.lay_over(place, out.value);
+  out.value = low_bytes(out.value >> (8 * (address & 7)), bytes);
+  acquire(from, i, address, bytes, out.value);
+  if (i.order == order::acquire) block_->cache_.invalidate();
+  return out;
+}
+
+void thread::store(instruction const& i, std::uint64_t address, std::size_t bytes, word what) {
+  what.value = low_bytes(what.value, bytes);
+  if (private_memory* const window = window_of(address, bytes)) {
+    std::size_t const offset = offset_in_window(address);
+    if (window == &block_->shared_) note_access(block_->shared_histories_[offset / 8], i, address, bytes, true);
+    return window->store(offset, bytes, what);
+  }
+  memory::range& to = expect_range(address, bytes, "writes");
+  note_access(to.history(address), i, address, bytes, true);
+  if (i.order == order::release) block_->drain(*this);
+  to.note_written(address, bytes, what.unwritten);
+  stores_.put(address, bytes, what.value, release_of(i, to, what.value, bytes, nullptr));
+  if (stores_.size() > 16) stores_.drain_one(block_->machine_.random(stores_.size()), block_->publisher());
+}
+
+void thread::fence(scope of) {
+  past_ = joined(past_, observed_);
+  fenced_ = released();
+  fence_scope_ = of;
+  if (of == scope::block) return;
+  block_->drain(*this);
+  block_->cache_.invalidate();
+}
+
+}  // namespace tutti::testing::ptx
