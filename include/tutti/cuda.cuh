@@ -8,4 +8,5 @@
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/local/cuda_local.hpp"
 #include "tutti/device/local/ragged.hpp"
+#include "tutti/device/on/cuda_ranks.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"

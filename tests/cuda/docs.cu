@@ -21,15 +21,20 @@ void one_process(std::vector<thrust::device_vector<float>>& gradients, cudaStrea
   tutti::cuda_local spread(gpus, 8);
 }
 
-void processes(thrust::device_vector<float>& gradient, cudaStream_t stream) {
+void processes(thrust::device_vector<float>& gradient, thrust::device_vector<float>& top_row,
+               thrust::device_vector<float>& row_below, int above, int below, cudaStream_t stream) {
   thrust::device_vector<tutti::bfloat16> narrow_gradient(gradient.size()), narrow_weights(gradient.size());
   thrust::device_vector<float> weights(gradient.size()), mean(gradient.size()), variance(gradient.size());
 
   auto comm = tutti::init();
   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
-  tutti::cuda_ipc ranks(comm, gpu);                        // on one node: they read each other's memory
-  tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
-  tutti::work sum = ranks.work(stream);
+  auto ranks = tutti::on(comm, gpu, {.stream = stream});   // finds out how the GPUs can communicate
+  tutti::all_reduce(ranks, gradient, tutti::mean{});
+  tutti::send_recv(ranks, top_row, above, row_below, below);
+
+  tutti::cuda_ipc near(comm, gpu);                         // on one node: they read each other's memory
+  tutti::all_reduce(near, gradient, tutti::mean{}, {.stream = stream});
+  tutti::work sum = near.work(stream);
   sum.wait();                                              // or throws: names a rank that is late, gone, or makes a different call
 
   tutti::cuda_staged staged(comm, gpu);                    // comm: shared memory, an MPI, nodes

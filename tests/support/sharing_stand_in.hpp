@@ -31,6 +31,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/staging_device.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::testing {
@@ -167,6 +168,8 @@ class sharing_stand_in {
     ::munmap(memory, entry->second.bytes);
     memory_.erase(entry);
   }
+  void* allocate_pinned(std::size_t bytes) const { return allocate(bytes); }
+  void release_pinned(void* memory) const noexcept { release(memory); }
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
     here(stream).add([=] {
       if (bytes > 0) std::memcpy(to, from, bytes);
@@ -344,6 +347,6 @@ class sharing_stand_in {
   mutable stand_in_stream own_;
 };
 static_assert(detail::sharing_device<sharing_stand_in> && detail::linked_device<sharing_stand_in> &&
-              detail::cooperative_device<sharing_stand_in>);
+              detail::cooperative_device<sharing_stand_in> && detail::staging_device<sharing_stand_in>);
 
 }  // namespace tutti::testing
