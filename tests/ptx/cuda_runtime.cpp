@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The CUDA runtime on the machine: a program that is linked with it instead of libcudart runs its kernels there, from the PTX
-// that nvcc put into it. PTX_GPUS is the number of GPUs (2), PTX_SEED that of the generator (1); PTX_REPLACE=this=that replaces
-// text in the PTX, which makes kernels wrong on purpose.
+// that nvcc put into it. Variables of the environment:
+//   PTX_GPUS          the number of GPUs (2)
+//   PTX_SEED          of the generator that interleaves threads (1)
+//   PTX_SAVE          writes the PTX of the program's kernels to this file, and exits
+//   PTX_LOAD          takes the PTX from this file instead, which may have made kernels wrong on purpose
+//   PTX_COVERAGE      at the end, appends to this file what coverage.py needs to tell what was executed
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -14,12 +18,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -69,17 +75,6 @@ std::uint64_t number_from_environment(char const* name, std::uint64_t otherwise)
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// The PTX with the replacement that the environment asks for.
-std::string changed(std::string_view text) {
-  std::string out(text);
-  char const* const wanted = std::getenv("PTX_REPLACE");
-  if (wanted == nullptr) return out;
-  std::string_view const both = wanted, from = both.substr(0, both.find('=')), to = both.substr(from.size() + 1);
-  for (std::size_t at = out.find(from); at != out.npos; at = out.find(from, at + to.size()))
-    out.replace(at, from.size(), to);
-  return out;
-}
-
 struct kernel {
   std::shared_ptr<ptx::module const> code;
   ptx::function const* function;
@@ -101,6 +96,7 @@ class runtime {
   // -- Kernels.
   struct binary {
     std::string_view text;
+    std::string loaded;
     std::shared_ptr<ptx::module const> code;
   };
   std::vector<std::unique_ptr<binary>> binaries;
@@ -114,14 +110,36 @@ class runtime {
     auto const found = functions.find(function);
     if (found == functions.end()) return std::nullopt;
     binary& of = *found->second.of;
-    if (of.code == nullptr) {
-      of.code = ptx::parse(changed(of.text));
-      for (auto const& words : of.code->globals)
-        machine_.memory().add(const_cast<std::uint64_t*>(words.data()), words.size() * 8, {.written = true});
-    }
+    load(of);
     int const index = of.code->find(found->second.name);
     if (index < 0) return std::nullopt;
     return kernel{of.code, &of.code->functions[static_cast<std::size_t>(index)]};
+  }
+
+  void register_binary(std::string_view text) {
+    binaries.push_back(std::make_unique<binary>(binary{text, {}, nullptr}));
+    if (char const* const path = std::getenv("PTX_SAVE")) {
+      std::ofstream(path) << text;
+      std::_Exit(0);
+    }
+    if (char const* const path = std::getenv("PTX_LOAD")) {
+      std::ifstream in(path);
+      binaries.back()->loaded.assign(std::istreambuf_iterator<char>(in), {});
+      binaries.back()->text = binaries.back()->loaded;
+    }
+  }
+  // In one piece, because several processes may append.
+  void append_coverage(char const* path) {
+    std::ostringstream lines;
+    for (auto const& b : binaries) {
+      load(*b);
+      ptx::write_coverage(*b->code, lines);
+    }
+    std::string const text = lines.str();
+    int const file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0 || ::write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+      std::fprintf(stderr, "PTX machine: %s cannot be written\n", path);
+    ::close(file);
   }
 
   // -- Streams.
@@ -230,6 +248,13 @@ class runtime {
       default_streams_[k].agent = machine_.new_agent(static_cast<int>(k));
       streams_.insert(&default_streams_[k]);
     }
+  }
+
+  void load(binary& of) {
+    if (of.code != nullptr) return;
+    of.code = ptx::parse(of.text);
+    for (auto const& words : of.code->globals)
+      machine_.memory().add(const_cast<std::uint64_t*>(words.data()), words.size() * 8, {.written = true});
   }
 
   // GPUs work while the host does not ask for it, but then the result depends on time.
@@ -394,18 +419,24 @@ void** __cudaRegisterFatBinary(void* wrapper) {
     void* name;
   };
   auto const held = lock();
-  auto& all = runtime::instance().binaries;
+  runtime& here = runtime::instance();
   char const* const data = static_cast<wrapped*>(wrapper)->data;
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, data + 8, sizeof bytes);
   std::string_view text(data, static_cast<std::size_t>(bytes) + 16);
   std::size_t const begin = text.find(".version ");  // it is not compressed
   text.remove_prefix(std::min(begin, text.size()));
-  all.push_back(std::make_unique<runtime::binary>(runtime::binary{text.substr(0, text.find('\0')), nullptr}));
-  return reinterpret_cast<void**>(all.back().get());
+  here.register_binary(text.substr(0, text.find('\0')));
+  return reinterpret_cast<void**>(here.binaries.back().get());
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
-void __cudaUnregisterFatBinary(void**) {}
+// Called for each binary when the program ends.
+void __cudaUnregisterFatBinary(void**) {
+  auto const held = lock();
+  static bool appended = false;
+  char const* const path = std::getenv("PTX_COVERAGE");
+  if (path != nullptr && !std::exchange(appended, true)) runtime::instance().append_coverage(path);
+}
 char __cudaInitModule(void**) { return 0; }
 void __cudaRegisterFunction(void** binary, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {

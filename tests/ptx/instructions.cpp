@@ -221,7 +221,10 @@ struct shr {
 struct selp {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    out(t, i, in<T>(t, i, t.value(i.in[2]) != 0 ? 0 : 1));
+    word const which = t.word_of(i.in[2]);
+    word chosen = t.word_of(i.in[which.value != 0 ? 0 : 1]);
+    if (which.unwritten != 0) chosen.unwritten = 0xff;
+    t.set(i.to[0], chosen);
   }
 };
 struct popc {

@@ -44,7 +44,7 @@ struct grid {
 };
 
 // The contents of a register, or of a piece of memory. Bytes that nobody has written may be moved, as the padding of structs
-// is, but not used.
+// is. A result that is computed from them counts as unwritten; no branch and no address may depend on it.
 struct word {
   std::uint64_t value = 0;
   std::uint8_t unwritten = 0;  // bytes, a bit for each
@@ -88,19 +88,27 @@ class thread {
  public:
   thread(block& in, int rank);
 
-  std::uint64_t value(operand const& o) const {
-    if (o.kind != operand::in_register) return constant(o);
-    if (registers_[o.index].unwritten != 0) fail_for_unwritten(o);
-    return registers_[o.index].value;
+  std::uint64_t value(operand const& o) {
+    word const w = word_of(o);
+    unwritten_ |= w.unwritten != 0;
+    return w.value;
+  }
+  // As value, of something that decides what the thread does.
+  std::uint64_t deciding_value(operand const& o) const {
+    word const w = word_of(o);
+    if (w.unwritten != 0) fail_for_unwritten();
+    return w.value;
   }
   // To move it.
   word word_of(operand const& o) const {
     return o.kind == operand::in_register ? registers_[o.index] : word{constant(o), 0};
   }
-  void set(operand const& o, std::uint64_t value) { registers_[o.index] = {value, 0}; }
+  void set(operand const& o, std::uint64_t value) {
+    registers_[o.index] = {value, static_cast<std::uint8_t>(unwritten_ ? 0xff : 0)};
+  }
   void set(operand const& o, word const& w) { registers_[o.index] = w; }
   std::uint64_t address(operand const& o) const {
-    return o.kind == operand::in_register ? value(o) + o.value : constant(o);
+    return o.kind == operand::in_register ? deciding_value(o) + o.value : constant(o);
   }
 
   // -- Control.
@@ -134,7 +142,7 @@ class thread {
   };
   std::uint64_t in_frame(operand const& o) const { return o.value | (depth_ - 1) << depth_bits; }
   std::uint64_t constant(operand const& o) const;
-  [[noreturn]] void fail_for_unwritten(operand const& o) const;
+  [[noreturn]] void fail_for_unwritten() const;
   frame& enter(function const& f);
   // The memory in whose window this address lies, or null.
   private_memory* window_of(std::uint64_t address, std::size_t bytes);
@@ -169,6 +177,7 @@ class thread {
   word* registers_ = nullptr;
   store_buffer stores_;
   bool ended_ = false, waits_ = false, yields_ = false;
+  bool unwritten_ = false;  // what the instruction has read
 };
 
 class block {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <span>
@@ -59,10 +60,13 @@ struct instruction {
   operand guard;           // a predicate, or none
   bool unless = false;     // executes where the predicate is false
   std::array<operand, 4> to{};
-  std::array<operand, 4> in{};                // an address is the first
-  int target = -1;                            // of a branch: an instruction; of a call: a function
+  std::array<operand, 4> in{};  // an address is the first
+  bool calls = false;
+  int target = -1;                            // of a call: a function; of a branch: an instruction
   std::vector<std::size_t> passed, returned;  // offsets in the window of calls
-  int line = 0;
+  int line = 0;                               // of the PTX
+  int source = -1;                            // the line of the PTX that tells its place in the source, if there is one
+  mutable bool executed = false;              // by any thread
 };
 
 struct parameter {
@@ -77,13 +81,15 @@ struct function {
   std::size_t call_bytes = 0;
   std::size_t local_bytes = 0, shared_bytes = 0;
   int registers = 0;
+  bool is_kernel = false;
   std::vector<instruction> body;
 };
 
 struct module {
   std::vector<std::string> lines;
   std::vector<function> functions;
-  std::size_t shared_bytes = 0;  // that every kernel has
+  std::map<int, std::string> files;  // of the source, by number
+  std::size_t shared_bytes = 0;      // that every kernel has
   std::deque<std::vector<std::uint64_t>> globals;
 
   int find(std::string_view name) const;  // -1: there is none
@@ -91,6 +97,10 @@ struct module {
 
 // Throws std::runtime_error, naming the line.
 std::shared_ptr<module const> parse(std::string_view text);
+
+// Writes a line of JSON for each kernel and each function that kernels call: the instructions that no thread has executed, and
+// where they are in the source. coverage.py joins such lines.
+void write_coverage(module const& of, std::ostream& out);
 
 // Chooses the handler of an instruction by its mnemonic, split at its dots, and decodes the rest of it. A mnemonic that the
 // machine does not have becomes an instruction that stops the thread.

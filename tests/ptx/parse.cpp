@@ -127,7 +127,17 @@ class parser {
 
   void read_declaration() {
     std::string_view const word = peek();
-    if (word == ".version" || word == ".target" || word == ".address_size" || word == ".file") return skip_line();
+    if (word == ".version" || word == ".target" || word == ".address_size") return skip_line();
+    if (accept(".file")) {
+      int const file = static_cast<int>(number());
+      std::string_view const name = peek();
+      out_->files[file] = std::string(name.substr(1, name.size() - 2));
+      return skip_line();
+    }
+    if (accept(".section")) {  // for debuggers
+      while (!accept("}")) next();
+      return;
+    }
     while (peek() == ".visible" || peek() == ".weak" || peek() == ".extern") next();
     if (peek() == ".entry" || peek() == ".func") return read_function();
     if (accept(".shared")) {
@@ -188,8 +198,9 @@ class parser {
   }
 
   void read_function() {
-    next();
     function f;
+    f.is_kernel = next() == ".entry";
+    source_ = -1;
     f.shared_bytes = out_->shared_bytes;
     read_parameters(f, f.results);
     f.name = std::string(next());
@@ -232,7 +243,10 @@ class parser {
 
   void read_statement() {
     std::string_view const word = peek();
-    if (word == ".loc") return skip_line();
+    if (word == ".loc") {
+      source_ = tokens_[at_].line;
+      return skip_line();
+    }
     if (word == ".pragma") {
       while (!accept(";")) next();
     } else if (word == ".reg") {
@@ -333,6 +347,7 @@ class parser {
   void read_instruction() {
     instruction i;
     i.line = tokens_[at_].line;
+    i.source = source_;
     if (accept("@")) {
       i.unless = accept("!");
       i.guard = read_operand();
@@ -378,6 +393,7 @@ class parser {
         accept(",");
       }
     };
+    i.calls = true;
     if (peek() == "(") list(i.returned), expect(",");
     calls_.push_back({out_->functions.size(), function_->body.size(), std::string(next())});
     if (accept(",")) list(i.passed);
@@ -387,6 +403,7 @@ class parser {
   std::size_t at_ = 0;
   std::shared_ptr<module> out_;
   function* function_ = nullptr;
+  int source_ = -1;
   names module_names_;
   std::vector<names> scopes_;  // of the module, the function, and the blocks in it
   std::map<std::string, int, std::less<>> labels_;

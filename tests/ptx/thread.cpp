@@ -91,7 +91,9 @@ void thread::run(int instructions) {
       continue;
     }
     instruction const& next = mine.of->body[static_cast<std::size_t>(mine.at++)];
-    if (next.guard.kind != operand::none && (value(next.guard) != 0) == next.unless) continue;
+    if (next.guard.kind != operand::none && (deciding_value(next.guard) != 0) == next.unless) continue;
+    next.executed = true;
+    unwritten_ = false;
     next.run(*this, next);
   }
 }
@@ -134,8 +136,8 @@ memory::range& thread::expect_range(std::uint64_t address, std::size_t bytes, ch
   return *found;
 }
 
-void thread::fail_for_unwritten(operand const&) const {
-  fail(fault::illegal_instruction, "uses a register with bytes that nobody has written");
+void thread::fail_for_unwritten() const {
+  fail(fault::illegal_instruction, "decides by a register that depends on bytes that nobody has written");
 }
 
 private_memory* thread::window_of(std::uint64_t address, std::size_t bytes) {
