@@ -169,8 +169,11 @@ class cuda_ipc {
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
   // -- The choice of algorithm, the same on all ranks.
-  device_limits const& limits() const { return comm_.engine().tuned.table().devices; }
-  std::size_t max_packet_bytes() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
+  // The table's limits are those of ranks with a device each.
+  device_limits limits() const { return kernels_ ? comm_.engine().tuned.table().devices : device_limits{}; }
+  std::size_t max_packet_bytes() const {
+    return std::min(kernels_->channels().packet_bytes(), limits().packets_of_processes);
+  }
 
   // Carries out a call by `by_words(request)`, or by a kernel that waits for others.
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>
