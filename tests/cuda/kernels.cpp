@@ -2,6 +2,7 @@
 // The machine code of the kernels: compiled without warnings, without spills, with 128-bit loads and stores.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
@@ -148,4 +149,13 @@ TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
       CHECK(k.loads >= (narrow_sources ? 0 : fan_in(name)));
     }
   }
+}
+
+TEST_CASE("a minimal program has only the kernels that its call can use") {
+  output const nvcc =
+      run(NVCC " -arch=sm_80 --ptx " MINIMAL " -o minimal.ptx && grep -o '[.]entry [a-zA-Z0-9_]*' minimal.ptx");
+  CAPTURE(nvcc.text);
+  CHECK(nvcc.status == 0);
+  // By 2, 4, 8 or any number of ranks; a copy to the memory that others read; packets.
+  CHECK(std::ranges::count(nvcc.text, '\n') == 6);
 }
