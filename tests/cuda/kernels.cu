@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The kernels that kernels.cpp examines: every kind that the library launches, and one that must fail the checks.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
 #include "tutti/cuda.cuh"
 
 namespace {
 
 using namespace tutti;
 using namespace tutti::detail;
+
+static_assert(element<__half> && element<__nv_bfloat16> && element<__nv_fp8_e4m3> && element<__nv_fp8_e5m2>);
 
 template <int FanIn, class In, class Out = In, class Fused = fused<sum>>
 using pass = detail::combine_pass<FanIn, In const*, Out, Fused>;
