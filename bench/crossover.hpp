@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,11 +30,20 @@ inline std::size_t best_limit(std::vector<two_times> const& all) {
   return limit == last && limit > 0 ? std::numeric_limits<std::size_t>::max() : limit;
 }
 
-// A line of a tuning table; see include/tutti/tune/devices.hpp.
+// A line of a tuning table; the name is one of include/tutti/tune/devices.hpp.
+inline std::string limit_line(std::string_view name, std::size_t limit) {
+  return "device " + std::string(name) + " " +
+         (limit == std::numeric_limits<std::size_t>::max() ? "any" : std::to_string(limit));
+}
 inline void print_limit(std::string_view name, std::size_t limit) {
-  std::printf("result: device %.*s ", static_cast<int>(name.size()), name.data());
-  if (limit == std::numeric_limits<std::size_t>::max()) std::printf("any\n");
-  else std::printf("%zu\n", limit);
+  std::printf("result: %s\n", limit_line(name, limit).c_str());
+}
+
+// Why no limit can be measured among these processes; empty if one can.
+inline std::string why_no_limit(std::string_view name, int ranks, int gpus) {
+  if (gpus >= ranks) return {};
+  return "no limit `" + std::string(name) + "`: " + std::to_string(ranks) + " processes on " + std::to_string(gpus) +
+         (gpus == 1 ? " GPU" : " GPUs") + " take turns, which would be most of the time";
 }
 
 }  // namespace tutti::bench

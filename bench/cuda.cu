@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How fast a GPU combines arrays, compared with a device copy of as many bytes; one fused pass, compared with separate passes of Thrust
 // and one pass of CUB; and all_reduce among virtual ranks in one launch, with a kernel per pair, with algorithms, and in a graph. Contenders
-// take turns. It ends with the most important results and the limits for a tuning table.
+// take turns. It ends with the most important results.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda.cu -o bench_cuda && ./bench_cuda
 #include <algorithm>
@@ -26,7 +26,6 @@
 #endif
 
 #include "../tests/cuda/captured.cuh"
-#include "crossover.hpp"
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -38,7 +37,6 @@ constexpr int rounds = 20, max_arrays = 8;
 
 // The results that are printed at the end.
 std::vector<std::string> results;
-std::vector<std::pair<char const*, std::size_t>> limits;
 
 std::string two_digits(double x) {
   char out[32];
@@ -212,7 +210,6 @@ void all_reduces(cuda_device const& gpu) {
              others = arrays_of_zeros<float>(gpu, size, most / sizeof(float));
   device_channels channels(gpu, size);
   cuda_local const ranks(channels);
-  std::vector<bench::two_times> by_packets;
   double against_pairs = 0;
   int sizes = 0;
   for (std::size_t bytes = 8; bytes <= most; bytes *= 2) {
@@ -240,13 +237,11 @@ void all_reduces(cuda_device const& gpu) {
     if (fits) std::printf(" %.1f |", t[3]);
     else std::printf(" |");
     std::printf(" %.1f | %.1f | %.1f |\n", t[4], t[5], t[6]);
-    if (fits) by_packets.push_back({bytes, t[3], t[4]});
     against_pairs += std::log(t[1] / t[0]);
     ++sizes;
   }
   results.push_back(join({"result: all_reduce of 8 virtual ranks, 8 B to 1 MiB: a kernel a pair takes ",
                           two_digits(std::exp(against_pairs / sizes)), " of our time, in the geometric mean"}));
-  limits.emplace_back("packets", bench::best_limit(by_packets));
 }
 
 // The cost of a call in a graph, and on a stream.
@@ -300,7 +295,6 @@ int main() {
     graphs(gpu);
     std::puts("");
     for (std::string const& line : results) std::puts(line.c_str());
-    for (auto const& [name, limit] : limits) bench::print_limit(name, limit);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

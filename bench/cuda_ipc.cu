@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The time of all_reduce of device memory among processes that share a GPU or, if there are enough, have one each: with cuda_ipc, with
 // cuda_ipc in a graph, and through the host (copy there, all_reduce over shared memory, copy back). Contenders take turns. It ends with the
-// size up to which one_shot is faster, as lines of a tuning table.
+// sizes up to which packets and one_shot are faster among processes with a GPU each, as lines of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_ipc.cu -o bench_cuda_ipc && ./bench_cuda_ipc
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "../tests/cuda/captured.cuh"
@@ -107,37 +108,66 @@ void compare(Comm& comm) {
   gpu.end_stream(stream);
 }
 
-// f(algorithm, bytes) is the time of a call.
-template <class Comm, class F>
-void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t most, F const& f) {
-  std::vector<bench::two_times> all;
-  for (std::size_t bytes = least; bytes <= most; bytes *= 2)
-    all.push_back({bytes, f(algorithm_id::one_shot, bytes), f(algorithm_id::two_shot, bytes)});
-  comm.main_only([&] { bench::print_limit(name, bench::best_limit(all)); });
-}
-
-template <class Comm>
-void find_limits(Comm& comm) {
-  constexpr std::size_t most = std::size_t{8} << 20;
+// Compares two functions of a message, each of which makes a call.
+template <class Comm, class Small, class Large>
+void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t most, Small const& small,
+                Large const& large) {
   cuda_device const gpu = device_of(comm);
   device_array<cuda_device, float> const data(gpu, most / sizeof(float));
   detail::expect_cuda(cudaMemsetAsync(data.data(), 0, most), "cudaMemsetAsync");
   gpu.wait({}, deadline::after(std::chrono::seconds{30}));
   cuda_ipc ranks(comm, gpu);
-  char const* const name = comm.size() == 2 ? "one_shot_of_2" : comm.size() <= 4 ? "one_shot_of_4" : "one_shot";
-  find_limit(comm, name, std::size_t{16} << 10, most, [&](algorithm_id by, std::size_t bytes) {
+  auto const time_of = [&](auto const& call, std::size_t bytes) {
     std::span const some(data.data(), bytes / sizeof(float));
     return microseconds(comm, [&] {
-      for (int i = 0; i < calls; ++i) all_reduce(ranks, some, sum{}, {.algorithm = by});
+      for (int i = 0; i < calls; ++i) call(ranks, some);
       gpu.wait({}, deadline::after(std::chrono::seconds{30}));
     });
-  });
+  };
+  std::vector<bench::two_times> all;
+  for (std::size_t bytes = least; bytes <= most; bytes *= 2)
+    all.push_back({bytes, time_of(small, bytes), time_of(large, bytes)});
+  comm.main_only([&] { bench::print_limit(name, bench::best_limit(all)); });
+}
+
+void find_limits(int gpus) {
+  auto const by_one_shot = [](auto& ranks, auto& data) {
+    all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::one_shot});
+  };
+  struct {
+    char const* name;
+    int ranks;
+  } const limits[]{{"processes one_shot_of_2", 2}, {"processes one_shot_of_4", 4}, {"processes one_shot", 8}};
+  for (auto const& [name, ranks] : limits) {
+    if (std::string const why = bench::why_no_limit(name, ranks, gpus); !why.empty()) {
+      std::printf("result: %s\n", why.c_str());
+      std::fflush(stdout);  // or every forked rank would print it too
+      continue;
+    }
+    run_local(ranks, [&](auto& comm) {
+      find_limit(comm, name, std::size_t{16} << 10, std::size_t{8} << 20, by_one_shot,
+                 [](auto& all, auto& data) { all_reduce(all, data, sum{}, {.algorithm = algorithm_id::two_shot}); });
+    });
+  }
+  char const* const name = "processes packets";
+  int const ranks = gpus >= 8 ? 8 : gpus >= 4 ? 4 : 2;
+  if (std::string const why = bench::why_no_limit(name, ranks, gpus); !why.empty())
+    std::printf("result: %s\n", why.c_str());
+  else
+    run_local(ranks, [&](auto& comm) {
+      // A call with a prologue or an epilogue sends no packets.
+      find_limit(
+          comm, name, 8, std::size_t{16} << 10,
+          [](auto& all, auto& data) { all_reduce(all, data, sum{}, {.protocol = protocol::packet}); },
+          [](auto& all, auto& data) { all_reduce(all, data, fused{sum{}}, {.algorithm = algorithm_id::one_shot}); });
+    });
 }
 
 }  // namespace
 
 int main() {
-  if (cuda_device_count_by_child() == 0) {
+  int const gpus = cuda_device_count_by_child();
+  if (gpus == 0) {
     std::puts("skipped: there is no GPU");
     return 77;
   }
@@ -145,7 +175,7 @@ int main() {
     std::printf("us a call, %d of them in a row, the slowest rank's median. ratio: by the host over ours.\n\n", calls);
     for (int const ranks : {2, 4}) run_local(ranks, [](auto& comm) { compare(comm); });
     std::fflush(stdout);
-    for (int const ranks : {2, 4, 8}) run_local(ranks, [](auto& comm) { find_limits(comm); });
+    find_limits(gpus);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // all_reduce of float arrays in GPU memory between two processes over shared memory: cuda_staged, compared with a program that copies its
 // array to pinned memory, calls the host's all_reduce there and copies the result back. The two take turns. It ends with the size up to
-// which one_shot is faster among four ranks, as a line of a tuning table.
+// which one_shot is faster among four ranks with a GPU each, as a line of a tuning table.
 //
 //   nvcc -std=c++20 -O2 -arch=native -Iinclude bench/cuda_staged.cu -o bench_cuda_staged && ./bench_cuda_staged
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "crossover.hpp"
@@ -22,7 +23,8 @@ using namespace tutti;
 using namespace tutti::detail;
 using clock_type = std::chrono::steady_clock;
 
-constexpr int rounds = 20;
+constexpr int rounds = 20, ranks_of_limit = 4;
+constexpr char const* limit_name = "by_host one_shot";
 constexpr std::size_t largest = std::size_t{256} << 20;
 
 // Microseconds until the call and its work on the GPU have completed, at the slower rank.
@@ -109,24 +111,22 @@ void find_limit(Comm& comm) {
       }
     all.push_back({bytes * static_cast<std::size_t>(comm.size()), median(times[0]), median(times[1])});
   }
-  comm.main_only([&] { bench::print_limit("one_shot_by_host", bench::best_limit(all)); });
+  comm.main_only([&] { bench::print_limit(limit_name, bench::best_limit(all)); });
 }
 
 }  // namespace
 
 int main() {
-  try {
-    run_local(1, [](auto&) {
-      cuda_device const first;
-    });  // in a child, because this process forks again and must not call CUDA
-  } catch (std::exception const& e) {
-    std::printf("skipped: there is no GPU: %s\n", e.what());
+  if (cuda_device_count_by_child() == 0) {
+    std::puts("skipped: there is no GPU");
     return 77;
   }
   try {
     run_local(2, [](auto& comm) { compare(comm); });
     std::fflush(stdout);
-    run_local(4, [](auto& comm) { find_limit(comm); });
+    std::string const why = bench::why_no_limit(limit_name, ranks_of_limit, cuda_device_count_by_child());
+    if (why.empty()) run_local(ranks_of_limit, [](auto& comm) { find_limit(comm); });
+    else std::printf("result: %s\n", why.c_str());
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());
     return 1;

@@ -9,14 +9,27 @@ mkdir -p "$folder/tools" "$folder/bin"
 cp "$source/tools/gpu-check" "$folder/tools"
 cat >"$folder/bin/nvcc" <<'end'
 #!/bin/sh
+all=$*
 while [ $# -gt 0 ]; do
+  if [ "$1" = --help ]; then
+    echo --Ofast-compile
+    exit
+  fi
   if [ "$1" = -o ]; then out=$2; fi
   shift
 done
+echo "$all" >"$out.command"
+case $SLOW,$out in
+  *,*/bench_cuda_ipc)
+    echo 'an error of the compiler'
+    exit 2
+    ;;
+  yes,*/on_gpu) sleep 60 ;;
+esac
 case $out in
   */bench_cuda) says='| a row | 1 |
 result: all is fast
-result: device packets 8192' code=0 ;;
+result: device one_gpu packets 8192' code=0 ;;
   */ipc) says='not run: one GPU' code=0 ;;
   */training) says='a bad loss' code=3 ;;
   *) says='no more' code=0 ;;
@@ -30,6 +43,7 @@ cat >"$folder/bin/compute-sanitizer" <<'end'
 shift 4
 exec "$@"
 end
+printf '#!/bin/sh\necho "$CORES"\n' >"$folder/bin/nproc"
 printf '#!/bin/sh\necho "GPU 0: $GPU"\n[ -n "$GPU" ]\n' >"$folder/bin/nvidia-smi"
 chmod +x "$folder"/bin/*
 PATH=$folder/bin:$PATH
@@ -40,6 +54,7 @@ fail() {
   echo "FAILED: $1"
   exit 1
 }
+export CORES=16 SLOW=no
 code=0
 GPU='' sh "$folder/tools/gpu-check" >"$folder/said" 2>&1 || code=$?
 [ $code = 77 ] || fail "exit $code without a GPU"
@@ -50,7 +65,10 @@ GPU=one sh "$folder/tools/gpu-check" >"$folder/said" 2>&1 || code=$?
 says() { grep -q "$1" "$folder/said" || fail "it does not say \"$1\""; }
 says '^a bad loss$'
 says '^| a row | 1 |$'
-says '^build  *ok  *[0-9]* s$'
+says '^build on_gpu  *ok  *[0-9]* s$'
+says '^an error of the compiler$'
+says '^build bench_cuda_ipc  *FAILED: exit code 2 '
+says '^bench_cuda_ipc  *FAILED: bench_cuda_ipc was not built'
 says '^ipc, a GPU for each rank  *not run: '
 says '^training  *FAILED: exit code 3 '
 says '^racecheck algorithms_on_gpu  *ok '
@@ -59,5 +77,24 @@ report=$folder/build/gpu/report.md
 grep -q '^- Device and driver: GPU 0: one$' "$report" && grep -q '^## bench/cuda_staged.cu$' "$report" &&
   grep -q '^all is fast$' "$report" || fail "report.md lacks something"
 tail -n 3 "$folder/said" >"$folder/last"
-printf 'all is fast\n\ndevice packets 8192\n' | cmp - "$folder/last" || fail "it ends with something else"
+printf 'all is fast\n\ndevice one_gpu packets 8192\n' | cmp - "$folder/last" || fail "it ends with something else"
 if grep -q 'result: \|No such file' "$folder/said"; then fail "what is only for the table was printed"; fi
+uses() { grep -q -e "$1" "$folder/build/gpu/$2.command"; }
+uses -O2 on_gpu || fail "on_gpu is not optimised"
+if uses --Ofast-compile on_gpu; then fail "checks are not optimised on 16 cores"; fi
+
+code=0
+GPU=one CORES=2 SLOW=yes sh "$folder/tools/gpu-check" 8 >"$folder/said" 2>&1 || code=$?
+[ $code = 1 ] || fail "exit $code where a program is not built in time"
+says '^optimised checks  *not run: 2 cores compile them without'
+says '^build on_gpu  *FAILED: not built after 5 s; try gpu-check 16 '
+says '^on_gpu  *FAILED: on_gpu was not built'
+says '^memcheck on_gpu  *FAILED: on_gpu was not built'
+says '^algorithms_on_gpu  *ok '
+uses '--Ofast-compile max' on_gpu || fail "checks are optimised on 2 cores"
+if uses --Ofast-compile bench_cuda; then fail "a benchmark is not optimised"; fi
+
+code=0
+GPU=one sh "$folder/tools/gpu-check" soon >"$folder/said" 2>&1 || code=$?
+[ $code = 2 ] || fail "exit $code for a wrong time"
+says 'tools/gpu-check: "soon" is not a number of seconds'

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels that kernels.cpp examines, and one that must fail the checks.
+// The kernels that kernels.cpp examines: every kind that the library launches, and one that must fail the checks.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -7,16 +11,23 @@ namespace {
 using namespace tutti;
 using namespace tutti::detail;
 
+static_assert(element<__half> && element<__nv_bfloat16> && element<__nv_fp8_e4m3> && element<__nv_fp8_e5m2>);
+
 template <int FanIn, class In, class Out = In, class Fused = fused<sum>>
 using pass = detail::combine_pass<FanIn, In const*, Out, Fused>;
-template <collective C, class T, class Fused = fused<sum>>
-using jobs = detail::local_work<C, T, Fused>;
+template <collective C, class T, class Fused = fused<sum>, class Blocks = even_blocks>
+using jobs = detail::local_work<C, T, Fused, Blocks>;
 
 template <collective C, class T, class Op, class Reach = one_device>
 using packets = detail::packet_work<C, T, Op, Reach>;
+template <class Algorithm, collective C = collective::all_reduce, class T = float, class Op = sum,
+          class Reach = one_device>
+using steps = detail::steps_work<C, schedule<Algorithm, C>, T, Op, Reach>;
 
 template <class Work>
 constexpr auto kernel = &detail::run_work<Work>;
+template <class Work>
+constexpr auto guarded = &detail::run_work_unless<detail::beating<Work>>;
 template <class Work>
 constexpr auto together = &detail::run_together<Work>;
 
@@ -61,8 +72,34 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<jobs<collective::scan, float>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::all_gather, std::uint32_t, fused<bit_or>>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::all_to_all, std::uint32_t, fused<bit_or>>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::reduce_scatter, float, fused<sum>, ragged_blocks>>),
+    reinterpret_cast<void const*>(kernel<jobs<collective::all_gather, std::uint32_t, fused<bit_or>, ragged_blocks>>),
+    reinterpret_cast<void const*>(kernel<block_moves<std::uint32_t>>),
+    reinterpret_cast<void const*>(guarded<block_moves<std::uint32_t>>),
+    reinterpret_cast<void const*>(guarded<pass<1, float>>),
+    reinterpret_cast<void const*>(guarded<pass<2, float>>),
+    reinterpret_cast<void const*>(guarded<pass<4, float>>),
+    reinterpret_cast<void const*>(guarded<pass<8, float>>),
+    reinterpret_cast<void const*>(guarded<pass<0, float>>),
     reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum>>),
+    reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum, several_devices>>),
     reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum, several_processes>>),
     reinterpret_cast<void const*>(together<packets<collective::all_reduce, tutti::bfloat16, mean>>),
+    reinterpret_cast<void const*>(together<packets<collective::all_to_all, std::uint32_t, bit_or, several_processes>>),
+    reinterpret_cast<void const*>(together<steps<ring>>),
+    reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_devices>>),
+    reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_processes>>),
+    reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, tutti::bfloat16, mean>>),
+    reinterpret_cast<void const*>(together<steps<one_shot>>),
+    reinterpret_cast<void const*>(together<steps<two_shot>>),
+    reinterpret_cast<void const*>(together<steps<binomial_tree>>),
+    reinterpret_cast<void const*>(
+        together<steps<double_binary_tree, collective::all_reduce, float, sum, several_processes>>),
+    reinterpret_cast<void const*>(together<steps<recursive_doubling>>),
+    reinterpret_cast<void const*>(together<steps<recursive_halving>>),
+    reinterpret_cast<void const*>(together<steps<ring, collective::scan, float, sum>>),
+    reinterpret_cast<void const*>(together<steps<bruck, collective::all_to_all, std::uint32_t, bit_or>>),
+    reinterpret_cast<void const*>(
+        together<steps<pairwise, collective::all_to_all, std::uint32_t, bit_or, several_processes>>),
     reinterpret_cast<void const*>(kernel<spilling>),
 };

@@ -54,10 +54,10 @@ TEST_CASE("limits of devices are written where they are not those that were gues
   owned_table table = parse_table(to_text(shipped), "file");
   CHECK(table.devices == device_limits{});
   CHECK(to_text(table.view()).find("\ndevice ") == std::string::npos);
-  table.devices.packets = 8192;
+  table.devices.packets_on_several_gpus = 8192;
   table.devices.one_shot = device_limits::no_limit;
   std::string const text = to_text(table.view());
-  CHECK(text.find("\ndevice packets 8192\ndevice one_shot any\n") != std::string::npos);
+  CHECK(text.find("\ndevice several_gpus packets 8192\ndevice processes one_shot any\n") != std::string::npos);
   CHECK(parse_table(text, "file").devices == table.devices);
   CHECK(table.devices.one_shot_among(4) == device_limits{}.one_shot_of_4);
   CHECK(table.devices.one_shot_among(5) == device_limits::no_limit);
@@ -96,9 +96,11 @@ TEST_CASE("a wrong line is named") {
   says("rule all_reduce 2 any any 4 recursive_doubling pull 1 1",
        "pull does not serve all_reduce by recursive_doubling");
   says("link far 1 2", "\"far\" is not what lies between ranks; there are cache, node, messages, across");
-  says("device packet 1", "\"packet\" is not a limit of devices; there are packets, one_shot_of_2, one_shot_of_4");
-  says("device packets 8k", "\"8k\" is not a number of bytes, or any");
-  says("device packets 8 9", "\"9\" is unexpected");
+  says("device one_gpu packet 1",
+       "\"one_gpu packet\" is not a limit of devices; there are one_gpu packets, several_gpus");
+  says("device packets 8192", "\"packets 8192\" is not a limit of devices; there are one_gpu packets, several_gpus");
+  says("device one_gpu packets 8k", "\"8k\" is not a number of bytes, or any");
+  says("device one_gpu packets 8 9", "\"9\" is unexpected");
   says("link node 1", "\"\" is not a number of femtoseconds");
   says("apart 1 2 3", "\"\" is not a number of picoseconds");
   says("crowded 1 2 3 99999999999999999999999", "is not a number of picoseconds");

@@ -55,12 +55,12 @@ TEST_CASE("it writes a table, a header and the times") {
 TEST_CASE("existing limits for devices are kept") {
   temporary_folder const at;
   std::string const file = (at.path() / "table").string();
-  std::ofstream(file) << tuning_version << "\ndevice packets 8192\n";
+  std::ofstream(file) << tuning_version << "\ndevice one_gpu packets 8192\n";
   command c(std::string(TUTTI_TUNE) + " -r 2 -c barrier -s 0.1 -o " + file);
   CHECK(c.wait() == 0);
   CAPTURE(c.output);
   owned_table const table = parse_table(read_file(file).value(), "table");
-  CHECK(table.devices.packets == 8192);
+  CHECK(table.devices.packets_on_one_gpu == 8192);
   CHECK(!table.rules.empty());
 }
 

@@ -10,16 +10,19 @@
 namespace tutti {
 
 // Bytes of a message, or of a block. These defaults were measured on no GPU; they follow the choices of other
-// libraries. A tuning table can override each (`device packets 8192`); tools/gpu-check prints such lines for the GPU
-// that it runs on.
+// libraries. A tuning table can override each (`device one_gpu packets 8192`), for the ranks between which it was
+// measured; tools/gpu-check prints such lines for the GPUs that it runs on. The defaults hold for processes that share a
+// GPU, because a GPU gives them turns, which take longer than any call.
 struct device_limits {
   static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
   // Packets carry 4 bytes of data in 8, and save a wait for flags. The NCCL interface of MSCCL++ uses packets up to 16
   // KiB too, and an inbox holds as much.
-  std::size_t packets = std::size_t{16} << 10;
+  std::size_t packets_on_one_gpu = std::size_t{16} << 10;       // cuda_local
+  std::size_t packets_on_several_gpus = std::size_t{16} << 10;  // cuda_local
+  std::size_t packets_of_processes = std::size_t{16} << 10;     // cuda_ipc
 
-  // The limit of one_shot for an all_reduce among processes. one_shot reads p-1 arrays of others; two_shot reads
+  // The limit of one_shot for an all_reduce of cuda_ipc. one_shot reads p-1 arrays of others; two_shot reads
   // 2(p-1)/p arrays and waits once more. Two ranks read the same amount by either. vLLM's custom all_reduce uses the
   // same three numbers; PyTorch uses one_shot up to 256 KiB among the GPUs of a node.
   std::size_t one_shot_of_2 = no_limit;
@@ -39,18 +42,19 @@ struct device_limits {
 
 namespace detail {
 
-// The names of the limits in a tuning table.
+// The names of the limits in a tuning table: what the ranks are, and what is limited.
 struct named_device_limit {
   std::string_view name;
   std::size_t device_limits::* value;
 };
 inline constexpr std::array every_device_limit{
-    named_device_limit{"packets", &device_limits::packets},
-    named_device_limit{"one_shot_of_2", &device_limits::one_shot_of_2},
-    named_device_limit{"one_shot_of_4", &device_limits::one_shot_of_4},
-    named_device_limit{"one_shot", &device_limits::one_shot},
-    named_device_limit{"one_shot_by_host", &device_limits::one_shot_by_host}};
-constexpr std::string_view name(named_device_limit const& limit) { return limit.name; }
+    named_device_limit{"one_gpu packets", &device_limits::packets_on_one_gpu},
+    named_device_limit{"several_gpus packets", &device_limits::packets_on_several_gpus},
+    named_device_limit{"processes packets", &device_limits::packets_of_processes},
+    named_device_limit{"processes one_shot_of_2", &device_limits::one_shot_of_2},
+    named_device_limit{"processes one_shot_of_4", &device_limits::one_shot_of_4},
+    named_device_limit{"processes one_shot", &device_limits::one_shot},
+    named_device_limit{"by_host one_shot", &device_limits::one_shot_by_host}};
 
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tutti/core/config.hpp"
+#include "tutti/tune/devices.hpp"
 
 namespace tutti::detail {
 
@@ -23,6 +24,10 @@ struct found_file {
 // The file that TUTTI_TUNING names (none if it is empty); otherwise, with `usual_too`, the usual file if it exists.
 // Throws bad_argument if a named file cannot be read.
 [[gnu::cold]] std::optional<found_file> find_tuning_file(bool usual_too);
+
+// The limits of that file, for ranks without a communicator, whose rank 0 would send them the table. Throws bad_argument
+// also for what cannot be parsed.
+[[gnu::cold]] device_limits find_device_limits();
 
 }  // namespace tutti::detail
 

@@ -13,6 +13,7 @@
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
+#include "tutti/tune/text.hpp"
 
 namespace tutti::detail {
 
@@ -44,6 +45,11 @@ TUTTI_INLINE std::optional<found_file> find_tuning_file(bool usual_too) {
   throw error({.code = error_code::bad_argument,
                .what = join({"the tuning table ", path, " cannot be read: ", std::strerror(errno)}),
                .way_out = "write it with `tutti-tune`, or set TUTTI_TUNING to another file, or to an empty value"});
+}
+
+TUTTI_INLINE device_limits find_device_limits() {
+  auto const file = find_tuning_file(true);
+  return file ? parse_table(file->text, file->path).devices : device_limits{};
 }
 
 }  // namespace tutti::detail

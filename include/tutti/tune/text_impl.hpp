@@ -107,10 +107,10 @@ class table_parser {
   Value named(std::array<Value, N> const& values, char const* what) {
     std::array<std::string_view, N> known;
     for (std::size_t i = 0; i < N; ++i) known[i] = name(values[i]);
-    return values[place_among(known, what)];
+    return values[place_among(word(), known, what)];
   }
-  [[gnu::cold]] std::size_t place_among(std::span<std::string_view const> known, char const* what) {
-    std::string_view const text = word();
+  [[gnu::cold]] std::size_t place_among(std::string_view text, std::span<std::string_view const> known,
+                                        char const* what) {
     std::string all;
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (known[i] == text) return i;
@@ -134,8 +134,11 @@ class table_parser {
     expect_end();
   }
   [[gnu::cold]] void read_device(device_limits& out) {
-    auto const what = named(every_device_limit, "a limit of devices");
-    out.*what.value = read_limit();
+    std::array<std::string_view, every_device_limit.size()> known;
+    for (std::size_t i = 0; i < known.size(); ++i) known[i] = every_device_limit[i].name;
+    std::string_view const ranks = word(), limited = word();
+    std::size_t const at = place_among(join({ranks, " ", limited}), known, "a limit of devices");
+    out.*every_device_limit[at].value = read_limit();
     expect_end();
   }
   std::size_t read_limit() {

@@ -171,7 +171,8 @@ TEST_CASE("ranks that disagree all hear what was called") {
 TEST_CASE("the tuning table says up to which size a call goes which way") {
   temporary_folder const folder;
   std::string const file = (folder.path() / "table").string();
-  std::ofstream(file) << tuning_version << "\ndevice packets 40\ndevice one_shot_of_2 100\ndevice one_shot_of_4 200\n";
+  std::ofstream(file) << tuning_version << "\ndevice processes packets 40\ndevice processes one_shot_of_2 100\n"
+                      << "device processes one_shot_of_4 200\n";
   ::setenv("TUTTI_TUNING", file.c_str(), 1);
   for (auto const& [p, floats, way] :
        {std::tuple{2, 10, "(one_shot, packet)"}, std::tuple{2, 11, "(one_shot)"}, std::tuple{2, 26, "(two_shot)"},
@@ -185,6 +186,12 @@ TEST_CASE("the tuning table says up to which size a call goes which way") {
                    }),
                    error_code::mismatch, join({"all_reduce of ", floats, " float with sum ", way}));
     });
+  run_threads(3, [&](auto& comm) {
+    sharing_stand_in const shared;
+    cuda_ipc ranks(comm, shared, 4096);
+    expect(ranks.explain().find("all_reduce above 524288 bytes uses two_shot") != std::string::npos,
+           "the table's limits are not those of ranks that share a device");
+  });
   ::unsetenv("TUTTI_TUNING");
 }
 

@@ -8,14 +8,19 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "support/device_algorithms.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
+#include "support/temporary_folder.hpp"
 #include "tutti/device/local/ragged.hpp"
+#include "tutti/tune/text.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -121,6 +126,32 @@ TEST_CASE("packets have the bits of one_shot on the host") {
     CHECK(wrong_reductions<one_shot, float>(ranks, n, sum{}) == 0);
     CHECK(wrong_movements<one_shot, std::uint8_t>(ranks, n) == 0);
   });
+}
+
+TEST_CASE("the tuning table says up to which size messages are packets, for one device and for several") {
+  temporary_folder const folder;
+  std::string const file = (folder.path() / "table").string();
+  std::ofstream(file) << tuning_version << "\ndevice one_gpu packets 40\ndevice several_gpus packets 80\n";
+  ::setenv("TUTTI_TUNING", file.c_str(), 1);
+  auto const calls_by_packets = [](auto& channels) {
+    cuda_local const ranks(channels);
+    for (std::size_t const n : {10, 11, 20, 21}) {
+      auto data = to_device(ranks, ranks_values<float>(2, std::vector<float>(n, 1)));
+      all_reduce<one_shot>(ranks, data, data);
+    }
+    ranks.work().wait();
+    return channels.map().packet_calls(0);
+  };
+  sharing_stand_in const all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  device_channels one(all[0], 2);
+  device_channels several(all, 2);
+  CHECK(calls_by_packets(one) == 1);
+  CHECK(calls_by_packets(several) == 3);
+  std::ofstream(file) << tuning_version << "\ndevice packets 40\n";
+  error const e = error_of([&] { static_cast<void>(cuda_local(several).size()); });
+  CHECK(e.happened().find("\"packets 40\" is not a limit of devices") != std::string::npos);
+  CHECK(cuda_local(all, 2).size() == 2);
+  ::unsetenv("TUTTI_TUNING");
 }
 
 TEST_CASE("an epilogue's arrays go with their elements") {

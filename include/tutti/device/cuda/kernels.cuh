@@ -23,7 +23,7 @@ struct grid_thread {
   __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
 };
 
-// 64 registers per thread are enough for all kernels here, and allow 1,024 threads per multiprocessor.
+// 64 registers per thread are enough for all kernels of a grid, and allow 1,024 threads per multiprocessor.
 inline constexpr int block_threads = 256, min_blocks = 4;
 
 template <class Work>

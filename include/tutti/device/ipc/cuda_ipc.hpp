@@ -139,10 +139,7 @@ class cuda_ipc {
     }
     if (!calls_) {
       if (C == collective::exclusive_scan) return;
-      In const* const sources[] = {c.in};
-      Out* const to[] = {c.out};
-      return cuda_combine(on_, c.how.stream, std::span<In const* const>(sources), std::span<Out* const>(to),
-                          c.got.at(0, 0).count, detail::in_stages<In>(op, size()));
+      return combine_alone(c, detail::in_stages<In>(op, 1));
     }
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(),
                             [&](detail::request const& r) { words().template combine<C>(c, r, op); });
@@ -168,9 +165,27 @@ class cuda_ipc {
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
+  // A single rank copies, and needs a kernel only for what changes the elements.
+  template <class In, class Out, class Op, class Before, class After>
+  void combine_alone(detail::device_call<D, In, Out> const& c, fused<Op, Before, After> const& how) {
+    std::size_t const n = c.got.at(0, 0).count;
+    if constexpr (std::is_same_v<In, Out> && std::is_same_v<Before, detail::unchanged> &&
+                  std::is_same_v<After, detail::unchanged>) {
+      if (n > 0 && c.in != c.out) on_.copy(c.how.stream, c.out, c.in, n * sizeof(In));
+    } else {
+      In const* const from[] = {c.in};
+      Out* const to[] = {c.out};
+      if (n > 0)
+        detail::launch_pass<1>(on_, c.how.stream, std::span<In const* const>(from), std::span<Out* const>(to), n, how);
+    }
+  }
+
   // -- The choice of algorithm, the same on all ranks.
-  device_limits const& limits() const { return comm_.engine().tuned.table().devices; }
-  std::size_t max_packet_bytes() const { return std::min(kernels_->channels().packet_bytes(), limits().packets); }
+  // The table's limits are those of ranks with a device each.
+  device_limits limits() const { return kernels_ ? comm_.engine().tuned.table().devices : device_limits{}; }
+  std::size_t max_packet_bytes() const {
+    return std::min(kernels_->channels().packet_bytes(), limits().packets_of_processes);
+  }
 
   // Carries out a call by `by_words(request)`, or by a kernel that waits for others.
   template <class Algorithm, collective C, class In, class Out, class Op, class ByWords>

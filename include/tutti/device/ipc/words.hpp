@@ -44,8 +44,10 @@ class ipc_words {
       std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
       if (sources.empty() || n == 0) return;
       Out* const to[] = {c.out + own.begin + part.begin};
-      cuda_combine(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
-                   std::span<Out* const>(to), n, shifted_by(part.begin, how));
+      // Only the prefix of rank 0 has a single source.
+      launch_pass_of_least<is_prefix(C) ? 1 : 2>(calls_.group().guarded(), c.how.stream,
+                                                 std::span<In const* const>(sources), std::span<Out* const>(to), n,
+                                                 shifted_by(part.begin, how));
     });
   }
 
@@ -186,8 +188,8 @@ class ipc_words {
           for (int q = 0; q < size_; ++q) sources.push_back(input_of(q) + own.begin);
           std::vector<Out*> to{c.out + begin + own.begin};
           if (!now.out) to.push_back(result_of(rank_) + own.begin);
-          cuda_combine(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
-                       std::span<Out* const>(to), own.count, how);
+          launch_pass_of_least<2>(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
+                                  std::span<Out* const>(to), own.count, how);
         }
         calls_.meet(now, 1, others, others);
         calls_.give_signals(now, c.how.stream);

@@ -101,9 +101,8 @@ class block_body {
   TUTTI_HOST_DEVICE block_body(Group const& group, Op const& op, block_job<T>& job)
       : group_(group), op_(op), job_(job) {}
 
-  // Not inlined, because an execution calls it in many places.
-  [[gnu::noinline]] TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
-                                                      int destination_count, std::size_t n, stage how) const noexcept {
+  TUTTI_HOST_DEVICE void operator()(T const* const* sources, int source_count, T* const* destinations,
+                                    int destination_count, std::size_t n, stage how) const noexcept {
     for (int k = 0; k < source_count; ++k) job_.sources[k] = sources[k];
     for (int k = 0; k < destination_count; ++k) job_.destinations[k] = destinations[k];
     job_.source_count = source_count;
@@ -151,7 +150,7 @@ class block_body {
         from, job_.source_count, to, job_.destination_count, job_.n, how}(me);
   }
 
-  Group const& group_;
+  Group group_;
   Op const& op_;
   block_job<T>& job_;
 };
@@ -188,6 +187,7 @@ struct steps_work {
   static constexpr int max_chunks = 2 * max_device_ranks;
   // Parts of blocks are multiples of this number of elements, so that they are aligned like their chunk.
   static constexpr std::size_t grain = sizeof(T) < device_line ? device_line / sizeof(T) : 1;
+  static constexpr int blocks_together = 2;  // per multiprocessor: 128 registers per thread are enough for any schedule
   TUTTI_HOST_DEVICE static constexpr bool one_slice(Schedule const& s, shape const& of) {
     return s.pipelined && s.phases(of) == 1;
   }
@@ -197,12 +197,15 @@ struct steps_work {
   template <class Group>
   using engine = execution<mailbox, Schedule, body<Group>, chunk_table>;
 
+  // Everything that the leader walks with is in the shared memory of the block. On its stack, it would be in local memory, as
+  // whatever has an address or an index that is known only at run time.
   template <class Group>
   struct room {
     extent chunks[max_chunks];
     block_job<T> job;
     alignas(std::max_align_t) std::byte lists[sizeof(typename traffic<mailbox, T>::fan)];
-    alignas(std::max_align_t) std::byte steps[sizeof(engine<Group>)];
+    alignas(std::max_align_t) std::byte mail[sizeof(mailbox)], memory[sizeof(surfaces<T, chunk_table>)],
+        steps[sizeof(engine<Group>)];
   };
 
   template <block_group Group>
@@ -237,7 +240,7 @@ struct steps_work {
     std::size_t const slice = channels.slice / sizeof(T);
     std::size_t const own_begin = by_blocks ? whole.at(0, rank).begin : 0;
     chunk_table const all(shared.chunks, whole.parts(), 0), own(shared.chunks, whole.parts(), own_begin);
-    surfaces<T, chunk_table> memory{
+    auto& memory = *::new (&shared.memory) surfaces<T, chunk_table>{
         .input = {in[rank], has_all_in ? all : own},
         .output = {out[rank], has_all_out ? all : own},
         .scratch = {schedule.scratch
@@ -248,7 +251,7 @@ struct steps_work {
       memory.scratch.slice = slice;
       memory.scratch.data += static_cast<std::size_t>(block * schedule.lanes(of)) * slice;
     }
-    mailbox mail(channels, rank, block, shared.lists);
+    auto& mail = *::new (&shared.mail) mailbox(channels, rank, block, shared.lists);
     auto& steps = *::new (&shared.steps) engine<Group>(mail, nullptr, schedule, of, memory, together, tag,
                                                        {.slice = slice * sizeof(T)}, false);
     polling_wait<Reach> wait(reach, channels.timeout);

@@ -21,7 +21,6 @@
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/ranks.hpp"
 #include "tutti/reduce/fused.hpp"
-#include "tutti/tune/devices.hpp"
 
 namespace tutti::detail {
 
@@ -179,8 +178,7 @@ void carry_out(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& a
     named_algorithms<Algorithm>::template visit<C, combined>(how.algorithm, where, [&](auto schedule) {
       if (ranks.size() == 1 || arrays.n == 0) return jobs();
       if constexpr (all_hear_all(C) && std::is_same_v<decltype(schedule), tutti::schedule<one_shot, C>>) {
-        bool const small = arrays.n * sizeof(In) <= std::min(channels_of(ranks, how.stream, where).map().packet_bytes(),
-                                                             device_limits{}.packets);
+        bool const small = arrays.n * sizeof(In) <= ranks.max_packet_bytes();
         if (how.protocol == protocol::packet || (how.protocol == protocol::automatic && small))
           return launch_packets<C>(ranks, arrays, op, how.stream, where);
       }

@@ -2,6 +2,7 @@
 // Virtual ranks of one process on its devices.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "tutti/device/model/team.hpp"
 #include "tutti/fault/settings.hpp"
 #include "tutti/started/work.hpp"
+#include "tutti/tune/find.hpp"
 
 namespace tutti {
 
@@ -54,7 +56,8 @@ using device_element = device_value<std::remove_reference_t<decltype(std::declva
 template <detail::device D, class Reach = detail::one_device>
 class cuda_local {
  public:
-  // Throws error: bad_argument, for ranks other than 1 to 64; system, where a device cannot reach another.
+  // Throws error: bad_argument, for ranks other than 1 to 64, or a tuning table that cannot be read, which only ranks
+  // with channels need; system, where a device cannot reach another.
   cuda_local(D const& on, int ranks)
     requires std::is_same_v<Reach, detail::one_device>
       : cuda_local(std::make_shared<detail::device_team<D> const>(on), ranks, nullptr) {}
@@ -68,6 +71,7 @@ class cuda_local {
   D const& on(int rank = 0) const { return team_->at(team_->device_of(rank, ranks_)); }
   extent ranks_on(int k) const { return team_->ranks_on(k, ranks_); }  // device k of the team
   device_channels<D, Reach>* channels() const { return channels_; }
+  std::size_t max_packet_bytes() const { return max_packet_bytes_; }
 
   // Completes when everything that `stream`, one of the first device, was given so far has run, on every device. The last
   // copy of these ranks waits for its continuations, for TUTTI_TIMEOUT at most.
@@ -97,11 +101,17 @@ class cuda_local {
       throw error({.code = error_code::bad_argument,
                    .what = detail::join({"a device was asked for ", ranks, " virtual ranks"}),
                    .way_out = detail::join({"ask for 1 to ", detail::max_device_ranks})});
+    if (channels == nullptr) return;
+    device_limits const limits = detail::find_device_limits();
+    max_packet_bytes_ = std::min(channels->map().packet_bytes(), std::is_same_v<Reach, detail::one_device>
+                                                                     ? limits.packets_on_one_gpu
+                                                                     : limits.packets_on_several_gpus);
   }
 
   std::shared_ptr<detail::device_team<D> const> team_;
   int ranks_;
   device_channels<D, Reach>* channels_;
+  std::size_t max_packet_bytes_ = 0;
   [[no_unique_address]] decltype(make_works()) works_ = make_works();
 };
 template <detail::device D>
