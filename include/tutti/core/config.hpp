@@ -39,7 +39,7 @@
 
 // Before a template for host and device that calls operations of an element's type, which may exist only on the host:
 // on a device it fails to compile only where it is called.
-#if defined(__CUDACC__)
+#if defined(__NVCC__)
 #define TUTTI_CALLS_ANY _Pragma("nv_exec_check_disable")
 #else
 #define TUTTI_CALLS_ANY

@@ -43,7 +43,7 @@ struct byte_body {
     return bytes - static_cast<std::uint32_t>(bytes) % loop->element_bytes;
   }
 
-  TUTTI_CALLS_ANY TUTTI_HOST_DEVICE [[gnu::always_inline]] void operator()(std::byte const* const* sources,
+  TUTTI_CALLS_ANY [[gnu::always_inline]] TUTTI_HOST_DEVICE void operator()(std::byte const* const* sources,
                                                                            int source_count,
                                                                            std::byte* const* destinations,
                                                                            int destination_count, std::size_t bytes,

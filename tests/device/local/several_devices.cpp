@@ -135,7 +135,7 @@ TEST_CASE("the tuning table says up to which size messages are packets, for one 
   ::setenv("TUTTI_TUNING", file.c_str(), 1);
   auto const calls_by_packets = [](auto& channels) {
     cuda_local const ranks(channels);
-    for (std::size_t const n : {10, 11, 20, 21}) {
+    for (std::size_t const n : {10u, 11u, 20u, 21u}) {
       auto data = to_device(ranks, ranks_values<float>(2, std::vector<float>(n, 1)));
       all_reduce<one_shot>(ranks, data, data);
     }

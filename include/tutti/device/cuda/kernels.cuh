@@ -52,7 +52,7 @@ template <class Work>
 __global__ void __launch_bounds__(block_threads, blocks_together<Work>())
     run_together(__grid_constant__ Work const work) {
   using room = typename Work::template room<block_thread>;
-  __shared__ alignas(room) unsigned char memory[sizeof(room)];
+  alignas(room) __shared__ unsigned char memory[sizeof(room)];
   work(block_thread{}, reinterpret_cast<room&>(memory));
 }
 

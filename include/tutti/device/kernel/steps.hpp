@@ -145,9 +145,12 @@ class block_body {
   TUTTI_HOST_DEVICE void combine_from(worker const& me) const {
     auto const from = [this](int k) { return job_.sources[k]; };
     auto const to = [this](int k) { return job_.destinations[k]; };
-    fused const how{op_, prologue_at<T>(op_, job_.how), epilogue_at<T>(op_, job_.how)};
-    combining<FanIn, decltype(from), decltype(to), std::remove_const_t<decltype(how)>>{
-        from, job_.source_count, to, job_.destination_count, job_.n, how}(me);
+    auto const before = prologue_at<T>(op_, job_.how);
+    auto const after = epilogue_at<T>(op_, job_.how);
+    using stages = fused<Op, std::remove_const_t<decltype(before)>, std::remove_const_t<decltype(after)>>;
+    stages const how{op_, before, after};
+    combining<FanIn, decltype(from), decltype(to), stages>{from, job_.source_count, to, job_.destination_count, job_.n,
+                                                           how}(me);
   }
 
   Group group_;

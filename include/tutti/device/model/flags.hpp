@@ -101,6 +101,7 @@ TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {
 [[noreturn]] TUTTI_HOST_DEVICE inline void abort_kernel() {
 #if defined(__CUDA_ARCH__)
   __trap();
+  __builtin_unreachable();
 #else
   std::abort();
 #endif
