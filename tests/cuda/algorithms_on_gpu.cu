@@ -184,6 +184,7 @@ int main(int argc, char** argv) {
     std::string_view const how = argc > 1 ? argv[1] : "";
     bool const quick = how == "quick", few = how == "few";
     if (!quick && !few) counts.insert(counts.end(), {0, 7, 4099, 300007});
+    if (!quick) check_several_devices(few ? 5003 : 100003);
     cuda_device const gpu;
     check_algorithm<two_shot>(gpu);
     check_algorithm<double_binary_tree>(gpu);
@@ -197,7 +198,6 @@ int main(int argc, char** argv) {
     check_packets<float>(gpu, sum{});
     check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
     check_graphs(gpu);
-    if (!quick) check_several_devices(few ? 5003 : 100003);
     if (!quick) check_many_calls(gpu, few ? 20 : 1000);
     if (!quick) check_errors(gpu);
   } catch (std::exception const& e) {

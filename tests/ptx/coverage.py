@@ -4,7 +4,7 @@
 
 usage: coverage.py [--at-least PERCENT] [--missed N] FILE...
 
-FILE is what programs append to $PTX_COVERAGE. An instruction counts as executed if any of their runs has executed it. Counted
+FILE is what programs append to $PTX_COVERAGE, or a folder of such files. An instruction counts as executed if any of their runs has executed it. Counted
 are the kernels that were launched and the functions that they call. Prints the share of each kind of kernel and function
 that is not complete, the N places in the source with most instructions that were not executed, and the kinds of kernels that
 the programs contain but did not launch. The exit status is 1 if the share of all instructions is below PERCENT.
@@ -13,13 +13,14 @@ the programs contain but did not launch. The exit status is 1 if the share of al
 import argparse
 import collections
 import json
+import pathlib
 import re
 import subprocess
 
 
 def read(paths):
     functions = {}
-    for path in paths:
+    for path in [file for path in map(pathlib.Path, paths) for file in (path.iterdir() if path.is_dir() else [path])]:
         with open(path) as lines:
             for line in lines:
                 record = json.loads(line)

@@ -2,6 +2,7 @@
 // The CUDA runtime on the machine: a program that is linked with it instead of libcudart runs its kernels there, from the PTX
 // that nvcc put into it. Variables of the environment:
 //   PTX_GPUS          the number of GPUs (2)
+//   PTX_MULTIPROCESSORS, PTX_BLOCKS   how many a GPU has (4), and how many blocks run on each at once (8)
 //   PTX_SEED          of the generator that interleaves threads (1)
 //   PTX_SAVE          writes the PTX of the program's kernels to this file, and exits
 //   PTX_LOAD          takes the PTX from this file instead, which may have made kernels wrong on purpose
@@ -240,7 +241,9 @@ class runtime {
  private:
   runtime()
       : gpus_(static_cast<int>(number_from_environment("PTX_GPUS", 2))),
-        machine_(number_from_environment("PTX_SEED", 1)),
+        machine_(number_from_environment("PTX_SEED", 1), ptx::machine::on_race::fail,
+                 {.multiprocessors = static_cast<int>(number_from_environment("PTX_MULTIPROCESSORS", 4)),
+                  .blocks_each = static_cast<int>(number_from_environment("PTX_BLOCKS", 8))}),
         host_(machine_.new_agent(0)),
         default_streams_(static_cast<std::size_t>(gpus_)) {
     for (std::size_t k = 0; k < default_streams_.size(); ++k) {
@@ -327,8 +330,8 @@ cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** argum
   if (!found) return note(cudaErrorInvalidDeviceFunction);
   if (blocks.x == 0 || threads.x == 0 || blocks.y * blocks.z * threads.y * threads.z != 1 || threads.x > 1024)
     return note(cudaErrorInvalidConfiguration);
-  int const at_once = ptx::machine::multiprocessors * ptx::machine::blocks_each;
-  if (together && static_cast<int>(blocks.x) > at_once) return note(cudaErrorCooperativeLaunchTooLarge);
+  if (together && static_cast<int>(blocks.x) > here.machine().size().blocks())
+    return note(cudaErrorCooperativeLaunchTooLarge);
   CUstream_st& to = *here.stream_of(stream, current_gpu);
   std::vector<std::byte> parameters(found->function->parameter_bytes);
   for (std::size_t k = 0; k < found->function->parameters.size(); ++k) {
@@ -511,7 +514,9 @@ cudaError_t cudaGetDevice(int* out) {
 }
 cudaError_t cudaDeviceGetAttribute(int* out, cudaDeviceAttr which, int) {
   switch (which) {
-    case cudaDevAttrMultiProcessorCount: *out = ptx::machine::multiprocessors; return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *out = runtime::instance().machine().size().multiprocessors;
+      return cudaSuccess;
     case cudaDevAttrCooperativeLaunch: *out = 1; return cudaSuccess;
     default: return note(cudaErrorNotSupported);
   }
@@ -520,7 +525,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int gpu) {
   std::memset(out, 0, sizeof *out);
   std::snprintf(out->name, sizeof out->name, "PTX machine");
   std::memset(&out->uuid, 0x50 + gpu, sizeof out->uuid);
-  out->multiProcessorCount = ptx::machine::multiprocessors;
+  out->multiProcessorCount = runtime::instance().machine().size().multiprocessors;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
@@ -530,11 +535,11 @@ cudaError_t cudaDeviceCanAccessPeer(int* out, int, int) {
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return note(runtime::instance().wait_for_all()); }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, void const*, int, std::size_t) {
-  *out = ptx::machine::blocks_each;
+  *out = runtime::instance().machine().size().blocks_each;
   return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, void const*, int, std::size_t, unsigned) {
-  *out = ptx::machine::blocks_each;
+  *out = runtime::instance().machine().size().blocks_each;
   return cudaSuccess;
 }
 cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** out, unsigned, unsigned long long,

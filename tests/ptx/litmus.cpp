@@ -224,7 +224,7 @@ TEST_CASE("blocks that wait for each other need a cooperative launch") {
       "@%p1 bra $wait;\nst.release.gpu.global.u32 [%rd1], 1;\nret;\n"
       "$wait:\nld.acquire.gpu.global.u32 %r3, [%rd1];\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra $wait;";
   words data;
-  int const at_once = machine::multiprocessors * machine::blocks_each;
+  int const at_once = machine::gpu_size{}.blocks();
   CHECK_NOTHROW(run(body, data, at_once, 1, 1));
   data = {};
   CHECK_THROWS_WITH_AS(run(body, data, at_once + 1, 1, 1, false), doctest::Contains("no thread makes progress"), fault);

@@ -68,8 +68,9 @@ void block::drain(thread& also) {
 
 // -- The machine.
 
-machine::machine(std::uint64_t seed, on_race then) : random_(seed), on_race_(then), resident_(gpus_at_most) {
-  for (int k = 0; k < gpus_at_most * multiprocessors; ++k) caches_.push_back(std::make_unique<cache>());
+machine::machine(std::uint64_t seed, on_race then, gpu_size size)
+    : random_(seed), on_race_(then), size_(size), resident_(gpus_at_most) {
+  for (int k = 0; k < gpus_at_most * size_.multiprocessors; ++k) caches_.push_back(std::make_unique<cache>());
 }
 
 agent machine::new_agent(int gpu) {
@@ -149,7 +150,7 @@ void machine::admit() {
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     grid& g = **at;
     int& resident = resident_[static_cast<std::size_t>(g.gpu)];
-    int const room = multiprocessors * blocks_each - resident;
+    int const room = size_.blocks() - resident;
     if (g.together ? room < g.blocks : room == 0) {
       ++at;
       continue;
@@ -159,7 +160,8 @@ void machine::admit() {
                    : std::min(g.blocks - g.started, 1 + static_cast<int>(random(static_cast<std::uint64_t>(room))));
     for (int k = 0; k < now; ++k) {
       int const index = g.started++;
-      cache& first_level = *caches_[static_cast<std::size_t>(g.gpu * multiprocessors + index % multiprocessors)];
+      cache& first_level =
+          *caches_[static_cast<std::size_t>(g.gpu * size_.multiprocessors + index % size_.multiprocessors)];
       first_level.invalidate();
       running_.push_back(std::make_unique<block>(*this, *at, index, first_level));
       ++resident;

@@ -212,11 +212,18 @@ class block {
 class machine {
  public:
   static constexpr int gpus_at_most = 16;
-  static constexpr int multiprocessors = 4;
-  static constexpr int blocks_each = 8;  // of a multiprocessor
-
   enum class on_race { fail, go_on };
-  explicit machine(std::uint64_t seed, on_race = on_race::fail);
+  // Of each GPU.
+  struct gpu_size {
+    int multiprocessors = 4;
+    int blocks_each = 8;  // that a multiprocessor runs at once
+
+    int blocks() const { return multiprocessors * blocks_each; }
+  };
+
+  explicit machine(std::uint64_t seed, on_race = on_race::fail, gpu_size size = {4, 8});
+
+  gpu_size const& size() const { return size_; }
 
   ptx::memory& memory() { return memory_; }
   std::uint64_t random(std::uint64_t below) { return random_() % below; }
@@ -247,6 +254,7 @@ class machine {
 
   std::mt19937_64 random_;
   on_race on_race_;
+  gpu_size size_;
   ptx::memory memory_;
   std::vector<std::unique_ptr<cache>> caches_;  // by GPU and multiprocessor
   std::list<std::shared_ptr<grid>> waiting_;    // grids with blocks that have not started
