@@ -135,8 +135,9 @@ class sharing_stand_in {
 
   stand_in_refusals refuses{};
   int threads = 3;
-  int at_once = 64;  // blocks
-  int number = 0;    // objects of one number are one device
+  int at_once = 64;                  // blocks
+  int number = 0;                    // objects of one number are one device
+  bool allocates_when_idle = false;  // as CUDA may: when no kernel of the process runs that waits for others
 
   sharing_stand_in() = default;
   explicit sharing_stand_in(stand_in_refusals what) : refuses{what} {}
@@ -144,6 +145,7 @@ class sharing_stand_in {
 
   void* allocate(std::size_t bytes) const {
     if (refuses.memory) throw_refused("memory");
+    if (allocates_when_idle) wait_until([] { return kernels_that_wait() == 0; });
     std::size_t const all = (bytes + 4096) / 4096 * 4096;
     detail::descriptor file(::memfd_create("stand-in", MFD_CLOEXEC));
     if (!file || ::ftruncate(file.get(), static_cast<off_t>(all)) != 0)
@@ -197,7 +199,11 @@ class sharing_stand_in {
   template <class Work>
   void launch_together(stream_type stream, int blocks, Work const& work) const {
     if (refuses.launching) throw_refused("to launch a kernel");
-    here(stream).add([work, blocks] { device_stand_in{}.launch_together({}, blocks, work); });
+    here(stream).add([work, blocks] {
+      ++kernels_that_wait();
+      device_stand_in{}.launch_together({}, blocks, work);
+      --kernels_that_wait();
+    });
   }
 
   stream_type make_stream() const { return new stand_in_stream; }
@@ -278,6 +284,11 @@ class sharing_stand_in {
   std::string text() const { return "a stand-in"; }
 
  private:
+  static std::atomic<int>& kernels_that_wait() {
+    static std::atomic<int> running{0};
+    return running;
+  }
+
   struct piece {
     int file;
     std::size_t bytes;

@@ -116,6 +116,22 @@ TEST_CASE("captured calls can be replayed, between others") {
   });
 }
 
+TEST_CASE("no rank allocates memory while kernels of others wait for it") {
+  run_threads(3, [](auto& comm) {
+    sharing_stand_in device(comm.rank() + 1);
+    cuda_ipc ranks(comm, device, 4096);
+    array const data = filled(device, 20000, 1);
+    barrier(comm);
+    device.allocates_when_idle = true;
+    if (comm.rank() == 1) std::this_thread::sleep_for(200ms);  // so that the kernels of the others would wait
+    reduce<two_shot>(ranks, data, sum{}, 0, {.timeout = 10s});
+    ranks.work().wait();
+    expect(comm.rank() != 0 || all_are(device, data, 3), "the sum of ones");
+    barrier(comm);
+    device.allocates_when_idle = false;
+  });
+}
+
 TEST_CASE("a rank that does not come is named, and kernels that wait for it end") {
   for (std::size_t const n : {std::size_t{100}, std::size_t{20000}})
     on_own_devices(3, [&](auto& ranks, auto& comm) {

@@ -43,8 +43,8 @@ namespace tutti {
 // example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
 // and output of one type; if ranks fail, its output is undefined.
 //
-// Calls return before they have run and allocate no device memory, except that a named algorithm may allocate if it
-// needs more than the calls before it. Calls may be captured in a graph, which all ranks then launch in place of the
+// Calls return before they have run and allocate no device memory, except that a named algorithm allocates if it needs
+// more than the calls before it, after which the ranks meet. Calls may be captured in a graph, which all ranks then launch in place of the
 // calls. All ranks create and destroy their cuda_ipc together, with arenas of the same size. A failure, including a
 // rank that is late, gone or makes another call, is a fault of all ranks: streams run on, no call changes memory any
 // more, and work and every later call throw the fault. Each element of an output then has either its old value or the
@@ -284,7 +284,7 @@ class cuda_ipc {
     call now =
         calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
     calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream);
+      kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
       calls_->end(now, c.how.stream);
     });
   }

@@ -166,8 +166,7 @@ class device_group {
     registered_.push_back(shared(memory, bytes, where));
   }
   std::byte* allocate(std::size_t bytes, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] { own = add_own_memory(bytes); });
+    std::byte* const own = add_memory_at_all_ranks(bytes, where);
     share(own, bytes, where);
     return own;
   }
@@ -181,10 +180,11 @@ class device_group {
     });
     return shared(own, bytes, where).at;
   }
-  // Memory that is not shared and lives until the last call has ended.
-  std::byte* add_own_memory(std::size_t bytes) {
-    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
-    return owned_.back()->data();
+  // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
+  std::byte* add_memory_at_all_ranks(std::size_t bytes, std::source_location where) {
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] { own = add_own_memory(bytes); });
+    return own;
   }
 
   // Finds registered memory that contains these bytes.
@@ -207,6 +207,10 @@ class device_group {
   }
 
  private:
+  std::byte* add_own_memory(std::size_t bytes) {
+    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
+    return owned_.back()->data();
+  }
   static constexpr std::size_t head_bytes = 256;  // for the counters
 
   struct opened {

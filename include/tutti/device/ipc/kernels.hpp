@@ -57,9 +57,9 @@ class ipc_kernels {
   }
   template <collective C, class Schedule, class T, class Op>
   void launch_steps(plan_type<C, Schedule, T, Op> const& plan, T const* in, T* out, Op const& op, std::uint32_t call,
-                    stream_of<D> stream) {
+                    stream_of<D> stream, std::source_location where) {
     auto work = plan.work_of(plan.blocks(options.share), op, reach(call), call);
-    std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes);
+    std::byte* memory = scratch(plan.copy_bytes() + work.scratch_bytes, where);
     work.in[rank_] = in;
     if (plan.copy_bytes() > 0 && plan.is_in_place(rank_, in, out)) {
       on_.copy(stream, memory, in, plan.input_bytes());
@@ -111,11 +111,13 @@ class ipc_kernels {
       refuse_call(join({"a kernel of ", blocks, " blocks cannot run at once on a device that runs ", most}),
                   "leave the algorithm automatic", where);
   }
-  // Scratch memory. It grows; earlier memory stays valid, because graphs and pending calls may refer to it.
-  std::byte* scratch(std::size_t bytes) {
+  // Scratch memory, of the same size at all ranks. It grows; earlier memory stays valid, because graphs and pending calls may
+  // refer to it. The ranks then meet before any of them launches the kernel: to allocate can mean to wait until all GPUs of
+  // the process are idle, and a kernel that was launched would wait for this rank.
+  std::byte* scratch(std::size_t bytes, std::source_location where) {
     if (bytes > scratch_bytes_) {
+      scratch_ = group_.add_memory_at_all_ranks(std::bit_ceil(bytes), where);
       scratch_bytes_ = std::bit_ceil(bytes);
-      scratch_ = group_.add_own_memory(scratch_bytes_);
     }
     return scratch_;
   }
