@@ -32,7 +32,7 @@ std::uint64_t to_bits(T value) {
 }
 template <class T>
 T in(thread& t, instruction const& i, std::size_t k) {
-  return from_bits<T>(t.value(i.in[k]));
+  return from_bits<T>(t.value(i.in[k], sizeof(T)));
 }
 template <class T>
 void out(thread& t, instruction const& i, T value) {
@@ -175,22 +175,43 @@ struct sqrt {
     out(t, i, std::sqrt(in<T>(t, i, 0)));
   }
 };
+// Of each byte of the result, whether it is known depends on the same byte of the operands.
+template <class T, class F>
+void by_bytes(thread& t, instruction const& i, F f, std::uint8_t (*unwritten)(word const&, word const&)) {
+  word const a = t.word_of(i.in[0]), b = t.word_of(i.in[1]);
+  auto const of_type = static_cast<std::uint8_t>((1u << sizeof(T)) - 1);
+  t.set(i.to[0], word{to_bits(static_cast<T>(f(from_bits<T>(a.value), from_bits<T>(b.value)))),
+                      static_cast<std::uint8_t>(unwritten(a, b) & of_type)});
+}
+std::uint8_t unwritten_in_either(word const& a, word const& b) {
+  return static_cast<std::uint8_t>(a.unwritten | b.unwritten);
+}
+// A byte that is zero in one operand is zero whatever the other is.
+std::uint8_t unwritten_unless_zero(word const& a, word const& b) {
+  std::uint8_t out = 0;
+  for (int k = 0; k < 8; ++k) {
+    bool const known_a = (a.unwritten >> k & 1) == 0, known_b = (b.unwritten >> k & 1) == 0;
+    bool const zero = (known_a && (a.value >> (8 * k) & 0xff) == 0) || (known_b && (b.value >> (8 * k) & 0xff) == 0);
+    if (!(known_a && known_b) && !zero) out |= static_cast<std::uint8_t>(1u << k);
+  }
+  return out;
+}
 struct bit_and {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    out(t, i, static_cast<T>(in<T>(t, i, 0) & in<T>(t, i, 1)));
+    by_bytes<T>(t, i, [](T a, T b) { return a & b; }, unwritten_unless_zero);
   }
 };
 struct bit_or {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    out(t, i, static_cast<T>(in<T>(t, i, 0) | in<T>(t, i, 1)));
+    by_bytes<T>(t, i, [](T a, T b) { return a | b; }, unwritten_in_either);
   }
 };
 struct bit_xor {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    out(t, i, static_cast<T>(in<T>(t, i, 0) ^ in<T>(t, i, 1)));
+    by_bytes<T>(t, i, [](T a, T b) { return a ^ b; }, unwritten_in_either);
   }
 };
 struct bit_not {
@@ -200,13 +221,17 @@ struct bit_not {
     else out(t, i, static_cast<T>(~in<T>(t, i, 0)));
   }
 };
-// Shifts by the width or more give zeros, or copies of the sign.
+// Shifts by the width or more give zeros, or copies of the sign. By whole bytes, bytes stay what they are.
 struct shl {
   template <class T>
   static void run(thread& t, instruction const& i) {
     auto const by = in<std::uint32_t>(t, i, 1);
-    std::uint64_t const a = static_cast<unsigned_of<T>>(in<T>(t, i, 0));
-    out(t, i, by >= 8 * sizeof(T) ? T{0} : static_cast<T>(a << by));
+    if (by >= 8 * sizeof(T)) return out(t, i, T{0});
+    if (by % 8 != 0) return out(t, i, static_cast<T>(static_cast<std::uint64_t>(in<T>(t, i, 0)) << by));
+    word const a = t.word_of(i.in[0]);
+    auto const of_type = static_cast<std::uint8_t>((1u << sizeof(T)) - 1);
+    t.set(i.to[0],
+          word{to_bits(static_cast<T>(a.value << by)), static_cast<std::uint8_t>(a.unwritten << (by / 8) & of_type)});
   }
 };
 struct shr {
@@ -271,16 +296,19 @@ struct bfe {
 struct prmt {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    std::uint64_t const bytes = in<std::uint32_t>(t, i, 0) | std::uint64_t{in<std::uint32_t>(t, i, 1)} << 32;
+    word const low = t.word_of(i.in[0]), high = t.word_of(i.in[1]);
+    std::uint64_t const bytes = (low.value & 0xffff'ffff) | high.value << 32;
+    unsigned const unwritten = (low.unwritten & 0xfu) | (high.unwritten & 0xfu) << 4;
     auto const selectors = in<std::uint32_t>(t, i, 2);
-    std::uint32_t result = 0;
-    for (int k = 0; k < 4; ++k) {
-      std::uint32_t const selector = selectors >> (4 * k) & 0xf;
-      auto byte = static_cast<std::uint32_t>(bytes >> (8 * (selector & 7)) & 0xff);
+    word result;
+    for (unsigned k = 0; k < 4; ++k) {
+      unsigned const selector = selectors >> (4 * k) & 0xf;
+      std::uint64_t byte = bytes >> (8 * (selector & 7)) & 0xff;
       if ((selector & 8) != 0) byte = (byte & 0x80) != 0 ? 0xff : 0;
-      result |= byte << (8 * k);
+      result.value |= byte << (8 * k);
+      result.unwritten |= static_cast<std::uint8_t>((unwritten >> (selector & 7) & 1) << k);
     }
-    out(t, i, result);
+    t.set(i.to[0], result);
   }
 };
 
@@ -358,20 +386,24 @@ struct setp {
 struct mov {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    if (i.in[1].kind != operand::none) {
-      std::size_t parts = 0;
-      while (parts < i.in.size() && i.in[parts].kind != operand::none) ++parts;
-      std::size_t const bits = 8 * sizeof(T) / parts;
-      std::uint64_t whole = 0;
-      for (std::size_t k = 0; k < parts; ++k)
-        whole |= (t.value(i.in[k]) & ((std::uint64_t{1} << bits) - 1)) << (bits * k);
+    auto const count = [](auto const& operands) {
+      return static_cast<std::size_t>(std::ranges::find(operands, operand::none, &operand::kind) - operands.begin());
+    };
+    if (std::size_t const parts = count(i.in); parts > 1) {
+      std::size_t const bytes = sizeof(T) / parts;
+      word whole;
+      for (std::size_t k = 0; k < parts; ++k) {
+        word const part = t.word_of(i.in[k]);
+        whole.value |= (part.value & ((std::uint64_t{1} << (8 * bytes)) - 1)) << (8 * bytes * k);
+        whole.unwritten |= static_cast<std::uint8_t>((part.unwritten & ((1u << bytes) - 1)) << (bytes * k));
+      }
       t.set(i.to[0], whole);
-    } else if (i.to[1].kind != operand::none) {
-      std::size_t parts = 0;
-      while (parts < i.to.size() && i.to[parts].kind != operand::none) ++parts;
-      std::size_t const bits = 8 * sizeof(T) / parts;
-      std::uint64_t const whole = t.value(i.in[0]);
-      for (std::size_t k = 0; k < parts; ++k) t.set(i.to[k], whole >> (bits * k) & ((std::uint64_t{1} << bits) - 1));
+    } else if (std::size_t const pieces = count(i.to); pieces > 1) {
+      std::size_t const bytes = sizeof(T) / pieces;
+      word const whole = t.word_of(i.in[0]);
+      for (std::size_t k = 0; k < pieces; ++k)
+        t.set(i.to[k], word{whole.value >> (8 * bytes * k) & ((std::uint64_t{1} << (8 * bytes)) - 1),
+                            static_cast<std::uint8_t>(whole.unwritten >> (bytes * k) & ((1u << bytes) - 1))});
     } else {
       t.set(i.to[0], t.word_of(i.in[0]));
     }
@@ -400,6 +432,15 @@ void convert(thread& t, instruction const& i) {
   } else {
     out(t, i, static_cast<To>(a));
   }
+}
+// Between integers, bytes stay what they are, and those that are added are copies of the sign or zeros.
+template <class To, class From>
+void resize(thread& t, instruction const& i) {
+  word const a = t.word_of(i.in[0]);
+  std::uint8_t unwritten = a.unwritten & ((1u << sizeof(From)) - 1);
+  if (std::is_signed_v<From> && (unwritten >> (sizeof(From) - 1) & 1) != 0)
+    unwritten |= static_cast<std::uint8_t>(0xff << sizeof(From));
+  t.set(i.to[0], word{to_bits(static_cast<To>(from_bits<From>(a.value))), unwritten});
 }
 void half_to_float(thread& t, instruction const& i) {
   t.set(i.to[0], to_bits(static_cast<float>(std::bit_cast<half>(static_cast<std::uint16_t>(t.value(i.in[0]))))));
@@ -578,6 +619,8 @@ handler conversion(type to, type from, rounding how) {
           case rounding::to_nearest: return unknown;
         }
         return unknown;
+      } else if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) {
+        return resize<To, From>;
       } else {
         return how == rounding::none || how == rounding::to_nearest ? convert<To, From, rounding::to_nearest> : unknown;
       }

@@ -88,9 +88,9 @@ class thread {
  public:
   thread(block& in, int rank);
 
-  std::uint64_t value(operand const& o) {
+  std::uint64_t value(operand const& o, std::size_t bytes = 8) {
     word const w = word_of(o);
-    unwritten_ |= w.unwritten != 0;
+    unwritten_ |= (w.unwritten & ((1u << bytes) - 1)) != 0;
     return w.value;
   }
   // As value, of something that decides what the thread does.
