@@ -25,7 +25,7 @@ struct pull {
 
 int train(tutti::communicator<tutti::shm>& comm) {
   tutti::cuda_device const gpu(comm.local_rank() % tutti::cuda_device_count());
-  tutti::cuda_ipc ranks(comm, gpu);
+  auto ranks = tutti::on(comm, gpu);
   comm.main_only([&] { std::printf("%s\n", ranks.explain().c_str()); });
 
   std::size_t const n = 1 << 20;

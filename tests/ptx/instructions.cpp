@@ -506,6 +506,7 @@ void end_thread(thread& t, instruction const&) { t.exit(); }
 void trap(thread& t, instruction const&) { t.fail(fault::trap, "executes a trap"); }
 void barrier(thread& t, instruction const&) { t.wait_at_barrier(); }
 void fence(thread& t, instruction const& i) { t.fence(i.scope); }
+void nothing(thread&, instruction const&) {}
 void unknown(thread& t, instruction const&) {
   t.fail(fault::illegal_instruction, "executes an instruction that the machine does not have");
 }
@@ -675,7 +676,8 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       variant = word;
     } else if (name == "setp" && compare.empty()) {
       compare = word;
-    } else if (word != "to" && word != "uni" && word != "sync" && word != "sc" && word != "nc" && word != "aligned") {
+    } else if (word != "to" && word != "L1" && word != "L2" && word != "uni" && word != "sync" && word != "sc" &&
+               word != "nc" && word != "aligned") {
       return unknown;
     }
   }
@@ -717,6 +719,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "atom" && variant == "add") return words<atom_add>(i.of);
   if (name == "atom" && variant == "exch") return words<atom_exch>(i.of);
   if (name == "atom" && variant == "cas") return words<atom_cas>(i.of);
+  if (name == "prefetch") return nothing;
   if (name == "bra") return bra;
   if (name == "call") return call;
   if (name == "ret") return ret;

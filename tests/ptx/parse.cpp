@@ -357,6 +357,9 @@ class parser {
     decode(mnemonic, i);
     if (mnemonic[0] == "bra") {
       branches_.emplace_back(function_->body.size(), std::string(next()));
+    } else if (mnemonic[0] == "prefetch") {
+      expect("[");
+      i.in[0] = read_address();
     } else if (mnemonic[0] == "call") {
       read_call(i);
     } else if (mnemonic[0] == "st" || mnemonic[0] == "red") {
