@@ -9,9 +9,12 @@
 #include <optional>
 #include <source_location>
 #include <span>
+#include <type_traits>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/model/staging_device.hpp"
 #include "tutti/message/point_to_point.hpp"
