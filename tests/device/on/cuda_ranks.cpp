@@ -156,6 +156,8 @@ TEST_CASE("messages of any length go from device to device") {
       expect(recv(ranks, few, no_rank).source == no_rank, "no_rank sends nothing");
       expect_error(error_of([&] { send(ranks, few, 3); }), error_code::bad_argument, "send names rank 3");
       expect_error(error_of([&] { send_recv(ranks, few, right, few, left); }), error_code::bad_argument, "overlap");
+      expect_error(error_of([&] { send(ranks, few, right, 0, {.protocol = protocol::packet}); }),
+                   error_code::bad_argument, "send takes no algorithm or protocol");
       barrier(ranks);
     });
 }
@@ -213,6 +215,9 @@ TEST_CASE("a path that cannot be taken, or on which ranks disagree, is refused a
     device_path const mine = comm.rank() == 2 ? device_path::staged : device_path::ipc;
     expect_error(error_of([&] { static_cast<void>(on(comm, device, {.path = mine})); }), error_code::bad_argument,
                  "ranks 0 and 2 name different paths");
+    sharing_stand_in const full(stand_in_refusals{.memory = comm.rank() == 2});
+    expect_error(error_of([&] { static_cast<void>(on(comm, full)); }), error_code::system,
+                 "rank 2 cannot allocate memory for messages: the stand-in refuses memory");
     expect(all_reduce(comm, 1) == 3, "the communicator goes on");
   });
 }

@@ -44,9 +44,11 @@ inline void write_text(std::span<char> to, std::string_view text) {
   std::memcpy(to.data(), text.data(), std::min(text.size(), to.size() - 1));
 }
 
-// Calls attempt() at every rank. If any of them throws, all ranks throw the error of the lowest of those.
+// Calls attempt() at every rank. If any of them throws, all ranks throw the error of the lowest of those: that it `cannot`
+// do this.
 template <transport Transport, class F>
-void all_or_none(communicator<Transport>& comm, std::source_location where, F const& attempt) {
+void all_or_none(communicator<Transport>& comm, std::source_location where, F const& attempt,
+                 std::string_view cannot = "share its device") {
   verdict mine{};
   try {
     attempt();
@@ -64,7 +66,7 @@ void all_or_none(communicator<Transport>& comm, std::source_location where, F co
       throw error({.code = error_code::system,
                    .rank = comm.rank(),
                    .peer = static_cast<int>(q) == comm.rank() ? -1 : static_cast<int>(q),
-                   .what = join({"rank ", q, " cannot share its device: ", all[q].what}),
+                   .what = join({"rank ", q, " cannot ", cannot, ": ", all[q].what}),
                    .way_out = all[q].way_out[0] != '\0' ? all[q].way_out : "check the output of that rank",
                    .where = where});
 }

@@ -54,7 +54,8 @@ class cuda_ranks {
   cuda_ranks(communicator<Transport>& comm, D const& on, on_options<D> const& how, std::source_location where)
       : comm_{comm}, on_{on}, stream_{how.stream} {
     expect_one_path(how, where);
-    detail::all_or_none(comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); });
+    detail::all_or_none(
+        comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
     if (how.path != device_path::staged && can_try_ipc(how)) {
       try {
         ipc_.emplace(comm, on, how.arena, where);

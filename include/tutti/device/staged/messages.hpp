@@ -44,7 +44,8 @@ class device_messages {
     if (most == 0)
       refuse(comm_.rank(), join({"an element of ", sizeof(T), " bytes does not fit a slice of ", slice_}),
              "ask for larger slices", where);
-    options const for_host{.timeout = how.timeout};
+    // The host refuses an algorithm or a protocol, which a message does not have.
+    options const for_host{.algorithm = how.algorithm, .protocol = how.protocol, .timeout = how.timeout};
     auto const timeout = how.timeout.count() != 0 ? how.timeout : comm_.engine().environment.timeout;
     bool sends = in && to != no_rank, receives = out && from != no_rank;
     received got{no_rank, any_tag, 0};
