@@ -7,7 +7,7 @@
 namespace tutti::testing::ptx {
 
 shared_past grid::after() const {
-  auto out = learned != nullptr ? std::make_shared<past>(*learned) : std::make_shared<past>();
+  auto out = copy_of(learned);
   out->add_grid(number);
   return out;
 }
@@ -33,16 +33,15 @@ void block::release_if_all_wait() {
   if (waiting_ == 0 || waiting_ + ended_ < grid_->threads) return;
   runnable_.clear();
   shared_past together = learned_;
-  for (auto const& t : threads_) together = joined(together, t->past_);
-  auto known = together != nullptr ? std::make_shared<past>(*together) : std::make_shared<past>();
-  stamp passed = threads_[0]->now_;
+  for (auto const& t : threads_) together = joined(together, t->me_.known());
+  auto const known = copy_of(together);
+  stamp passed = threads_[0]->me_.now();
   ++passed.barriers;
   known->add_barrier(passed);
   for (auto const& t : threads_) {
     stores_.take(t->stores_);
     t->waits_ = false;
-    t->past_ = known;
-    t->now_.barriers = passed.barriers;
+    t->me_.pass_barrier(known);
     if (!t->ended_) runnable_.push_back(t.get());
   }
   waiting_ = 0;

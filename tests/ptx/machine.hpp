@@ -140,6 +140,8 @@ class thread {
     private_memory parameters, calls, local;
     instruction const* call = nullptr;  // which returns here
   };
+  frame& innermost() { return frames_[depth_ - 1]; }
+  frame const& innermost() const { return frames_[depth_ - 1]; }
   std::uint64_t in_frame(operand const& o) const { return o.value | (depth_ - 1) << depth_bits; }
   std::uint64_t constant(operand const& o) const;
   [[noreturn]] void fail_for_unwritten() const;
@@ -149,12 +151,6 @@ class thread {
   memory::range& expect_range(std::uint64_t address, std::size_t bytes, char const* does) const;
   // Fails if another access races with this one.
   void note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes, bool writes);
-  bool knows(stamp const& s) const {
-    if (s.block == now_.block && (s.thread == now_.thread || s.barriers < now_.barriers)) return true;
-    return past_ != nullptr && past_->has(s);
-  }
-  // What this thread has done and knows, for those who acquire it.
-  shared_past released();
   // What a store of this value releases. It continues the release of the value that it replaces in one step.
   shared_release release_of(instruction const& i, memory::range const& to, std::uint64_t value, std::size_t bytes,
                             shared_release const& continued);
@@ -164,14 +160,10 @@ class thread {
 
   block* block_;
   int rank_;
-  stamp now_;
-  shared_past past_;
+  agent me_;
   shared_past fenced_;  // what this thread's strong stores release since a fence
   scope fence_scope_{};
-  shared_past observed_;  // what a fence would acquire, from strong loads
-  frame& innermost() { return frames_[depth_ - 1]; }
-  frame const& innermost() const { return frames_[depth_ - 1]; }
-
+  shared_past observed_;       // what a fence would acquire, from strong loads
   std::vector<frame> frames_;  // those of functions that have returned are used again
   std::size_t depth_ = 0;
   word* registers_ = nullptr;

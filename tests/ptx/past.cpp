@@ -119,8 +119,12 @@ shared_past joined(shared_past const& a, shared_past const& b) {
   return out;
 }
 
+std::shared_ptr<past> copy_of(shared_past const& from) {
+  return from != nullptr ? std::make_shared<past>(*from) : std::make_shared<past>();
+}
+
 shared_past agent::release() {
-  auto out = past_ != nullptr ? std::make_shared<past>(*past_) : std::make_shared<past>();
+  auto out = copy_of(past_);
   out->add_thread(now_);
   ++now_.clock;
   return out;

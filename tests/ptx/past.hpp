@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ptx/module.hpp"
@@ -52,16 +53,28 @@ class past {
 using shared_past = std::shared_ptr<past const>;
 shared_past joined(shared_past const& a, shared_past const& b);
 
-// The host or a stream.
+// A copy that can be extended.
+std::shared_ptr<past> copy_of(shared_past const& from);
+
+// A thread, a stream or the host.
 class agent {
  public:
-  explicit agent(stamp const& first = {}) : now_(first) {}
+  explicit agent(stamp const& first = {}, shared_past before = nullptr) : now_(first), past_(std::move(before)) {}
 
   stamp const& now() const { return now_; }
-  bool knows(stamp const& s) const { return s.same_thread(now_) || (past_ != nullptr && past_->has(s)); }
+  shared_past const& known() const { return past_; }
+  bool knows(stamp const& s) const {
+    if (s.block == now_.block && (s.thread == now_.thread || s.barriers < now_.barriers)) return true;
+    return past_ != nullptr && past_->has(s);
+  }
   void learn(shared_past const& other) { past_ = joined(past_, other); }
   // All that it has done so far, and all that it knows.
   shared_past release();
+  // Its block has passed a barrier, and all threads of the block know this.
+  void pass_barrier(shared_past const& together) {
+    past_ = together;
+    ++now_.barriers;
+  }
 
  private:
   stamp now_;

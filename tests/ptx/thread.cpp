@@ -25,9 +25,12 @@ std::size_t offset_in_window(std::uint64_t address) { return address & ((std::ui
 
 }  // namespace
 
-thread::thread(block& in, int rank) : block_(&in), rank_(rank), past_(in.grid_->before) {
-  now_ = {
-      in.grid_->number, in.number_, 0, 1, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(in.grid_->gpu)};
+thread::thread(block& in, int rank)
+    : block_(&in),
+      rank_(rank),
+      me_({in.grid_->number, in.number_, 0, 1, static_cast<std::uint16_t>(rank),
+           static_cast<std::uint16_t>(in.grid_->gpu)},
+          in.grid_->before) {
   enter(*in.grid_->kernel).parameters.write(0, in.grid_->parameters.data(), in.grid_->parameters.size());
 }
 
@@ -70,7 +73,7 @@ void thread::end_function() {
 void thread::exit() {
   ended_ = true;
   block_->stores_.take(stores_);
-  block_->learned_ = joined(block_->learned_, past_);
+  block_->learned_ = joined(block_->learned_, me_.known());
   ++block_->ended_;
   block_->machine_.idle_steps_ = 0;
   block_->release_if_all_wait();
@@ -160,26 +163,19 @@ private_memory* thread::window_of(std::uint64_t address, std::size_t bytes) {
 void thread::note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes,
                          bool writes) {
   auto const mask = static_cast<std::uint8_t>(((1u << bytes) - 1) << (address & 7));
-  access const now{now_, mask, writes, i.order != order::weak, i.scope, i.line};
-  access const* const rival = in.add(now, [this](stamp const& s) { return knows(s); });
+  access const now{me_.now(), mask, writes, i.order != order::weak, i.scope, i.line};
+  access const* const rival = in.add(now, [this](stamp const& s) { return me_.knows(s); });
   if (rival != nullptr && block_->machine_.on_race_ == machine::on_race::fail)
     fail(fault::race, std::string(writes ? "writes " : "reads ") + std::to_string(bytes) + " bytes at " +
                           hexadecimal(address) + " in a race with " + block_->machine_.name_of(*rival));
 }
 
-shared_past thread::released() {
-  auto out = past_ != nullptr ? std::make_shared<past>(*past_) : std::make_shared<past>();
-  out->add_thread(now_);
-  ++now_.clock;
-  return out;
-}
-
 shared_release thread::release_of(instruction const& i, memory::range const& to, std::uint64_t value, std::size_t bytes,
                                   shared_release const& continued) {
   if (i.order == order::weak) return nullptr;
-  release out{value, bytes, nullptr, now_, i.scope};
+  release out{value, bytes, nullptr, me_.now(), i.scope};
   if (i.order != order::relaxed) {
-    out.before = released();
+    out.before = me_.release();
   } else if (fenced_ != nullptr) {
     out.before = fenced_;
     out.scope = std::min(fence_scope_, i.scope);
@@ -198,9 +194,9 @@ void thread::acquire(memory::range& from, instruction const& i, std::uint64_t ad
   // What the host or another process has written may follow from anything that they have been told.
   if (from.is.foreign && (found == nullptr || found->bytes != bytes || found->value != value))
     found = std::make_shared<release>(release{value, bytes, block_->machine_.told_, {}, scope::system});
-  if (found == nullptr || !include_each_other(found->scope, found->by, i.scope, now_)) return;
-  shared_past& to = i.order == order::relaxed ? observed_ : past_;
-  to = joined(to, found->before);
+  if (found == nullptr || !include_each_other(found->scope, found->by, i.scope, me_.now())) return;
+  if (i.order == order::relaxed) observed_ = joined(observed_, found->before);
+  else me_.learn(found->before);
 }
 
 word thread::load(instruction const& i, std::uint64_t address, std::size_t bytes) {
@@ -241,8 +237,8 @@ void thread::store(instruction const& i, std::uint64_t address, std::size_t byte
 }
 
 void thread::fence(scope of) {
-  past_ = joined(past_, observed_);
-  fenced_ = released();
+  me_.learn(observed_);
+  fenced_ = me_.release();
   fence_scope_ = of;
   if (of == scope::block) return;
   block_->drain(*this);
