@@ -304,6 +304,25 @@ void check_batched_messages(Comm& comm) {
   }
 }
 
+// A call that throws the fault of the communicator has ended the messages in flight: the caller may release their memory.
+template <class Comm>
+void check_messages_end_with_fault(Comm& comm) {
+  std::array<int, 1> const out{1};
+  std::array<int, 1> in{};
+  auto const check = [&](std::string const& name, auto const& call) {
+    auto group = comm.split(0);
+    receive_work const never = irecv(*group, in, (comm.rank() + 1) % comm.size(), 1);
+    barrier(comm);
+    group->revoke("enough");
+    expect_error(error_of([&] { call(*group); }), error_code::revoked, "enough");
+    expect(never.done() && never.exception() != nullptr, "a receive outlived the fault that " + name + " has thrown");
+    barrier(comm);
+  };
+  check("send", [&](auto& group) { send(group, out, comm.rank()); });
+  check("isend", [&](auto& group) { static_cast<void>(isend(group, out, comm.rank())); });
+  check("barrier", [&](auto& group) { barrier(group); });
+}
+
 // no_rank, groups, and rejected arguments.
 template <class Comm>
 void check_arguments_of_messages(Comm& comm) {
@@ -450,6 +469,7 @@ void check_messages(Comm& comm) {
   check_order(comm);
   check_empty_offer(comm);
   check_flood(comm);
+  check_messages_end_with_fault(comm);
 }
 
 }  // namespace tutti::testing

@@ -24,6 +24,8 @@ class pending_calls {
   virtual progress help() noexcept = 0;
   // Waits until `one`, or all if it is null, have ended; returns false once `until` has passed.
   virtual bool wait(pending_call const* one, deadline until) = 0;
+  // Ends all calls without further progress, if they are of a communicator, which then has a fault for all ranks.
+  virtual void give_up() noexcept {}
 
   // The number of calls and of continuations. A thread that reads 0 sees all effects of those that have ended.
   std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }

@@ -163,8 +163,16 @@ class exchange final : public call_queue<Transport> {
   std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds requested) const {
     return requested.count() > 0 ? requested : engine_.environment.timeout;
   }
+  // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
   void expect_no_fault(std::source_location where) {
-    if (!alone()) engine_.expect_no_fault(where);
+    if (alone()) return;
+    try {
+      engine_.expect_no_fault(where);
+    } catch (...) {
+      std::lock_guard const lock(busy_);
+      drop_all(std::current_exception());
+      throw;
+    }
   }
   void expect_usable(std::source_location where) {
     if constexpr (bound_to_thread<Transport>) engine_.transport().expect_thread();
@@ -312,10 +320,13 @@ class exchange final : public call_queue<Transport> {
     try {
       f();
     } catch (...) {
-      messenger_.drop_all();
-      end_started([](auto const&) { return true; }, std::current_exception());
+      drop_all(std::current_exception());
       throw;
     }
+  }
+  [[gnu::cold]] void drop_all(std::exception_ptr const& thrown) noexcept {
+    messenger_.drop_all();
+    end_started([](auto const&) { return true; }, thrown);
   }
   template <class F>
   void attempt_locked(F&& f) {

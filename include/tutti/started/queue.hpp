@@ -38,8 +38,7 @@ class call_queue : public pending_calls {
 
   // Under the lock: progresses as far as possible without waiting. `waits`: this thread will poll again.
   virtual progress move(bool waits) noexcept = 0;
-  // Ends all calls without further progress.
-  virtual void give_up() noexcept = 0;
+  void give_up() noexcept override = 0;
 
   void use_here() noexcept { thread_ = std::this_thread::get_id(); }
   // Counts a further call, which the list of the process includes from now on.
