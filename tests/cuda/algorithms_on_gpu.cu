@@ -110,7 +110,7 @@ void check_several_devices(std::size_t n) {
   std::string const on =
       " on " + std::to_string(gpus.size()) + (gpus.size() == 1 ? " GPU, which is there twice" : " GPUs");
   if (gpus.size() == 1) gpus.push_back(gpus[0]);
-  device_channels channels(gpus, 4);
+  device_channels channels(gpus, 4, {.slots = 2, .slice = 1024});  // so small that slots are used again
   cuda_local const ranks(channels);
   auto const reduced = [&](algorithm_id by) {
     return on_host<float>(
