@@ -186,10 +186,11 @@ class sharing_stand_in {
   void wait(stream_type stream, detail::deadline until) const {
     auto const how_far = here(stream).how_far();
     std::uint64_t const all = how_far->given;
-    while (how_far->done < all) {
+    wait_until([&] {
+      if (how_far->done >= all) return true;
       if (until.passed()) throw error({.code = error_code::timeout, .what = "the stand-in's stream has not ended"});
-      std::this_thread::yield();
-    }
+      return false;
+    });
   }
 
   template <class Work>

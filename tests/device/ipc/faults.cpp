@@ -46,6 +46,28 @@ TEST_CASE("what one rank cannot share no rank shares") {
     });
 }
 
+namespace {
+
+struct device_with_few_queues : sharing_stand_in {
+  using sharing_stand_in::sharing_stand_in;
+  static constexpr bool streams_share_queues = true;
+};
+
+}  // namespace
+
+TEST_CASE("threads whose streams can hold up each other are refused") {
+  run_threads(3, [](auto& comm) {
+    device_with_few_queues const shared(comm.rank() / 2), own(comm.rank());
+    error const e = error_of([&] { cuda_ipc(comm, shared, 4096); });
+    expect_error(e, error_code::system, "ranks 0 and 1 are threads of one process on one device");
+    cuda_ipc ranks(comm, own, 4096);
+    array const data = filled(own, 10, 1);
+    all_reduce(ranks, data);
+    ranks.work().wait();
+    expect(all_are(own, data, 3), "with a device each, it works");
+  });
+}
+
 TEST_CASE("a buffer that one rank cannot open no rank reads") {
   run_threads(3, [](auto& comm) {
     sharing_stand_in device;
@@ -155,6 +177,38 @@ TEST_CASE("a rank that does not come is named") {
     }
     expect(all_are(device, out, 7), "nothing was written");
   });
+}
+
+// On each rank the calls of two objects wait for each other on one stream, as they do in a queue of the hardware that
+// several streams share.
+TEST_CASE("two objects whose calls have different orders are named") {
+  for (bool const own_device : {false, true}) {
+    CAPTURE(own_device);
+    run_threads(2, [&](auto& comm) {
+      sharing_stand_in const device(own_device ? comm.rank() : 0);
+      cuda_ipc one(comm, device, 4096), two(comm, device, 4096);
+      array const data = filled(device, 1000, 1), out = filled(device, 1000, 7);
+      auto const sum_by = [&](auto& ranks) {
+        if (own_device) all_reduce<ring>(ranks, data, out, sum{}, {.timeout = 2s});
+        else all_reduce(ranks, data, out, sum{}, {.timeout = 2s});
+      };
+      error const e = error_of([&] {
+        sum_by(comm.rank() == 0 ? one : two);
+        sum_by(comm.rank() == 0 ? two : one);
+        (comm.rank() == 0 ? one : two).work().wait();
+      });
+      std::vector<int> failed{e.happened() == "nothing was thrown" ? 0 : 1};
+      bool const here = failed[0] != 0;
+      all_reduce(comm, failed);
+      expect(failed[0] > 0, "a call that cannot end ends with an error");
+      if (!here) return;  // once one call has failed, the other goes on
+      std::string const other = std::to_string(1 - comm.rank());
+      expect_error(e, error_code::timeout, "all_reduce of 1000 float with sum");
+      expect_error(e, error_code::timeout, "rank " + other + " has made this call, but its device is not in it");
+      expect_error(e, error_code::timeout, "the calls of several must have the same order on all ranks");
+      expect(e.peer() == 1 - comm.rank(), "who holds it up");
+    });
+  }
 }
 
 namespace {

@@ -213,12 +213,11 @@ TEST_CASE("what all devices do is captured with the stream, and replayed") {
         0);
 }
 
-TEST_CASE("a device may be in the list twice, and then runs fewer blocks of each") {
-  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(0)};
+TEST_CASE("ranks that send each other messages must run at once") {
+  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
   device_channels channels(all, 4, short_slices);
   cuda_local const ranks(channels);
-  CHECK(wrong_reductions<ring, float>(ranks, 1000, sum{}, {.protocol = protocol::staged}) == 0);
-  for (auto& on : all) on.at_once = 3;
+  for (auto& on : all) on.at_once = 1;
   auto data = to_device(ranks, all_values<float>(4, 10));
   auto const e = error_of([&] { all_reduce<ring>(ranks, data, data); });
   CHECK(e.happened() ==
@@ -226,6 +225,11 @@ TEST_CASE("a device may be in the list twice, and then runs fewer blocks of each
 }
 
 TEST_CASE("devices that cannot work together are refused") {
+  sharing_stand_in const twice[]{sharing_stand_in(0), sharing_stand_in(1), sharing_stand_in(0)};
+  for (auto const& e : {error_of([&] { cuda_local(twice, 4); }), error_of([&] { device_channels(twice, 4); })}) {
+    CHECK(e.code() == error_code::bad_argument);
+    CHECK(e.happened() == "a list of devices has the same one at places 0 and 2");
+  }
   sharing_stand_in const apart[]{sharing_stand_in(0), sharing_stand_in(1)};
   sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
   all[1].refuses.reaching = true;

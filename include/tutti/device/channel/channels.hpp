@@ -34,7 +34,6 @@ class device_channels {
   device_channels(D const& on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, detail::one_device>
       : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}
-  // Listing a device more than once is for tests: its kernels must run concurrently, which CUDA does not guarantee.
   device_channels(std::type_identity_t<std::span<D const>> on, int ranks, channel_options const& o = {})
     requires std::is_same_v<Reach, detail::several_devices>
       : device_channels(std::make_shared<detail::device_team<D> const>(on), ranks, o) {}

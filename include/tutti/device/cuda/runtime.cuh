@@ -56,6 +56,7 @@ inline int cuda_device_count_by_child() {
 class cuda_device {
  public:
   using stream_type = cudaStream_t;
+  static constexpr bool streams_share_queues = true;  // eight by default: CUDA_DEVICE_MAX_CONNECTIONS
 
   // Throws error: system, if there is no such GPU.
   explicit cuda_device(int index = 0) : index_{index} {

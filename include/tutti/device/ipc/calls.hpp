@@ -69,13 +69,15 @@ class ipc_calls {
     if (r.ragged)
       for (int q = 0; q < size_; ++q)
         out.number = value_of_block(value_of_block(out.number, c.given.at(0, q).count), c.got.at(0, q).count);
-    bool const captured = on_.capturing(c.how.stream);
+    watched_call const watched{.timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout(),
+                               .captured = on_.capturing(c.how.stream),
+                               .kernels_wait = r.how != protocol::automatic,
+                               .sequence = sequence_ + 1};
     auto const expected = [&](int q) {
       return q != rank_ && awaits(q) ? value_of_block(out.fingerprint, c.got.at(0, q).count) : 0;
     };
-    std::chrono::nanoseconds const timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout();
-    watch.know(out.number, r.how == protocol::automatic ? 0 : sequence_ + 1, timeout, captured, expected);
-    if (out.in) watch.know(end_of(out), 0, timeout, captured, [](int) { return 0u; });
+    watch.know(out.number, watched, expected);
+    if (out.in) watch.know(end_of(out), watched, [](int) { return 0u; });
     introduce(r, out, c.type, op);
     watch.expect_same_call(sequence_, out.number, c.where);
     group_.order(c.how.stream);

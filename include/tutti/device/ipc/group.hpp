@@ -64,6 +64,7 @@ class device_group {
     });
     auto const cards = exchange_cards(comm, mine, where);
     expect_one_host(comm.rank(), cards, where);
+    if constexpr (streams_share_queues<D>) expect_own_queues(comm.rank(), cards, where);
     try {
       all_or_none(comm, where, [&] {
         if (comm.rank() != 0) memory_ = find_board(mine, cards[0], comm.size());

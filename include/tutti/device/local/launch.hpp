@@ -77,7 +77,7 @@ device_channels<D, Reach>& channels_of(cuda_local<D, Reach> const& ranks, stream
 template <class Work, device D, class Reach>
 int blocks_of_rank(cuda_local<D, Reach> const& ranks, int wanted, std::source_location where) {
   for (int k = 0; k < ranks.team().size(); ++k) {
-    int const most = ranks.team().at(k).template blocks_at_once<Work>() / ranks.team().times(k);
+    int const most = ranks.team().at(k).template blocks_at_once<Work>();
     int const here = static_cast<int>(ranks.ranks_on(k).count);
     if (most < here)
       refuse_call(join({"a device that runs ", most, " blocks of this kernel at once cannot have ", here,

@@ -67,6 +67,13 @@ concept cooperative_device = device<D> && std::equality_comparable<typename D::s
                                } -> std::same_as<int>;  // 0: not supported
                                { d.launch_together(stream, blocks, work) };
                              };
+// Whether a stream that waits can hold up other streams of the same process.
+template <class D>
+inline constexpr bool streams_share_queues = [] {
+  if constexpr (requires { D::streams_share_queues; }) return D::streams_share_queues;
+  else return false;
+}();
+
 // Events mark a place in a stream, for which other streams can wait. Nothing here blocks.
 template <class D>
 concept marking_device =

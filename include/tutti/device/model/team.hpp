@@ -40,15 +40,22 @@ class device_team {
  public:
   explicit device_team(D const& one) : devices_{&one} {}
 
-  // Makes the memory of each device accessible to all others. A device may be listed more than once. Throws error:
-  // bad_argument; system, if one cannot access another.
+  // Makes the memory of each device accessible to all others. Throws error: bad_argument, for an empty list or one that has
+  // a device twice, whose kernels might not run at once; system, if one cannot access another.
   explicit device_team(std::span<D const> all)
     requires linked_device<D>
   {
     if (all.empty())
       throw error(
           {.code = error_code::bad_argument, .what = "a list of devices is empty", .way_out = "pass one or more"});
-    for (D const& on : all) devices_.push_back(&on);
+    for (std::size_t b = 0; b < all.size(); ++b) {
+      for (std::size_t a = 0; a < b; ++a)
+        if (all[a].same_as(all[b]))
+          throw error({.code = error_code::bad_argument,
+                       .what = join({"a list of devices has the same one at places ", a, " and ", b}),
+                       .way_out = "list each device once; several ranks can share it"});
+      devices_.push_back(&all[b]);
+    }
     for (D const& a : all)
       for (D const& b : all)
         if (!a.same_as(b)) a.reach(b);
@@ -64,13 +71,6 @@ class device_team {
     int k = 0;
     while (static_cast<std::size_t>(rank) >= ranks_on(k, ranks).end()) ++k;
     return k;
-  }
-  // How often device k is listed.
-  int times(int k) const {
-    int out = 0;
-    if constexpr (linked_device<D>)
-      for (D const* const other : devices_) out += at(k).same_as(*other);
-    return size() == 1 ? 1 : out;
   }
 
   // Calls f(k, stream) for each device. Work that f gives to these streams begins after the earlier work of `stream`,

@@ -32,10 +32,11 @@ namespace tutti::detail {
 // A call that the stream of this rank may be in.
 struct watched_call {
   std::chrono::nanoseconds timeout{};
-  bool captured = false;                // in a graph, which may replay it at any time
-  bool again = false;                   // seen again since it was among the oldest
-  std::uint64_t sequence = 0;           // only if kernels wait for each other: the number of this rank's last such call
-  std::vector<std::uint32_t> expected;  // by rank: the value of its word `ready` in this call; 0: not awaited
+  bool captured = false;                  // in a graph, which may replay it at any time
+  bool kernels_wait = false;              // for each other, and no word tells for whom
+  std::uint64_t sequence = 0;             // the number of this rank's last such call
+  bool again = false;                     // seen again since it was among the oldest
+  std::vector<std::uint32_t> expected{};  // by rank: the value of its word `ready` in this call; 0: not awaited
 };
 
 // The rank's stream runs one call after the other, and records the current one on the board. Kernels do nothing once
@@ -46,19 +47,19 @@ class device_watch {
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
       : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
 
-  // Called before the stream may be in the call. `sequence`: the number of this rank's call, if kernels wait for each
-  // other; else 0.
+  // Called before the stream may be in the call. expected(q) is what watched_call::expected has for rank q.
   template <class Expected>
-  void know(std::uint32_t call, std::uint64_t sequence, std::chrono::nanoseconds timeout, bool captured,
-            Expected const& expected) {
+  void know(std::uint32_t call, watched_call const& now, Expected const& expected) {
     std::lock_guard const lock(guard_);
-    auto const [entry, is_new] = known_.try_emplace(call);
-    entry->second.timeout = timeout;
-    entry->second.captured |= captured;
-    entry->second.sequence = sequence;
-    entry->second.again = !is_new;
+    auto const [entry, is_new] = known_.try_emplace(call, now);
+    watched_call& known = entry->second;
+    known.timeout = now.timeout;
+    known.captured |= now.captured;
+    known.kernels_wait = now.kernels_wait;
+    known.sequence = now.sequence;
+    known.again = !is_new;
     if (!is_new) return;
-    for (int q = 0; q < board_.ranks(); ++q) entry->second.expected.push_back(expected(q));
+    for (int q = 0; q < board_.ranks(); ++q) known.expected.push_back(expected(q));
     ages_.push_back(call);
     if (ages_.size() > max_known) forget_oldest();
   }
@@ -140,10 +141,13 @@ class device_watch {
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
       // A peer whose kernel no longer needs this rank may be in the next call, whose words are set.
-      if (q == rank_ || expected == 0 || entry->second.sequence != 0) continue;
+      if (q == rank_ || expected == 0 || entry->second.kernels_wait) continue;
       for (auto const& ready : board_.between(q, rank_).ready)
-        if (std::uint32_t const said = ready.load(); said != 0 && said != expected)
+        if (std::uint32_t const said = ready.load(); said != 0 && said != expected) {
+          // The rank's stream leaves the call before its peers can announce data of the next.
+          if (self.now.load() != call || self.beat.load() != beat) return;
           return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
+        }
     }
     if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
@@ -157,11 +161,16 @@ class device_watch {
   bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
   // Whether this rank's stream is waiting for rank q.
   bool awaits(int q, watched_call const& call) const noexcept {
-    // Kernels set no words. A replayed graph does not count its calls.
-    if (call.sequence != 0 && !call.captured && board_.rank(q).called.load() >= call.sequence) return false;
+    if (call.kernels_wait && has_made(q, call)) return false;
     return board_.between(rank_, q).unread.load() != 0 ||
            (call.expected[static_cast<std::size_t>(q)] != 0 && board_.between(q, rank_).ready[0].load() == 0 &&
             board_.between(q, rank_).ready[1].load() == 0);
+  }
+
+  // Whether the program of rank q has made the call that this rank's stream is in. A replayed graph does not count its
+  // calls.
+  bool has_made(int q, watched_call const& call) const noexcept {
+    return !call.captured && board_.rank(q).called.load() >= call.sequence;
   }
 
   // -- Messages.
@@ -188,12 +197,22 @@ class device_watch {
   fault timeout_of(watched_call const& call) const {
     std::string absent;
     int first = -1;
+    bool held_up = false;
     for (int q = 0; q < board_.ranks(); ++q) {
-      if (q == rank_ || same_call(call_, q, board_.rank(q).now.load()).value_or(false) || !awaits(q, call)) continue;
+      std::uint32_t const theirs = board_.rank(q).now.load();
+      if (q == rank_ || same_call(call_, q, theirs).value_or(false)) continue;
+      bool const may_be_held_up = theirs == 0 && has_made(q, call);
+      if (!awaits(q, call) && !(call.kernels_wait && may_be_held_up)) continue;
       if (first < 0) first = q;
-      absent += join({"; rank ", q, " has not arrived: it is ", state_of(q)});
+      held_up |= may_be_held_up;
+      absent += may_be_held_up ? join({"; rank ", q, " has made this call, but its device is not in it"})
+                               : join({"; rank ", q, " has not arrived: it is ", state_of(q)});
     }
     if (first < 0) absent = "; all ranks that it needs have arrived, but at least one of them makes no progress";
+    if (held_up)
+      absent +=
+          "; earlier work can hold up a device, for example a call of another cuda_ipc: the calls of several must have "
+          "the same order on all ranks";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
     return {static_cast<int>(error_code::timeout), rank_, first,
             join({described(rank_, call_), " did not complete within ", seconds, " s", absent})};
