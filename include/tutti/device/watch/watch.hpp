@@ -3,6 +3,7 @@
 // late, gone or in another call, and releases all streams when there is a fault.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -134,20 +135,21 @@ class device_watch {
     auto const now = deadline::clock::now();
     if (call != call_ || beat != beat_ || call == 0) {
       call_ = call, beat_ = beat, since_ = now;
+      announced_.clear();
       return;
     }
     auto const entry = known_.find(call);
     if (entry == known_.end() || now - since_ < standing) return;
-    for (int q = 0; q < board_.ranks(); ++q) {
-      std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
-      // A peer whose kernel no longer needs this rank may be in the next call, whose words are set.
-      if (q == rank_ || expected == 0 || entry->second.kernels_wait) continue;
-      for (auto const& ready : board_.between(q, rank_).ready)
-        if (std::uint32_t const said = ready.load(); said != 0 && said != expected) {
-          // The rank's stream leaves the call before its peers can announce data of the next.
-          if (self.now.load() != call || self.beat.load() != beat) return;
-          return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
-        }
+    // Between two of these loads the stream may have run on, so the words count once they are always the same.
+    if (auto announced = announced_words(); announced != announced_) {
+      announced_ = std::move(announced), announced_since_ = now;
+    } else if (now - announced_since_ >= standing && !entry->second.kernels_wait) {
+      for (int q = 0; q < board_.ranks(); ++q) {
+        std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
+        for (std::uint32_t const said : announced_[static_cast<std::size_t>(q)])
+          if (expected != 0 && said != 0 && said != expected)
+            return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
+      }
     }
     if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
@@ -158,6 +160,15 @@ class device_watch {
     if (now - since_ >= entry->second.timeout) board_.raise(timeout_of(entry->second));
   }
 
+  // The words by which other ranks have announced their data to this one.
+  std::vector<std::array<std::uint32_t, 2>> announced_words() const {
+    std::vector<std::array<std::uint32_t, 2>> out;
+    for (int q = 0; q < board_.ranks(); ++q) {
+      auto const& ready = board_.between(q, rank_).ready;
+      out.push_back({ready[0].load(), ready[1].load()});
+    }
+    return out;
+  }
   bool left(int q) const noexcept { return board_.rank(q).status.load() == presence::left; }
   // Whether this rank's stream is waiting for rank q.
   bool awaits(int q, watched_call const& call) const noexcept {
@@ -264,6 +275,8 @@ class device_watch {
   std::deque<std::uint32_t> ages_;
   std::uint32_t call_ = 0, beat_ = 0;  // the last state that was seen, and since when
   deadline::clock::time_point since_{};
+  std::vector<std::array<std::uint32_t, 2>> announced_;
+  deadline::clock::time_point announced_since_{};
   std::jthread thread_;  // the last member: it uses all others
 };
 
