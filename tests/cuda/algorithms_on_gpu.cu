@@ -146,6 +146,49 @@ void check_several_devices(std::size_t n) {
   gpus[0].end_stream(stream);
 }
 
+// A GPU may be able to access pageable memory; the machine's cannot.
+void check_memory(std::vector<cuda_device> const& gpus) {
+  auto const said_of = [](auto const& call) {
+    std::string said;
+    try {
+      call();
+    } catch (tutti::error const& e) {
+      said = e.happened();
+    }
+    return said;
+  };
+  cuda_local const one(gpus[0], 2);
+  std::vector<std::vector<float>> host(2, std::vector<float>(100, 1.0f));
+  std::string said = said_of([&] { all_reduce(one, host, host); });
+  gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
+  report("pageable memory is refused, or combined",
+         said == "the input of all_reduce is pageable host memory, which GPU 0 cannot access" ||
+             (said.empty() && host[1][99] == 2.0f));
+
+  if (gpus.size() == 1) return (void)std::printf("skipped: memory of other GPUs, because there is one\n");
+  auto data = to_device(gpus[1], ranks_values<float>(2, std::vector<float>(100, 1.0f)));
+  said = said_of([&] { all_reduce(one, data, data); });
+  report("memory of a GPU that does not take part is refused",
+         said == "the input of all_reduce is memory of GPU 1, which these ranks do not use");
+
+  cuda_local const both(gpus, 2);
+  void* memory = nullptr;
+  cudaSetDevice(gpus[1].index());
+  cudaMallocAsync(&memory, 400, nullptr);
+  gpus[1].wait({}, deadline::after(std::chrono::seconds{60}));
+  std::vector<std::span<float>> pooled(2, std::span(static_cast<float*>(memory), 100));
+  std::vector<std::span<float>> out;
+  for (auto& x : data) out.push_back(std::span(x.data(), 100));
+  said = said_of([&] { all_reduce(both, pooled, out); });
+  report("memory of a pool that another GPU has not opened is refused",
+         said == "the input of all_reduce is memory of a pool of GPU 1, to which GPU 0 has no access");
+  all_reduce(both, data, data);
+  gpus[0].wait({}, deadline::after(std::chrono::seconds{60}));
+  report("and memory from cudaMalloc is combined", to_host(gpus[1], data)[0][99] == 2.0f);
+  cudaFreeAsync(memory, nullptr);
+  cudaSetDevice(gpus[0].index());
+}
+
 void check_errors(cuda_device const& gpu) {
   std::string said;
   try {
@@ -197,6 +240,7 @@ int main(int argc, char** argv) {
     check_packets<bfloat16>(gpu, premultiplied_sum{0.3f});
     check_graphs(gpu);
     if (!quick) check_many_calls(gpu, few ? 20 : 1000);
+    if (!quick) check_memory(cuda_devices());
     if (!quick) check_errors(gpu);
   } catch (std::exception const& e) {
     std::printf("FAILED: %s\n", e.what());

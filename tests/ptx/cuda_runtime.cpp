@@ -234,8 +234,16 @@ class runtime {
     int file;
     std::size_t bytes;
     int gpu;
+    bool pooled = false;  // accessible to its own GPU alone
   };
   std::map<void*, allocation> allocations;
+  // The allocation that contains an address, or null.
+  allocation const* allocation_of(void const* memory) const {
+    auto const after = allocations.upper_bound(const_cast<void*>(memory));
+    if (after == allocations.begin()) return nullptr;
+    auto const& [begin, found] = *std::prev(after);
+    return memory < static_cast<std::byte const*>(begin) + found.bytes ? &found : nullptr;
+  }
   std::map<void*, std::size_t> opened;
 
  private:
@@ -386,6 +394,24 @@ CUresult get_address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr i
   if (bytes != nullptr) *bytes = found->bytes;
   return CUDA_SUCCESS;
 }
+CUresult get_pointer_attribute(void* out, CUpointer_attribute which, CUdeviceptr of) {
+  auto const held = lock();
+  auto const* const found = runtime::instance().allocation_of(reinterpret_cast<void const*>(of));
+  if (found == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *static_cast<int*>(out) = !found->pooled; break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      *static_cast<unsigned*>(out) = found->pooled && found->gpu != current_gpu
+                                         ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE
+                                         : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+      break;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      *static_cast<void**>(out) = found->pooled ? const_cast<void*>(static_cast<void const*>(found)) : nullptr;
+      break;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return CUDA_SUCCESS;
+}
 CUresult batch_memory_operations(CUstream stream, unsigned count, CUstreamBatchMemOpParams* operations, unsigned) {
   auto const held = lock();
   runtime& here = runtime::instance();
@@ -518,6 +544,7 @@ cudaError_t cudaDeviceGetAttribute(int* out, cudaDeviceAttr which, int) {
       *out = runtime::instance().machine().size().multiprocessors;
       return cudaSuccess;
     case cudaDevAttrCooperativeLaunch: *out = 1; return cudaSuccess;
+    case cudaDevAttrPageableMemoryAccess: *out = 0; return cudaSuccess;
     default: return note(cudaErrorNotSupported);
   }
 }
@@ -550,7 +577,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(char const* symbol, void** out, uns
       {"cuCtxGetCurrent", reinterpret_cast<void*>(&get_current_context)},
       {"cuCtxGetDevice", reinterpret_cast<void*>(&get_current_device)},
       {"cuCtxSetCurrent", reinterpret_cast<void*>(&set_current_context)},
-      {"cuMemGetAddressRange", reinterpret_cast<void*>(&get_address_range)}};
+      {"cuMemGetAddressRange", reinterpret_cast<void*>(&get_address_range)},
+      {"cuPointerGetAttribute", reinterpret_cast<void*>(&get_pointer_attribute)}};
   auto const at = known.find(symbol);
   *out = at != known.end() ? at->second : nullptr;
   if (found != nullptr) *found = *out != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
@@ -583,6 +611,24 @@ cudaError_t cudaFree(void* memory) {
   ::close(found->second.file);
   runtime::instance().allocations.erase(found);
   return note(code);
+}
+cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t) {
+  cudaError_t const code = cudaMalloc(out, bytes);
+  auto const held = lock();
+  if (code == cudaSuccess) runtime::instance().allocations[*out].pooled = true;
+  return code;
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, void const* memory) {
+  auto const held = lock();
+  *out = {};
+  if (auto const* const found = runtime::instance().allocation_of(memory)) {
+    out->type = cudaMemoryTypeDevice;
+    out->device = found->gpu;
+  } else {
+    out->type = is_pageable(memory) ? cudaMemoryTypeUnregistered : cudaMemoryTypeHost;
+  }
+  return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = *total = std::size_t{1} << 32;

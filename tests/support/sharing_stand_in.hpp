@@ -214,6 +214,15 @@ class sharing_stand_in {
     if (refuses.reaching) throw_refused("to reach device " + std::to_string(other.number));
   }
 
+  // One place that no device can access.
+  void const* forbidden = nullptr;
+  std::optional<detail::memory_objection> objection_to(void const* memory,
+                                                       std::span<sharing_stand_in const* const> users) const {
+    if (memory != forbidden) return {};
+    return detail::memory_objection{detail::join({"cannot be accessed by ", users.size(), " stand-ins"}),
+                                    "pass other memory"};
+  }
+
   event_type make_event() const {
     auto* const out = new std::shared_ptr(std::make_shared<stand_in_mark>());
     (*out)->passed = 1;
@@ -359,6 +368,7 @@ class sharing_stand_in {
   mutable stand_in_stream own_;
 };
 static_assert(detail::sharing_device<sharing_stand_in> && detail::linked_device<sharing_stand_in> &&
-              detail::cooperative_device<sharing_stand_in> && detail::staging_device<sharing_stand_in>);
+              detail::cooperative_device<sharing_stand_in> && detail::staging_device<sharing_stand_in> &&
+              detail::inspecting_device<sharing_stand_in>);
 
 }  // namespace tutti::testing

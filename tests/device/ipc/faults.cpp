@@ -275,9 +275,15 @@ TEST_CASE("a rank that leaves while others call") {
 
 TEST_CASE("what cannot be had is refused before anything is launched") {
   run_threads(2, [](auto& comm) {
-    sharing_stand_in const device;
+    sharing_stand_in device;
     cuda_ipc ranks(comm, device, 256);
-    array const data = filled(device, 100, 1);
+    array const data = filled(device, 100, 1), copy = filled(device, 100, 7);
+    for (auto const& [memory, buffer] : {std::pair{data.data(), "input"}, std::pair{copy.data(), "output"}}) {
+      device.forbidden = memory;
+      std::string const what = join({"the ", buffer, " of all_reduce cannot be accessed by 1 stand-ins"});
+      expect_error(error_of([&] { all_reduce(ranks, data, copy); }), error_code::bad_argument, what);
+    }
+    device.forbidden = nullptr;
     expect_error(error_of([&] { all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::ring}); }),
                  error_code::bad_argument, "ring does not serve all_reduce among processes on devices");
     expect_error(error_of([&] { broadcast(ranks, data, 2); }), error_code::bad_argument, "root 2 is not a rank");

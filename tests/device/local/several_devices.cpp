@@ -213,6 +213,35 @@ TEST_CASE("what all devices do is captured with the stream, and replayed") {
         0);
 }
 
+TEST_CASE("buffers that a device cannot access are refused before anything is launched") {
+  sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
+  cuda_local const ranks(all, 3);
+  std::vector<std::size_t> const counts{5, 0, 2};
+  auto in = to_device(ranks, all_values<float>(3, 30)), out = to_device(ranks, all_values<float>(3, 30));
+  auto parts = to_device(ranks, ranks_values<float>{{1, 1, 1, 1, 1}, {}, {1, 1}}),
+       gathered = to_device(ranks, all_values<float>(3, 7));
+  auto const before = to_host(all[0], out);
+  for (std::size_t r = 0; r < 3; ++r) {
+    CAPTURE(r);
+    auto const refused = [&](void const* memory, std::string const& buffer, auto const& call) {
+      all[0].forbidden = memory;
+      error const e = error_of(call);
+      CHECK(e.code() == error_code::bad_argument);
+      CHECK(e.happened() == "the " + buffer + " cannot be accessed by 2 stand-ins");
+      CHECK(e.rank() == static_cast<int>(r));
+    };
+    refused(in[r].data(), "input of all_reduce", [&] { all_reduce(ranks, in, out); });
+    refused(out[r].data(), "output of all_reduce", [&] { all_reduce(ranks, in, out); });
+    refused(out[r].data(), "output of all_to_all", [&] { all_to_all(ranks, in, out); });
+    if (counts[r] == 0) continue;
+    refused(parts[r].data(), "input of all_gather", [&] { all_gather_v(ranks, parts, gathered, counts); });
+  }
+  CHECK(different(to_host(all[0], out), before) == 0);
+  all[0].forbidden = parts[1].data();  // of which nothing is read
+  CHECK_NOTHROW(all_gather_v(ranks, parts, gathered, counts));
+  all[0].wait({}, deadline::after(60s));
+}
+
 TEST_CASE("ranks that send each other messages must run at once") {
   sharing_stand_in all[]{sharing_stand_in(0), sharing_stand_in(1)};
   device_channels channels(all, 4, short_slices);

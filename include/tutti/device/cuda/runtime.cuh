@@ -12,6 +12,7 @@
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <optional>
 #include <span>
 #include <string>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@
 #include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/kernels.cuh"
+#include "tutti/device/cuda/pointers.cuh"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
 
@@ -172,6 +174,12 @@ class cuda_device {
     quietly([&] { return cudaFreeHost(memory); });
   }
 
+  // -- Memory of the program.
+  std::optional<detail::memory_objection> objection_to(void const* memory,
+                                                       std::span<cuda_device const* const> users) const {
+    return detail::objection_of_gpus(memory, users);
+  }
+
   // -- Other GPUs of this process.
   void reach(cuda_device const& other) const {
     if (char const* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking != nullptr && *blocking == '1')
@@ -234,7 +242,9 @@ class cuda_device {
       static_cast<void>(cudaGetLastError());
       throw error({.code = error_code::system,
                    .what = detail::join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
-                   .way_out = "share memory from cudaMalloc, not from pools; or use tutti::cuda_staged"});
+                   .way_out =
+                       "share memory from cudaMalloc or allocate(), not that of pools (cudaMallocAsync) or mapped by "
+                       "cuMemMap; or use tutti::cuda_staged"});
     }
     static_assert(sizeof handle == sizeof out.token);
     std::memcpy(out.token.data(), &handle, sizeof handle);

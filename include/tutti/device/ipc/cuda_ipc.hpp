@@ -17,6 +17,7 @@
 
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
@@ -137,6 +138,7 @@ class cuda_ipc {
       static_assert(!detail::is_fused<Op>,
                     "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     }
+    expect_accessible<C>(c);
     if (!calls_) {
       if (C == collective::exclusive_scan) return;
       return combine_alone(c, detail::in_stages<In>(op, 1));
@@ -147,6 +149,7 @@ class cuda_ipc {
 
   template <class Algorithm, collective C, class Word>
   void move(detail::device_call<D, Word, Word> const& c) {
+    expect_accessible<C>(c);
     if (!calls_) {
       if (c.in == nullptr || c.out == nullptr) return;
       detail::block_moves<Word> own{};
@@ -164,6 +167,16 @@ class cuda_ipc {
   detail::ipc_words<D, Transport> words() { return {rank(), size(), *calls_}; }
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
+
+  template <collective C, class In, class Out>
+  void expect_accessible(detail::device_call<D, In, Out> const& c) const {
+    D const* const users[] = {&on_};
+    auto const expect = [&](detail::side s, void const* memory, std::size_t size) {
+      detail::expect_accessible<C>(std::span<D const* const>(users), s, rank(), memory, size, c.where);
+    };
+    expect(detail::side::input, c.in, c.given.end());
+    if (static_cast<void const*>(c.out) != c.in) expect(detail::side::output, c.out, c.got.end());
+  }
 
   // A single rank copies, and needs a kernel only for what changes the elements.
   template <class In, class Out, class Op, class Before, class After>

@@ -11,9 +11,12 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/model/team.hpp"
 
 namespace tutti::detail {
 
@@ -59,9 +62,9 @@ std::size_t size_of_buffer(side s, int rank, int ranks, Blocks const& blocks) {
   return all ? blocks.begin(ranks - 1) + blocks.count(ranks - 1) : blocks.count(rank);
 }
 
-// The addresses of the buffers `s`, of which rank r's must have size_of(r) elements.
-template <collective C, class Element, class Buffers, class SizeOf>
-std::vector<Element*> addresses(side s, Buffers& buffers, int ranks, SizeOf const& size_of,
+// The addresses of the buffers `s`, of which rank r's must have size_of(r) elements. Each device may access all of them.
+template <collective C, class Element, device D, class Buffers, class SizeOf>
+std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buffers, int ranks, SizeOf const& size_of,
                                 std::source_location where) {
   holdings const held = s == side::input ? row_of(C).input : row_of(C).output;
   int const expected = held.others == holding::none ? 1 : ranks;
@@ -76,6 +79,7 @@ std::vector<Element*> addresses(side s, Buffers& buffers, int ranks, SizeOf cons
     std::size_t const size = size_of(r);
     if (buffer.size() != size) expect_size(virtual_rank{r, ranks}, name_of_buffer(C, s), buffer.size(), size, where);
     out.push_back(reinterpret_cast<Element*>(device_data(buffer)));
+    expect_accessible<C>(team.all(), s, r, out.back(), size, where);
   }
   return out;
 }
@@ -103,12 +107,12 @@ void expect_apart(local_arrays<In, Out> const& arrays, int ranks, Blocks const& 
 }
 
 // The checked arrays of a call. Throws error: bad_argument.
-template <collective C, class In, class Out, class InBuffers, class OutBuffers, blocks_of_ranks Blocks>
-local_arrays<In, Out> check_local_buffers(InBuffers& in, OutBuffers& out, int ranks, Blocks const& blocks,
-                                          std::size_t unit, std::source_location where) {
+template <collective C, class In, class Out, device D, class InBuffers, class OutBuffers, blocks_of_ranks Blocks>
+local_arrays<In, Out> check_local_buffers(device_team<D> const& team, InBuffers& in, OutBuffers& out, int ranks,
+                                          Blocks const& blocks, std::size_t unit, std::source_location where) {
   auto const sizes_of = [&](side s) { return [&, s](int r) { return size_of_buffer<C>(s, r, ranks, blocks); }; };
-  local_arrays<In, Out> arrays{.in = addresses<C, In const>(side::input, in, ranks, sizes_of(side::input), where),
-                               .out = addresses<C, Out>(side::output, out, ranks, sizes_of(side::output), where),
+  local_arrays<In, Out> arrays{.in = addresses<C, In const>(team, side::input, in, ranks, sizes_of(side::input), where),
+                               .out = addresses<C, Out>(team, side::output, out, ranks, sizes_of(side::output), where),
                                .n = 0};
   for (int r = 0; r < ranks; ++r) arrays.n = std::max(arrays.n, blocks.count(r) * unit);
   expect_apart<C>(arrays, ranks, blocks, unit, where);

@@ -197,7 +197,7 @@ template <class Algorithm, collective C, class T, class Result, device D, class 
 void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::size_t unit, Op const& op,
                 Stages const& stages, device_options<D> const& how, std::source_location where) {
   even_blocks const blocks = even_blocks_of<C>(in, out, ranks.size(), where);
-  auto const arrays = check_local_buffers<C, T, Result>(in, out, ranks.size(), blocks, unit, where);
+  auto const arrays = check_local_buffers<C, T, Result>(ranks.team(), in, out, ranks.size(), blocks, unit, where);
   bool by_jobs = false;
   carry_out<Algorithm, C>(ranks, arrays, op, how, where, [&] {
     by_jobs = true;

@@ -42,7 +42,8 @@ template <collective C, class T, class In, class Out, device D, class Reach, cla
 void call_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
                  std::size_t unit, How const& how, device_options<D> const& options, std::source_location where) {
   expect_uneven(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), options, where);
-  auto const arrays = check_local_buffers<C, T, T>(in, out, ranks.size(), uneven_blocks(counts), unit, where);
+  auto const arrays =
+      check_local_buffers<C, T, T>(ranks.team(), in, out, ranks.size(), uneven_blocks(counts), unit, where);
   shown_range const shown = show_launch<C>(ranks, arrays.n * sizeof(T));
   launch_jobs<C>(ranks, arrays, uneven_blocks(counts, unit), how, options.stream);
 }
@@ -56,17 +57,17 @@ void move_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<
 }
 
 // The arrays of an all_to_all_v, of which rank r sends sent[r] elements and receives received[r].
-template <class Word, class In, class Out>
-local_arrays<Word> check_uneven_exchange(In& in, std::span<std::size_t const> sent, Out& out,
-                                         std::span<std::size_t const> received, std::size_t unit,
+template <class Word, device D, class In, class Out>
+local_arrays<Word> check_uneven_exchange(device_team<D> const& team, In& in, std::span<std::size_t const> sent,
+                                         Out& out, std::span<std::size_t const> received, std::size_t unit,
                                          std::source_location where) {
   constexpr collective what = collective::all_to_all;
   int const ranks = static_cast<int>(sent.size());
   auto const sizes_are = [](std::span<std::size_t const> sizes) {
     return [sizes](int rank) { return sizes[static_cast<std::size_t>(rank)]; };
   };
-  local_arrays<Word> arrays{addresses<what, Word const>(side::input, in, ranks, sizes_are(sent), where),
-                            addresses<what, Word>(side::output, out, ranks, sizes_are(received), where), 0};
+  local_arrays<Word> arrays{addresses<what, Word const>(team, side::input, in, ranks, sizes_are(sent), where),
+                            addresses<what, Word>(team, side::output, out, ranks, sizes_are(received), where), 0};
   for (std::size_t r = 0; r < sent.size(); ++r)
     if (overlap(arrays.in[r], sent[r] * unit * sizeof(Word), arrays.out[r], received[r] * unit * sizeof(Word)))
       refuse_overlap(static_cast<int>(r), r == 0, what, false, where);
@@ -127,7 +128,7 @@ void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list<
   detail::expect_uneven(ranks, counts.size(), p * p, options, where);
   std::vector<std::size_t> sent(p), received(p);
   for (std::size_t i = 0; i < counts.size(); ++i) sent[i / p] += counts[i], received[i % p] += counts[i];
-  auto arrays = detail::check_uneven_exchange<word>(in, sent, out, received, unit, where);
+  auto arrays = detail::check_uneven_exchange<word>(ranks.team(), in, sent, out, received, unit, where);
   for (std::size_t r = 0; r < p; ++r) {
     // The blocks of one rank are scattered, each to the place behind those of the ranks before.
     auto const row = counts.subspan(r * p, p);

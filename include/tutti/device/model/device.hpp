@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -73,6 +74,17 @@ inline constexpr bool streams_share_queues = [] {
   if constexpr (requires { D::streams_share_queues; }) return D::streams_share_queues;
   else return false;
 }();
+
+// Why work cannot access memory that a program passes. `what` continues "the input of all_reduce".
+struct memory_objection {
+  std::string what, way_out;
+};
+
+// Can tell whether work on any of `users`, of which it is one, may access memory. It objects only if it is sure.
+template <class D>
+concept inspecting_device = device<D> && requires(D const d, void const* memory, std::span<D const* const> users) {
+  { d.objection_to(memory, users) } -> std::same_as<std::optional<memory_objection>>;
+};
 
 // Events mark a place in a stream, for which other streams can wait. Nothing here blocks.
 template <class D>

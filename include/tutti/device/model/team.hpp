@@ -64,6 +64,7 @@ class device_team {
 
   int size() const { return static_cast<int>(devices_.size()); }
   D const& at(int k) const { return *devices_[static_cast<std::size_t>(k)]; }
+  std::span<D const* const> all() const { return devices_; }
 
   // The ranks, of this many, that are on device k.
   extent ranks_on(int k, int ranks) const { return part(static_cast<std::size_t>(ranks), size(), k); }
