@@ -3,6 +3,7 @@
 // clang-format off
 #include <thrust/device_vector.h>
 
+#include <cuda/stream_ref>
 #include <vector>
 
 #include "tutti/cuda.cuh"
@@ -19,6 +20,14 @@ void one_process(std::vector<thrust::device_vector<float>>& gradients, cudaStrea
 
   std::vector<tutti::cuda_device> gpus = tutti::cuda_devices();
   tutti::cuda_local spread(gpus, 8);
+}
+
+void on_a_stream(thrust::device_vector<float>& gradient, cuda::stream_ref stream) {
+  auto comm = tutti::init();
+  tutti::cuda_device gpu;
+  auto ranks = tutti::on(comm, gpu, {.stream = stream});
+  tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
+  ranks.work(stream).wait();
 }
 
 void processes(thrust::device_vector<float>& gradient, thrust::device_vector<float>& top_row,

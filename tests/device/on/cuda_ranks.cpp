@@ -67,6 +67,13 @@ std::vector<float> values_of(sharing_stand_in const& on, float const* data, std:
   return out;
 }
 
+// As cuda::stream_ref.
+struct stream_reference {
+  stand_in_stream* to;
+
+  stand_in_stream* get() const { return to; }
+};
+
 }  // namespace
 
 TEST_CASE("collectives have the bits of the host on every path") {
@@ -103,9 +110,9 @@ TEST_CASE("calls and works that name no stream use that of the ranks") {
       expect(other.how_far()->given == 0, "and no other");
       ranks.work().wait();
       expect(values_of(device, data.data(), 1000) == std::vector<float>(1000, 2), "its work waits for the stream");
-      all_reduce(ranks, data, sum{}, {.stream = &other});
+      all_reduce(ranks, data, sum{}, {.stream = stream_reference{&other}});
       expect(other.how_far()->given > 0, "a call may name another");
-      ranks.work(&other).wait();
+      ranks.work(stream_reference{&other}).wait();
       expect(values_of(device, data.data(), 1000) == std::vector<float>(1000, 4), "and a work too");
     });
 }

@@ -44,6 +44,7 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 // Options of one call on a device. Each call is ordered on its stream. Calls of cuda_local and cuda_ipc return before
 // they have run; those of cuda_staged return when the last slice has arrived.
 //
+// stream      a cudaStream_t or cuda::stream_ref; by default, CUDA's default stream, or that of `on`
 // algorithm   the same on all ranks; an unsupported one throws bad_argument before anything is launched
 // protocol    with a named algorithm: `packet` for small messages by one_shot (data and flag in one store), or `staged`
 // timeout     how long to wait for other ranks; 0: TUTTI_TIMEOUT. Calls of cuda_local start all ranks together and
@@ -54,7 +55,7 @@ using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data
 //   tutti::all_reduce(ranks, gradient, gradient, tutti::mean{}, {.stream = stream});
 template <detail::device D>
 struct device_options {
-  detail::stream_of<D> stream{};
+  detail::passed_stream<D> stream{};
   algorithm_id algorithm = algorithm_id::automatic;
   tutti::protocol protocol = tutti::protocol::automatic;
   std::chrono::nanoseconds timeout{0};

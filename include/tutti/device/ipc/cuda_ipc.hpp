@@ -86,7 +86,7 @@ class cuda_ipc {
   D const& on() const noexcept { return on_; }
 
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
-  tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
+  tutti::work work(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) {
     detail::device_watch const* const watch = calls_ ? &group().watch() : nullptr;
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, watch, stream, where));
   }

@@ -75,7 +75,8 @@ class cuda_local {
 
   // Completes when everything that `stream`, one of the first device, was given so far has run, on every device. The last
   // copy of these ranks waits for its continuations, for TUTTI_TIMEOUT at most.
-  tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) const
+  tutti::work work(detail::passed_stream<D> stream = {},
+                   std::source_location where = std::source_location::current()) const
     requires detail::marking_device<D>
   {
     return works_->add(std::make_shared<detail::device_work<D>>(*works_, on(), nullptr, stream, where));

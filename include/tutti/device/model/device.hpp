@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "tutti/core/config.hpp"
@@ -37,6 +38,25 @@ concept device = requires(D const d, typename D::stream_type stream, void* to, v
 };
 template <device D>
 using stream_of = typename D::stream_type;
+
+// A stream as a program passes it: of the device's type, or an object such as cuda::stream_ref, whose get() returns one.
+template <device D>
+class passed_stream {
+ public:
+  constexpr passed_stream() = default;
+  constexpr passed_stream(stream_of<D> stream) : stream_{stream} {}
+  template <class Stream>
+    requires(!std::is_convertible_v<Stream const&, stream_of<D>> &&
+             requires(Stream const& s) {
+               { s.get() } -> std::convertible_to<stream_of<D>>;
+             })
+  constexpr passed_stream(Stream const& stream) : stream_{stream.get()} {}
+
+  constexpr operator stream_of<D>() const { return stream_; }
+
+ private:
+  stream_of<D> stream_{};
+};
 
 // A member of a block, whose members may wait for each other. Blocks and ranks count from 0; rank 0 leads. A block has more than
 // one warp, and the members of a warp should not diverge.

@@ -36,7 +36,7 @@ enum class device_path : std::uint8_t { automatic, ipc, staged };
 // slices   how messages are cut, with `staged`
 template <detail::device D>
 struct on_options {
-  detail::stream_of<D> stream{};
+  detail::passed_stream<D> stream{};
   device_path path = device_path::automatic;
   std::size_t arena = std::size_t{16} << 20;
   staging slices{};
@@ -77,7 +77,7 @@ class cuda_ranks {
   device_path path() const noexcept { return ipc_ ? device_path::ipc : device_path::staged; }
 
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
-  tutti::work work(detail::stream_of<D> stream = {}, std::source_location where = std::source_location::current()) {
+  tutti::work work(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) {
     if (ipc_) return ipc_->work(named(stream), where);
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, nullptr, named(stream), where));
   }
