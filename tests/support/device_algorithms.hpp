@@ -49,12 +49,14 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
     wrong += n > 0 ? different(to_host(ranks.on(), data), expected) : 0;
   }
   if constexpr (serves_with<Algorithm, collective::reduce, Op>()) {
-    auto const expected =
-        on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { reduce(comm, in, out, op, 0, host); });
-    wrong +=
-        different(result_on_device<T>(ranks, p, n, 1, n,
-                                      [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, how); }),
-                  {expected[0]});
+    for (int const root : {0, p - 1}) {
+      auto const expected =
+          on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { reduce(comm, in, out, op, root, host); });
+      wrong += different(
+          result_on_device<T>(ranks, p, n, 1, n,
+                              [&](auto& r, auto& in, auto& out) { reduce<Algorithm>(r, in, out[0], op, root, how); }),
+          {expected[static_cast<std::size_t>(root)]});
+    }
   }
   if constexpr (serves_with<Algorithm, collective::reduce_scatter, Op>()) {
     auto const expected =
@@ -97,9 +99,10 @@ int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_opt
                        result_on_device<T>(ranks, ins, in_count, outs, out_count, jobs));
   };
   if constexpr (serves<Algorithm, collective::broadcast>)
-    compare(
-        1, n, p, n, [&](auto& r, auto& in, auto& out) { broadcast<Algorithm>(r, in[0], out, how); },
-        [](auto& r, auto& in, auto& out) { broadcast(r, in[0], out); });
+    for (int const root : {0, p - 1})
+      compare(
+          1, n, p, n, [&](auto& r, auto& in, auto& out) { broadcast<Algorithm>(r, in[0], out, root, how); },
+          [&](auto& r, auto& in, auto& out) { broadcast(r, in[0], out, root); });
   if constexpr (serves<Algorithm, collective::all_gather>) {
     compare(
         p, n, p, all, [&](auto& r, auto& in, auto& out) { all_gather<Algorithm>(r, in, out, how); },
@@ -111,13 +114,15 @@ int wrong_movements(cuda_local<D, Reach> const& ranks, std::size_t n, device_opt
     wrong += different(to_host(ranks.on(), ours), to_host(ranks.on(), jobs));
   }
   if constexpr (serves<Algorithm, collective::gather>)
-    compare(
-        p, n, 1, all, [&](auto& r, auto& in, auto& out) { gather<Algorithm>(r, in, out[0], how); },
-        [](auto& r, auto& in, auto& out) { gather(r, in, out[0]); });
+    for (int const root : {0, p - 1})
+      compare(
+          p, n, 1, all, [&](auto& r, auto& in, auto& out) { gather<Algorithm>(r, in, out[0], root, how); },
+          [&](auto& r, auto& in, auto& out) { gather(r, in, out[0], root); });
   if constexpr (serves<Algorithm, collective::scatter>)
-    compare(
-        1, all, p, n, [&](auto& r, auto& in, auto& out) { scatter<Algorithm>(r, in[0], out, how); },
-        [](auto& r, auto& in, auto& out) { scatter(r, in[0], out); });
+    for (int const root : {0, p - 1})
+      compare(
+          1, all, p, n, [&](auto& r, auto& in, auto& out) { scatter<Algorithm>(r, in[0], out, root, how); },
+          [&](auto& r, auto& in, auto& out) { scatter(r, in[0], out, root); });
   if constexpr (serves<Algorithm, collective::all_to_all>)
     compare(
         p, all, p, all, [&](auto& r, auto& in, auto& out) { all_to_all<Algorithm>(r, in, out, how); },

@@ -12,6 +12,7 @@
 
 #include "support/device_collectives.hpp"
 #include "support/device_stand_in.hpp"
+#include "tutti/device/local/ragged.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -115,6 +116,62 @@ TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, s
       }
     }
   }
+}
+
+TEST_CASE("any rank may be the root, and one list may hold inputs and outputs") {
+  device_stand_in const on{.threads = 64};
+  int const p = 3;
+  std::size_t const n = 50;
+  cuda_local const ranks(on, p);
+  auto const values = all_values<float>(p, n);
+  auto const sums = on_host<float>(
+      p, n, n, [](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, sum{}, one_shot_alone); })[0];
+  auto const gathered = on_host<float>(
+      p, n, n * p, [](auto& comm, auto& in, auto& out) { all_gather(comm, in, out, one_shot_alone); })[0];
+  for (int root = 0; root < p; ++root) {
+    CAPTURE(root);
+    auto const at_root = static_cast<std::size_t>(root);
+    auto data = to_device(on, values);
+    broadcast(ranks, data, root);
+    CHECK(different(to_host(on, data), ranks_values<float>(p, values[at_root])) == 0);
+
+    auto expected = values;
+    expected[at_root] = sums;
+    data = to_device(on, values);
+    reduce(ranks, data, sum{}, root);
+    CHECK(different(to_host(on, data), expected) == 0);
+
+    // The root's block is in place.
+    auto all = to_device(on, all_values<float>(1, n * p));
+    data = to_device(on, values);
+    std::vector<std::span<float>> blocks;
+    for (auto const& x : data) blocks.emplace_back(x.data(), n);
+    blocks[at_root] = std::span(all[0].data() + at_root * n, n);
+    on.copy({}, blocks[at_root].data(), values[at_root].data(), n * sizeof(float));
+    gather(ranks, blocks, all[0], root);
+    CHECK(different(to_host(on, all), {gathered}) == 0);
+    scatter(ranks, all[0], blocks, root);
+    gather(ranks, blocks, all[0], root);
+    CHECK(different(to_host(on, all), {gathered}) == 0);
+
+    std::vector<std::size_t> const counts(p, n);
+    gather_v(ranks, blocks, all[0], counts, root);
+    scatter_v(ranks, all[0], counts, blocks, root);
+    CHECK(different(to_host(on, all), {gathered}) == 0);
+  }
+  auto data = to_device(on, values);
+  auto const lists = [&] {
+    std::vector<std::span<float>> out;
+    for (auto const& x : data) out.emplace_back(x.data(), n);
+    return out;
+  };
+  all_reduce(ranks, lists(), sum{});
+  CHECK(different(to_host(on, data), ranks_values<float>(p, sums)) == 0);
+  data = to_device(on, values);
+  all_reduce(ranks, lists(), lists());
+  CHECK(different(to_host(on, data), ranks_values<float>(p, sums)) == 0);
+  for (int const root : {-1, p})
+    CHECK_THROWS_WITH_AS(broadcast(ranks, data, root), doctest::Contains("is not a rank of"), tutti::error);
 }
 
 TEST_CASE("in place, and one launch a call") {

@@ -20,7 +20,7 @@
 
 namespace tutti::detail {
 
-// The only buffer of a call that only the root passes; the root is rank 0.
+// The only buffer of a call that only the root passes.
 template <class Buffer>
 class roots_buffer {
  public:
@@ -46,6 +46,14 @@ struct local_arrays {
   std::vector<In const*> in;
   std::vector<Out*> out;
   std::size_t n;
+  int root = 0;
+
+  // Copies the arrays to where each rank has its own.
+  template <class Work>
+  void put_into(Work& work) const {
+    std::ranges::copy(in, work.in + (in.size() == 1 ? root : 0));
+    std::ranges::copy(out, work.out + (out.size() == 1 ? root : 0));
+  }
 };
 
 // Where the blocks of all ranks begin in elements, and how long they are.
@@ -64,8 +72,8 @@ std::size_t size_of_buffer(side s, int rank, int ranks, Blocks const& blocks) {
 
 // The addresses of the buffers `s`, of which rank r's must have size_of(r) elements. Each device may access all of them.
 template <collective C, class Element, device D, class Buffers, class SizeOf>
-std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buffers, int ranks, SizeOf const& size_of,
-                                std::source_location where) {
+std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buffers, int ranks, int root,
+                                SizeOf const& size_of, std::source_location where) {
   holdings const held = s == side::input ? row_of(C).input : row_of(C).output;
   int const expected = held.others == holding::none ? 1 : ranks;
   auto const passed = static_cast<std::size_t>(buffers.size());
@@ -74,8 +82,9 @@ std::vector<Element*> addresses(device_team<D> const& team, side s, Buffers& buf
         join({name(C), " among ", ranks, " ranks takes ", expected, " ", name(s), " buffers, but got ", passed}),
         "pass one for each rank", where);
   std::vector<Element*> out;
-  for (int r = 0; r < expected; ++r) {
-    auto& buffer = buffers[static_cast<std::size_t>(r)];
+  for (int i = 0; i < expected; ++i) {
+    auto& buffer = buffers[static_cast<std::size_t>(i)];
+    int const r = expected == 1 ? root : i;
     std::size_t const size = size_of(r);
     if (buffer.size() != size) expect_size(virtual_rank{r, ranks}, name_of_buffer(C, s), buffer.size(), size, where);
     out.push_back(reinterpret_cast<Element*>(device_data(buffer)));
@@ -93,7 +102,7 @@ void expect_apart(local_arrays<In, Out> const& arrays, int ranks, Blocks const& 
   for (int rank = 0; rank < ranks; ++rank) {
     // A block in the buffer of the root can be in place for the root alone.
     bool const has_in_place = std::is_same_v<In, Out> && jobs::in_place &&
-                              (rank == 0 || !(jobs::to_root || (jobs::from_root && jobs::dealt)));
+                              (rank == arrays.root || !(jobs::to_root || (jobs::from_root && jobs::dealt)));
     auto const r = static_cast<std::size_t>(rank);
     In const* const in = arrays.in[arrays.in.size() == 1 ? 0 : r];
     Out const* const out = arrays.out[arrays.out.size() == 1 ? 0 : r];
@@ -102,18 +111,22 @@ void expect_apart(local_arrays<In, Out> const& arrays, int ranks, Blocks const& 
     std::size_t const in_size = size_of_buffer<C>(side::input, rank, ranks, blocks) * unit;
     std::size_t const out_size = size_of_buffer<C>(side::output, rank, ranks, blocks) * unit;
     if (overlap(in, in_size * sizeof(In), out, out_size * sizeof(Out)))
-      refuse_overlap(rank, rank == 0, C, has_in_place, where);
+      refuse_overlap(rank, rank == arrays.root, C, has_in_place, where);
   }
 }
 
 // The checked arrays of a call. Throws error: bad_argument.
 template <collective C, class In, class Out, device D, class InBuffers, class OutBuffers, blocks_of_ranks Blocks>
 local_arrays<In, Out> check_local_buffers(device_team<D> const& team, InBuffers& in, OutBuffers& out, int ranks,
-                                          Blocks const& blocks, std::size_t unit, std::source_location where) {
+                                          int root, Blocks const& blocks, std::size_t unit,
+                                          std::source_location where) {
+  expect_root(virtual_rank{0, ranks}, root, where);
   auto const sizes_of = [&](side s) { return [&, s](int r) { return size_of_buffer<C>(s, r, ranks, blocks); }; };
-  local_arrays<In, Out> arrays{.in = addresses<C, In const>(team, side::input, in, ranks, sizes_of(side::input), where),
-                               .out = addresses<C, Out>(team, side::output, out, ranks, sizes_of(side::output), where),
-                               .n = 0};
+  local_arrays<In, Out> arrays{
+      .in = addresses<C, In const>(team, side::input, in, ranks, root, sizes_of(side::input), where),
+      .out = addresses<C, Out>(team, side::output, out, ranks, root, sizes_of(side::output), where),
+      .n = 0,
+      .root = root};
   for (int r = 0; r < ranks; ++r) arrays.n = std::max(arrays.n, blocks.count(r) * unit);
   expect_apart<C>(arrays, ranks, blocks, unit, where);
   return arrays;

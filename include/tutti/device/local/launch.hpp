@@ -101,11 +101,10 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
                   std::source_location where) {
   using plan_type = steps_plan<C, Schedule, T, Op, Reach>;
   device_channels<D, Reach>& channels = channels_of(ranks, stream, where);
-  plan_type const plan(channels.map(), 0, arrays.n, where);
+  plan_type const plan(channels.map(), arrays.root, arrays.n, where);
   int const blocks = blocks_of_rank<typename plan_type::work>(ranks, plan.blocks(channels.share()), where);
   auto work = plan.work_of(blocks, op, Reach{});
-  std::ranges::copy(arrays.in, work.in);
-  std::ranges::copy(arrays.out, work.out);
+  arrays.put_into(work);
   // All memory is allocated before the first launch, because an allocation may wait until a device is idle.
   std::vector<std::byte*> memory;
   for (int k = 0; k < ranks.team().size(); ++k) {
@@ -118,7 +117,7 @@ void launch_steps(cuda_local<D, Reach> const& ranks, local_arrays<T> const& arra
     // Copies of inputs that the schedule would overwrite too early, followed by its scratch.
     for (std::size_t r = here.begin; r < here.end() && plan.copy_bytes() > 0; ++r, next += plan.copy_bytes())
       if (plan.is_in_place(static_cast<int>(r), work.in[r], work.out[r])) {
-        on.copy(its, next, arrays.in[r], plan.input_bytes());
+        on.copy(its, next, work.in[r], plan.input_bytes());
         work.in[r] = reinterpret_cast<T const*>(next);
       }
     work.scratch = next;
@@ -142,8 +141,7 @@ void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& ar
                  .ranks = ranks.size(),
                  .n = arrays.n,
                  .op = op};
-  std::ranges::copy(arrays.in, work.in);
-  std::ranges::copy(arrays.out, work.out);
+  arrays.put_into(work);
   on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
     work.first = static_cast<int>(here.begin);
     ranks.team().at(k).launch_together(its, static_cast<int>(here.count), work);
@@ -194,10 +192,10 @@ void carry_out(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& a
 // moved, of which the program's elements have `unit` each; `stages` is `op` with its prologue and epilogue.
 template <class Algorithm, collective C, class T, class Result, device D, class Reach, class In, class Out, class Op,
           class Stages>
-void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::size_t unit, Op const& op,
+void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, std::size_t unit, Op const& op,
                 Stages const& stages, device_options<D> const& how, std::source_location where) {
   even_blocks const blocks = even_blocks_of<C>(in, out, ranks.size(), where);
-  auto const arrays = check_local_buffers<C, T, Result>(ranks.team(), in, out, ranks.size(), blocks, unit, where);
+  auto const arrays = check_local_buffers<C, T, Result>(ranks.team(), in, out, ranks.size(), root, blocks, unit, where);
   bool by_jobs = false;
   carry_out<Algorithm, C>(ranks, arrays, op, how, where, [&] {
     by_jobs = true;
@@ -207,21 +205,21 @@ void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::size_t
   });
   // Schedules leave the output of the root alone.
   if constexpr (row_of(C).output == except_root(holding::all))
-    if (!by_jobs && arrays.out[0] != arrays.in[0])
-      launch_pass_of(ranks, local_arrays<T, Result>{arrays.in, {arrays.out[0]}, arrays.n}, stages, how.stream);
+    if (Result* const own = arrays.out[static_cast<std::size_t>(root)]; !by_jobs && own != arrays.in[0])
+      launch_pass_of(ranks, local_arrays<T, Result>{arrays.in, {own}, arrays.n}, stages, how.stream);
 }
 
 template <class Algorithm, collective C, device D, class Reach, class In, class Out>
-void move_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, device_options<D> const& how,
+void move_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, device_options<D> const& how,
                 std::source_location where) {
   using T = device_element<In>;
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
-  call_local<Algorithm, C, word_of<T>, word_of<T>>(ranks, in, out, words_in<T>, bit_or{}, word_moves, how, where);
+  call_local<Algorithm, C, word_of<T>, word_of<T>>(ranks, in, out, root, words_in<T>, bit_or{}, word_moves, how, where);
 }
 
 template <class Algorithm, collective C, device D, class Reach, class In, class Out, class Op>
-void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op, device_options<D> const& how,
-                  std::source_location where) {
+void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const& op, int root,
+                  device_options<D> const& how, std::source_location where) {
   using T = device_element<In>;
   static_assert((!by_block(C) && !is_prefix(C)) || std::is_same_v<T, device_element<Out>>,
                 "inputs and outputs have different element types");
@@ -230,7 +228,7 @@ void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const&
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   using form = device_form<Op, T>;
-  call_local<Algorithm, C, form, device_form<Op, device_element<Out>>>(ranks, in, out, 1, op,
+  call_local<Algorithm, C, form, device_form<Op, device_element<Out>>>(ranks, in, out, root, 1, op,
                                                                        in_stages<form>(op, ranks.size()), how, where);
 }
 

@@ -39,21 +39,21 @@ void expect_uneven(cuda_local<D, Reach> const& ranks, std::size_t given, std::si
 }
 
 template <collective C, class T, class In, class Out, device D, class Reach, class How>
-void call_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+void call_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, std::span<std::size_t const> counts,
                  std::size_t unit, How const& how, device_options<D> const& options, std::source_location where) {
   expect_uneven(ranks, counts.size(), static_cast<std::size_t>(ranks.size()), options, where);
   auto const arrays =
-      check_local_buffers<C, T, T>(ranks.team(), in, out, ranks.size(), uneven_blocks(counts), unit, where);
+      check_local_buffers<C, T, T>(ranks.team(), in, out, ranks.size(), root, uneven_blocks(counts), unit, where);
   shown_range const shown = show_launch<C>(ranks, arrays.n * sizeof(T));
   launch_jobs<C>(ranks, arrays, uneven_blocks(counts, unit), how, options.stream);
 }
 
 template <collective C, device D, class Reach, class In, class Out>
-void move_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, std::span<std::size_t const> counts,
+void move_uneven(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, std::span<std::size_t const> counts,
                  device_options<D> const& options, std::source_location where) {
   using T = device_element<In>;
   static_assert(std::is_same_v<T, device_element<Out>>, "inputs and outputs have different element types");
-  call_uneven<C, word_of<T>>(ranks, in, out, counts, words_in<T>, word_moves, options, where);
+  call_uneven<C, word_of<T>>(ranks, in, out, root, counts, words_in<T>, word_moves, options, where);
 }
 
 // The arrays of an all_to_all_v, of which rank r sends sent[r] elements and receives received[r].
@@ -66,8 +66,8 @@ local_arrays<Word> check_uneven_exchange(device_team<D> const& team, In& in, std
   auto const sizes_are = [](std::span<std::size_t const> sizes) {
     return [sizes](int rank) { return sizes[static_cast<std::size_t>(rank)]; };
   };
-  local_arrays<Word> arrays{addresses<what, Word const>(team, side::input, in, ranks, sizes_are(sent), where),
-                            addresses<what, Word>(team, side::output, out, ranks, sizes_are(received), where), 0};
+  local_arrays<Word> arrays{addresses<what, Word const>(team, side::input, in, ranks, 0, sizes_are(sent), where),
+                            addresses<what, Word>(team, side::output, out, ranks, 0, sizes_are(received), where), 0};
   for (std::size_t r = 0; r < sent.size(); ++r)
     if (overlap(arrays.in[r], sent[r] * unit * sizeof(Word), arrays.out[r], received[r] * unit * sizeof(Word)))
       refuse_overlap(static_cast<int>(r), r == 0, what, false, where);
@@ -82,43 +82,56 @@ local_arrays<Word> check_uneven_exchange(device_team<D> const& team, In& in, std
 //
 //   tutti::all_gather_v(ranks, shards, weights, counts, {.stream = stream});
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out,
+void all_gather_v(cuda_local<D, Reach> const& ranks, In&& in, Out&& out,
                   detail::count_list<collective::all_gather> const& counts, device_options<D> const& options = {},
                   std::source_location where = std::source_location::current()) {
-  detail::move_uneven<collective::all_gather>(ranks, in, out, counts, options, where);
+  detail::move_uneven<collective::all_gather>(ranks, in, out, 0, counts, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffer Out>
-void gather_v(cuda_local<D, Reach> const& ranks, In& in, Out& out, detail::count_list<collective::gather> const& counts,
-              device_options<D> const& options = {}, std::source_location where = std::source_location::current()) {
-  detail::roots_buffer root(out);
-  detail::move_uneven<collective::gather>(ranks, in, root, counts, options, where);
+void gather_v(cuda_local<D, Reach> const& ranks, In&& in, Out&& out,
+              detail::count_list<collective::gather> const& counts, int root, device_options<D> const& options = {},
+              std::source_location where = std::source_location::current()) {
+  detail::roots_buffer of_root(out);
+  detail::move_uneven<collective::gather>(ranks, in, of_root, root, counts, options, where);
+}
+template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffer Out>
+void gather_v(cuda_local<D, Reach> const& ranks, In&& in, Out&& out,
+              detail::count_list<collective::gather> const& counts, device_options<D> const& options = {},
+              std::source_location where = std::source_location::current()) {
+  gather_v(ranks, in, out, counts, 0, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffer In, detail::device_buffers Out>
-void scatter_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list<collective::scatter> const& counts,
-               Out& out, device_options<D> const& options = {},
+void scatter_v(cuda_local<D, Reach> const& ranks, In&& in, detail::count_list<collective::scatter> const& counts,
+               Out&& out, int root, device_options<D> const& options = {},
                std::source_location where = std::source_location::current()) {
-  detail::roots_buffer root(in);
-  detail::move_uneven<collective::scatter>(ranks, root, out, counts, options, where);
+  detail::roots_buffer of_root(in);
+  detail::move_uneven<collective::scatter>(ranks, of_root, out, root, counts, options, where);
+}
+template <detail::device D, class Reach, detail::device_buffer In, detail::device_buffers Out>
+void scatter_v(cuda_local<D, Reach> const& ranks, In&& in, detail::count_list<collective::scatter> const& counts,
+               Out&& out, device_options<D> const& options = {},
+               std::source_location where = std::source_location::current()) {
+  scatter_v(ranks, in, counts, out, 0, options, where);
 }
 
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out, class Op = sum>
-void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In& in, Out& out,
+void reduce_scatter_v(cuda_local<D, Reach> const& ranks, In&& in, Out&& out,
                       detail::count_list<collective::reduce_scatter> const& counts, Op const& op = {},
                       device_options<D> const& options = {},
                       std::source_location where = std::source_location::current()) {
   using T = detail::device_form<Op, detail::device_element<In>>;
   static_assert(std::is_same_v<detail::device_element<In>, detail::device_element<Out>>,
                 "inputs and outputs have different element types");
-  detail::call_uneven<collective::reduce_scatter, T>(ranks, in, out, counts, 1, detail::in_stages<T>(op, ranks.size()),
-                                                     options, where);
+  detail::call_uneven<collective::reduce_scatter, T>(ranks, in, out, 0, counts, 1,
+                                                     detail::in_stages<T>(op, ranks.size()), options, where);
 }
 
 // counts[r * size + q] elements go from rank r to rank q. One launch for each rank.
 template <detail::device D, class Reach, detail::device_buffers In, detail::device_buffers Out>
-void all_to_all_v(cuda_local<D, Reach> const& ranks, In& in, detail::count_list<collective::all_to_all> const& counts,
-                  Out& out, device_options<D> const& options = {},
+void all_to_all_v(cuda_local<D, Reach> const& ranks, In&& in, detail::count_list<collective::all_to_all> const& counts,
+                  Out&& out, device_options<D> const& options = {},
                   std::source_location where = std::source_location::current()) {
   using T = detail::device_element<In>;
   static_assert(std::is_same_v<T, detail::device_element<Out>>, "inputs and outputs have different element types");
