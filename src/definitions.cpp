@@ -26,6 +26,7 @@
 #include "tutti/transport/system/caches_impl.hpp"
 #include "tutti/transport/system/descriptor_impl.hpp"
 #include "tutti/transport/system/process_watch_impl.hpp"
+#include "tutti/transport/system/survival_impl.hpp"
 #include "tutti/transport/threads/loopback_impl.hpp"
 #include "tutti/tune/estimate_impl.hpp"
 #include "tutti/tune/find_impl.hpp"

@@ -31,6 +31,7 @@
 
 #include "tutti/core/shape.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/system/survival.hpp"
 
 namespace {
 
@@ -112,6 +113,7 @@ class output {
 struct options {
   int ranks = 0;
   bool prefix = false;
+  bool recovers = false;
   double seconds = 0;
   std::vector<std::string> command;
 };
@@ -140,8 +142,9 @@ class job {
   int run() {
     std::string const name = random_name();
     if (options_.seconds > 0)
-      next_ = clock_type::now() +
-              std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
+      limit_ = clock_type::now() +
+               std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
+    next_ = limit_;
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start(r, name); code != 0) {
         kill_all(SIGKILL);
@@ -152,7 +155,7 @@ class job {
     end_orphans();
     for (output& o : outputs_)
       if (o.handle() >= 0) o.forward(), o.finish();
-    return code_;
+    return options_.recovers && one_succeeded_ ? 0 : code_;
   }
 
  private:
@@ -174,6 +177,7 @@ class job {
       ::setenv("TUTTI_RANK", std::to_string(r).c_str(), 1);
       ::setenv("TUTTI_SIZE", std::to_string(options_.ranks).c_str(), 1);
       ::setenv("TUTTI_JOB", name.c_str(), 1);
+      survival_.pass_on();
       sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
       std::vector<char*> words;
       for (std::string& word : options_.command) words.push_back(word.data());
@@ -196,7 +200,8 @@ class job {
   }
 
   void wait_and_act() {
-    std::vector<pollfd> waiting{{signals_.get(), POLLIN, 0}};
+    std::vector<pollfd> waiting{{signals_.get(), POLLIN, 0}, {survival_.handle(), POLLIN, 0}};
+    std::size_t const first_output = waiting.size();
     for (output const& o : outputs_) waiting.push_back({o.handle(), POLLIN, 0});
     int milliseconds = -1;
     if (next_) {
@@ -205,8 +210,9 @@ class job {
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (std::size_t i = 0; i < outputs_.size(); ++i)
-      if (waiting[1 + i].revents != 0) outputs_[i].forward();
+      if (waiting[first_output + i].revents != 0) outputs_[i].forward();
     if (waiting[0].revents != 0) read_signals();
+    if (survival_.heard()) go_on();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
 
@@ -229,20 +235,32 @@ class job {
         if (ranks_[r] == process) {
           ranks_[r] = -1;
           if (status != 0) ended.emplace_back(r, status);
+          else one_succeeded_ = true;
         }
     std::ranges::sort(ended, {}, [](auto const& e) { return std::pair(!WIFSIGNALED(e.second), e.first); });
     for (auto const& [r, how] : ended) note_failure(r, how);
   }
 
   void note_failure(std::size_t r, int status) {
-    if (code_ != 0) return;
-    code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (code_ != 0 && !options_.recovers) return;
+    if (code_ == 0) code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     std::string const how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                                               ::strsignal(WTERMSIG(status)))
                                                 : fmt::format("ended with exit code {}", WEXITSTATUS(status));
     say("rank {} {}", r, how);
+    if (options_.recovers || stage_ != stage::running) return;
     stage_ = stage::failed;
     next_ = clock_type::now() + grace;
+  }
+
+  // The ranks that are left have agreed to do without those that failed before.
+  void go_on() {
+    reap();
+    code_ = 0;
+    if (stage_ != stage::failed) return;
+    say("the ranks that are left go on: {}", list_running());
+    stage_ = stage::running;
+    next_ = limit_;
   }
 
   // Called when the time limit of the current stage has passed.
@@ -284,11 +302,14 @@ class job {
   options options_;
   sigset_t signals_before_{};
   descriptor signals_;
+  tutti::detail::survival_line const survival_;
   std::vector<pid_t> ranks_;  // -1 once a rank has ended
   std::vector<output> outputs_;
   stage stage_ = stage::running;
-  std::optional<clock_type::time_point> next_;  // the end of the stage, if it has a time limit
+  std::optional<clock_type::time_point> limit_;  // of the job
+  std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
   int code_ = 0;
+  bool one_succeeded_ = false;
 };
 
 }  // namespace
@@ -298,13 +319,16 @@ int main(int argc, char** argv) {
   CLI::App app{"Starts the ranks of a job on this machine. Exits with the first exit code of a rank that is not 0."};
   app.add_option("-n", o.ranks, "Number of ranks")->required()->check(CLI::Range(1, tutti::max_ranks));
   app.add_flag("--prefix", o.prefix, "Start each line of output with its rank");
+  app.add_flag("--enable-recovery", o.recovers,
+               "Let the other ranks go on after a failure; exit with 0 if any rank does");
   app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
       ->check(CLI::PositiveNumber);
   app.prefix_command();
   app.footer(
       "The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"
       "SIGUSR1 and SIGUSR2 are forwarded to all ranks. When a rank fails, the others have 3 s to end by themselves\n"
-      "before they are terminated.");
+      "before they are terminated, unless they shrink their communicator: then they go on, and the exit code is "
+      "theirs.");
   try {
     app.parse(argc, argv);
     o.command = app.remaining();

@@ -9,11 +9,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fault/losses.hpp"
@@ -90,6 +93,22 @@ TEST_CASE("whenever ranks are killed, the others learn who, shrink and finish th
   CHECK(open_files() == files);
   CHECK(segments() == 0);
   CHECK(anonymous_bytes() < memory + some_growth);
+}
+
+TEST_CASE("survivors may go on for longer than ranks that have failed") {
+  std::string said;
+  try {
+    run_local(3, [](communicator<shm>& comm) {
+      if (comm.rank() == 1) ::raise(SIGKILL);
+      static_cast<void>(error_of([&] { barrier(comm); }));
+      comm = comm.shrink();
+      std::this_thread::sleep_for(std::chrono::seconds(11));
+      barrier(comm);
+    });
+  } catch (error const& e) {
+    said = e.happened();
+  }
+  CHECK(said == "rank 1 was ended by signal 9 (Killed)");
 }
 
 TEST_CASE("who shrinks again and again holds no more than one communicator") {

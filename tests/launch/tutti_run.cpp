@@ -120,6 +120,32 @@ TEST_CASE("the other ranks have time to report their own errors") {
   CHECK_FALSE(c.said("terminating"));
 }
 
+TEST_CASE("ranks that have shrunk their communicator go on, and the exit code is theirs") {
+  std::string const survive = run + "-n 3 " + TUTTI_RANKS + " survive 1";
+  for (auto const& [variables, code] :
+       {std::pair{"env SECONDS_AFTER_SHRINK=5 ", 0}, std::pair{"env CODE_OF_SURVIVORS=5 ", 5}}) {
+    command c(variables + survive);
+    CHECK(c.wait() == code);
+    CAPTURE(c.output);
+    CHECK(c.said("tutti-run: rank 1 was killed by signal 9 (Killed)\n"));
+    CHECK(c.said("rank 0 of 2: right\n"));
+    CHECK(c.said("rank 1 of 2: right\n"));
+    CHECK_FALSE(c.said("terminating"));
+  }
+}
+
+TEST_CASE("with --enable-recovery no rank is ended because of another") {
+  command c(run + "--enable-recovery -n 3 sh -c 'case $TUTTI_RANK in 0) kill -9 $$;; 1) exit 4;; 2) sleep 5; esac'");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: rank 0 was killed by signal 9 (Killed)\n"));
+  CHECK(c.said("tutti-run: rank 1 ended with exit code 4\n"));
+  CHECK_FALSE(c.said("terminating"));
+  temporary_folder const at;
+  command all(run + "--enable-recovery " + one_after_the_other(at.path(), 6, "exit 7").substr(run.size()));
+  CHECK(all.wait() == 6);
+}
+
 TEST_CASE("ranks that ignore SIGTERM are killed") {
   stopwatch time;
   command c(run + "-n 2 --timeout 3 sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tutti/call/perform.hpp"
+#include "tutti/transport/system/survival.hpp"
 
 namespace tutti {
 namespace detail {
@@ -254,6 +255,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     engine_->close(
         detail::join({"rank ", rank(), " has shrunk this communicator to the ranks ", detail::list_of(left)}),
         "continue with the communicator that shrink() returned");
+    if (!gone.empty() && made->rank() == 0) detail::report_survival();
     made->survivors_ = std::move(left);
     return std::move(*made);
   }

@@ -39,7 +39,7 @@ class rank_function {
 // rank makes to its own memory are lost with it. Call it while this process has one thread.
 // Throws error: rank_lost if a rank threw, was killed or exited with a code other than 0. The message contains the
 // report of each such rank in the order of their failures, and peer() is the first of them. Ranks still running 10 s
-// after that are killed.
+// after the first failure are killed, unless they have shrunk their communicator to go on without those that ended.
 //
 //   tutti::run_local(4, [](auto& comm) { tutti::barrier(comm); });
 template <class F>

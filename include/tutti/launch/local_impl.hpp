@@ -30,6 +30,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/local.hpp"
+#include "tutti/transport/system/survival.hpp"
 
 namespace tutti::detail {
 
@@ -142,6 +143,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   expect_ranks(ranks);
   descriptor const file = ranks == 1 ? descriptor() : shm::create(ranks, all_tracks);
   heard_children const heard;
+  survival_line const survival;
   children family;
   family.all.reserve(static_cast<std::size_t>(ranks));
   std::fflush(nullptr);  // or every child would print buffered text again
@@ -156,6 +158,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
     if (process == 0) {
       for (auto& c : family.all) c = {};  // a child does not own its siblings
       reading = descriptor();
+      survival.pass_on();
       be_rank(file, r, ranks, parent, writing.get(), f);
     }
     if (process < 0) throw_system(join({"cannot fork rank ", r}), "raise the limit of processes (ulimit -u)");
@@ -169,8 +172,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
     std::vector<pollfd> waiting(family.all.size(), {-1, POLLIN, 0});
-    for (std::size_t r = 0; r < waiting.size(); ++r)
+    for (std::size_t r = 0; r < family.all.size(); ++r)
       if (family.all[r].running) waiting[r].fd = family.all[r].ended.get();
+    waiting.push_back({survival.handle(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), 100);
     if (patience_left && patience_left->passed()) family.kill();
     std::int64_t const this_look = now();
@@ -193,6 +197,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       }
       failures.push_back(make_failure(r, status, c.report.get(), last_look));
     }
+    if (survival.heard()) patience_left.reset();  // of failures seen by now
     last_look = this_look;
   }
   if (failures.empty()) return;

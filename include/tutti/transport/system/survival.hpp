@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The word that a job sends to its launcher once some of its ranks have ended and the others go on without them, so that the
+// launcher neither ends them nor counts the loss as a failure of the job.
+#pragma once
+
+#include <string>
+
+#include "tutti/transport/system/descriptor.hpp"
+
+namespace tutti::detail {
+
+// The ends of the launcher and of the ranks, which inherit theirs.
+class survival_line {
+ public:
+  // Throws error: system.
+  [[gnu::cold]] survival_line();
+
+  int handle() const noexcept { return launcher_.get(); }  // readable when there is word
+  // Takes all words that have arrived; whether there were any.
+  [[gnu::cold]] bool heard() const noexcept;
+
+  // In a rank: lets the programs that it starts inherit the end of the ranks, and names it in their environment.
+  [[gnu::cold]] void pass_on() const;
+
+ private:
+  descriptor launcher_, ranks_;
+};
+
+// Tells the launcher, if it has passed on a line.
+[[gnu::cold]] void report_survival() noexcept;
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/system/survival_impl.hpp"
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/system/survival.hpp.
+#pragma once
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "tutti/core/text.hpp"
+#include "tutti/transport/system/survival.hpp"
+
+namespace tutti::detail {
+
+inline constexpr char const* survival_variable = "TUTTI_SURVIVAL";
+
+// Its number, and that of its file: a program may have closed the descriptor and opened another under the number.
+TUTTI_INLINE std::string name_of_socket(int number) {
+  struct stat info{};
+  if (::fstat(number, &info) != 0 || !S_ISSOCK(info.st_mode)) return {};
+  return join({number, ":", info.st_ino});
+}
+
+TUTTI_INLINE survival_line::survival_line() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw_system("cannot make a pair of sockets", "raise the limit of open files (ulimit -n)");
+  launcher_ = descriptor(ends[0]);
+  ranks_ = descriptor(ends[1]);
+}
+
+TUTTI_INLINE bool survival_line::heard() const noexcept {
+  bool out = false;
+  for (char word; ::recv(launcher_.get(), &word, sizeof word, MSG_DONTWAIT) >= 0;) out = true;
+  return out;
+}
+
+TUTTI_INLINE void survival_line::pass_on() const {
+  ::fcntl(ranks_.get(), F_SETFD, 0);
+  ::setenv(survival_variable, name_of_socket(ranks_.get()).c_str(), 1);
+}
+
+TUTTI_INLINE void report_survival() noexcept {
+  try {
+    char const* const line = std::getenv(survival_variable);
+    int number = -1;
+    if (line == nullptr || std::from_chars(line, line + std::strlen(line), number).ec != std::errc{}) return;
+    if (std::string_view(line) == name_of_socket(number)) ::send(number, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } catch (...) {  // the launcher then ends the survivors, as if they had not told it
+  }
+}
+
+}  // namespace tutti::detail
