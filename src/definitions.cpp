@@ -4,6 +4,7 @@
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"
+#include "tutti/core/process_impl.hpp"
 #include "tutti/core/text_impl.hpp"
 #include "tutti/fault/observer_impl.hpp"
 #include "tutti/fault/recorder_impl.hpp"

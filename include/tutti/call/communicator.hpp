@@ -46,7 +46,8 @@ class shared_array {
     return *this;
   }
   ~shared_array() {
-    if (data_ != nullptr) owner_->transport().deallocate(reinterpret_cast<std::byte*>(data_), bytes());
+    if (data_ != nullptr && owner_->process.is_this())
+      owner_->transport().deallocate(reinterpret_cast<std::byte*>(data_), bytes());
   }
 
   T* data() const noexcept { return data_; }
@@ -121,7 +122,7 @@ class communicator {
   using transport_type = Transport;
 
   explicit communicator(std::unique_ptr<Transport> transport)
-      : engine_(std::make_unique<tutti::detail::engine<Transport>>(std::move(transport))) {}
+      : engine_(new tutti::detail::engine<Transport>(std::move(transport))) {}
 
   int rank() const noexcept { return engine_->rank(); }
   int size() const noexcept { return engine_->ranks(); }
@@ -157,6 +158,7 @@ class communicator {
   template <element T>
   shared_array<T, Transport> allocate(std::size_t count) const {
     static_assert(alignof(T) <= detail::page);
+    engine_->process.expect_this({});
     return {*engine_, count};
   }
 
@@ -184,6 +186,7 @@ class communicator {
                         std::source_location where = std::source_location::current()) const
     requires detail::divisible<Transport>
   {
+    engine_->process.expect_this(where);
     detail::check_members(ranks, rank(), size(), where);
     try {
       return make_group(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
@@ -278,8 +281,15 @@ class communicator {
   }
 
  private:
+  // A forked child does not close its parent's.
+  struct close {
+    void operator()(tutti::detail::engine<Transport>* one) const noexcept {
+      if (one->process.is_this()) delete one;
+    }
+  };
+
   std::vector<int> survivors_;
-  std::unique_ptr<tutti::detail::engine<Transport>> engine_;
+  std::unique_ptr<tutti::detail::engine<Transport>, close> engine_;
 };
 
 namespace detail {

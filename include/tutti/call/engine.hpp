@@ -31,7 +31,7 @@ struct no_levels {};
 template <transport Transport>
 class engine : public faults<Transport> {
  public:
-  using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport;
+  using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport, faults<Transport>::process;
 
   // Whether threads other than the one that uses the communicator may drive its started calls.
   bool any_thread = true;
@@ -59,6 +59,7 @@ class engine : public faults<Transport> {
 
   // -- The life of a call. Throws if the communicator already has a fault.
   void begin(plan const& p, std::source_location where) {
+    process.expect_this(where);
     if constexpr (bound_to_thread<Transport>) transport().expect_thread();
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     std::uint64_t const sequence = this->sequence() + 1;

@@ -134,6 +134,7 @@ class agreeing {
 // Calls f(engine) with the engine whose ranks can tell which of them survive: this one, or that of the only node.
 template <class Transport, class F>
 void with_voters(engine<Transport>& on, std::source_location where, F&& f) {
+  on.process.expect_this(where);
   if constexpr (has_levels<Transport>)
     if (auto* const node = on.levels->only_node()) return f(node->engine());
   if constexpr (may_survive<Transport>)

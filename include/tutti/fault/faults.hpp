@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/protocol_violation.hpp"
@@ -40,6 +41,7 @@ class faults {
 
  public:
   settings const environment = settings::from_environment();
+  owning_process const process;
   // Asked during long waits: reports a fault of an enclosing group, which ends this group's call too.
   std::function<std::optional<fault>()> fault_outside;
 
@@ -64,6 +66,7 @@ class faults {
   // The same for a rank that has waited long: also asks for faults of an enclosing group.
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
   void expect_open(std::source_location where) const {
+    process.expect_this(where);
     if (is_closed_.load(std::memory_order_acquire)) throw closed_->in_call(where);
   }
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
@@ -174,6 +177,7 @@ void faults<Transport>::raise(fault const& f, std::source_location where, who_fi
 
 template <transport Transport>
 void faults<Transport>::revoke(std::string_view why) {
+  process.expect_this({});
   if (ranks() == 1) return close(why, way_out(error_code::revoked));
   notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
   transport_->wake_all();

@@ -165,6 +165,7 @@ class exchange final : public call_queue<Transport> {
   }
   // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
   void expect_no_fault(std::source_location where) {
+    engine_.process.expect_this(where);
     if (alone()) return;
     try {
       engine_.expect_no_fault(where);

@@ -103,6 +103,7 @@ class collective_queue final : public call_queue<Transport> {
     static_cast<collective_queue&>(*call->queue()).add(std::static_pointer_cast<queued_call<Transport>>(call));
   }
   void add(std::shared_ptr<queued_call<Transport>> call) {
+    engine_.process.expect_this(call->terms().where);
     this->use_here();
     {
       std::lock_guard const lock(busy_);

@@ -16,6 +16,7 @@
 
 #include "tutti/call/pending_calls.hpp"
 #include "tutti/core/background.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/started/follower.hpp"
 
@@ -139,8 +140,13 @@ class progress_thread {
             else rest.pause();
           }
         }) {}
+  // A forked child has no such thread, and would wait for its end for ever.
+  ~progress_thread() {
+    if (!process_.is_this()) static_cast<void>(new std::jthread(std::move(thread_)));
+  }
 
  private:
+  detail::owning_process const process_;
   std::jthread thread_;
 };
 

@@ -22,6 +22,7 @@ class call_queue : public pending_calls {
   call_queue& operator=(call_queue const&) = delete;
 
   progress advance() noexcept override {
+    if (!engine_.process.is_this()) return progress::stuck;
     use_here();
     progress const reached = move_locked(false);
     follower::run_due();
@@ -55,6 +56,7 @@ class call_queue : public pending_calls {
   // Like wait(), with the nap of wait_until_done.
   template <class Nap>
   bool wait_for(pending_call const* one, deadline until, Nap&& nap) {
+    engine_.process.expect_this({});
     use_here();
     progress_list::waiter const here;
     auto const look = [&] {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 
@@ -56,8 +57,9 @@ inline bool mpi_is_finalized() noexcept {
   if (initialized != 0) return;
   int provided = 0;
   expect_success(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  static owning_process const here;
   std::atexit([] {
-    if (!mpi_is_finalized()) MPI_Finalize();
+    if (here.is_this() && !mpi_is_finalized()) MPI_Finalize();
   });
 }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tells a process from those that it forks. A child inherits memory, descriptors and objects, but it is no rank: it must neither
+// use nor close what belongs to its parent.
+#pragma once
+
+#include <atomic>
+#include <source_location>
+#include <sys/types.h>
+
+namespace tutti::detail {
+
+// How often fork() has led to this process, since the first owning_process was made.
+inline std::atomic<unsigned> forks{0};
+
+// The process that made it.
+class owning_process {
+ public:
+  [[gnu::cold]] owning_process();
+
+  bool is_this() const noexcept { return forks_ == forks.load(std::memory_order_relaxed); }
+  // Throws error: bad_argument, in a child.
+  void expect_this(std::source_location where) const {
+    if (!is_this()) refuse_child(where);
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void refuse_child(std::source_location where) const;
+
+  unsigned forks_;
+  pid_t number_;
+};
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/core/process_impl.hpp"
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of core/process.hpp.
+#pragma once
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tutti/core/background.hpp"
+#include "tutti/core/config.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
+#include "tutti/core/text.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE owning_process::owning_process() : number_(::getpid()) {
+  static int const counted = ::pthread_atfork(nullptr, nullptr, [] {
+    forks.fetch_add(1, std::memory_order_relaxed);
+    background_jobs.store(0, std::memory_order_relaxed);  // they are its parent's
+  });
+  static_cast<void>(counted);
+  forks_ = forks.load(std::memory_order_relaxed);
+}
+
+TUTTI_INLINE void owning_process::refuse_child(std::source_location where) const {
+  throw error({.code = error_code::bad_argument,
+               .what = join(
+                   {"process ", ::getpid(), " uses a communicator of process ", number_, ", from which it was forked"}),
+               .way_out = "make calls in the process that created the communicator",
+               .where = where});
+}
+
+}  // namespace tutti::detail
