@@ -65,6 +65,30 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<std::size_t> const counts{3, 3, 3};
     all_gather_v(comm, mine, all, counts);
   });
+  // 2^62 floats would have 2^64 bytes, which wrap to none.
+  std::size_t const many = std::size_t{1} << 62;
+  auto const endless = [](auto& v, std::size_t size) { return std::span(v.data(), size); };
+  std::string const what = " has 4611686018427387904 elements, which no memory holds";
+  refused("the input of all_reduce" + what, [&](auto& comm) {
+    std::vector<float> v(4);
+    all_reduce(comm, endless(v, many));
+  });
+  refused("the output of all_gather" + what, [&](auto& comm) {
+    std::vector<float> v(4), all(12);
+    all_gather(comm, v, endless(all, many));
+  });
+  refused("the input of all_gather_v" + what, [&](auto& comm) {
+    std::vector<float> v(4), all(12);
+    all_gather_v(comm, endless(v, many), all, std::vector<std::size_t>{4, 4, 4});
+  });
+  refused("the array of send" + what, [&](auto& comm) {
+    std::vector<float> v(4);
+    send(comm, endless(v, many), comm.rank());
+  });
+  refused("the array of recv has 18446744073709551615 elements, which no memory holds", [&](auto& comm) {
+    std::vector<float> v(4);
+    recv(comm, endless(v, static_cast<std::size_t>(-1)), comm.rank());
+  });
   refused("bruck cannot do all_reduce: it does not serve this collective", [](auto& comm) {
     std::vector<float> v(10);
     all_reduce(comm, v, sum{}, {.algorithm = algorithm_id::bruck});

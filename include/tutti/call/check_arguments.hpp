@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <source_location>
 #include <span>
 #include <string>
@@ -23,6 +24,17 @@ void expect_size(Comm const& comm, text_part const& what, std::size_t size, std:
   if (size == expected) return;
   refuse(comm.rank(), join({what.view(), " has ", size, " elements, but the call needs ", expected}),
          join({"pass ", expected}), where);
+}
+
+// An array is smaller than half of the address space. More elements come from a negative number that was converted.
+template <class T>
+constexpr bool is_possible_size(std::size_t size) {
+  return size <= std::numeric_limits<std::size_t>::max() / 2 / sizeof(T);
+}
+[[noreturn, gnu::cold]] inline void refuse_impossible_size(int rank, std::string_view what, std::size_t size,
+                                                           std::source_location where) {
+  refuse(rank, join({what, " has ", size, " elements, which no memory holds"}),
+         "pass the number of elements, which is perhaps negative here", where);
 }
 
 template <class Comm>
@@ -109,6 +121,11 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   bool const is_root = rank == root;
   bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
   auto const ranks = static_cast<std::size_t>(comm.size());
+
+  if (gives && !is_possible_size<In>(in.size()))
+    refuse_impossible_size(rank, name_of_buffer(C, side::input), in.size(), where);
+  if (gets && !is_possible_size<Out>(out.size()))
+    refuse_impossible_size(rank, name_of_buffer(C, side::output), out.size(), where);
 
   // The smaller buffer determines the count.
   std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();

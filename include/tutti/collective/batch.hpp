@@ -63,7 +63,7 @@ class batch : public detail::deferring<Transport> {
   template <class In>
   batch& send(In&& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_sent<batch&, In>()) {
-      detail::check_message(*this, "batch::send", to, tag, false, where);
+      detail::check_message(*this, "batch::send", detail::inputs(in), to, tag, false, where);
       messages_.push_back(detail::send_of(detail::inputs(in), to, tag));
     }
     return *this;
@@ -71,7 +71,7 @@ class batch : public detail::deferring<Transport> {
   template <class Out>
   batch& recv(Out&& out, int from, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_received<batch&, Out>()) {
-      detail::check_message(*this, "batch::recv", from, tag, true, where);
+      detail::check_message(*this, "batch::recv", detail::elements(out), from, tag, true, where);
       messages_.push_back(detail::receive_of(detail::elements(out), from, tag));
     }
     return *this;

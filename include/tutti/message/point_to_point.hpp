@@ -61,8 +61,12 @@ using persistent_receive = detail::receiving<persistent>;
 
 namespace detail {
 
-template <class Comm>
-void check_message(Comm const& comm, char const* what, int peer, int tag, bool receives, std::source_location where) {
+// `array`: what is sent, or has room for what is received.
+template <class Comm, class T>
+void check_message(Comm const& comm, char const* what, std::span<T> array, int peer, int tag, bool receives,
+                   std::source_location where) {
+  if (!is_possible_size<T>(array.size()))
+    refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
   bool const rank = (peer >= 0 && peer < comm.size()) || peer == no_rank || (receives && peer == any_source);
   if (!rank)
     refuse(comm.rank(),
@@ -154,7 +158,7 @@ consteval bool accepts_received() {
 template <class Comm, class T>
 returned_by<Comm> send_array(Comm& comm, std::span<T const> in, int to, int tag, options const& o,
                              std::source_location where) {
-  check_message(comm, "send", to, tag, false, where);
+  check_message(comm, "send", in, to, tag, false, where);
   check_options(comm, "send", o, where);
   auto const make = [&] { return send_of(in, to, tag); };
   if constexpr (is_asynchronous<Comm>) {
@@ -170,7 +174,7 @@ returned_by<Comm> send_array(Comm& comm, std::span<T const> in, int to, int tag,
 
 template <class Comm, class T>
 auto receive_array(Comm& comm, std::span<T> out, int from, int tag, options const& o, std::source_location where) {
-  check_message(comm, "recv", from, tag, true, where);
+  check_message(comm, "recv", out, from, tag, true, where);
   check_options(comm, "recv", o, where);
   auto const make = [&] { return receive_of(out, from, tag); };
   if constexpr (is_asynchronous<Comm>) {
@@ -276,8 +280,8 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
                    std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm>() && detail::accepts_sent<Comm, In>() &&
                 detail::accepts_received<Comm, Out>()) {
-    detail::check_message(comm, "send_recv", to, tag, false, where);
-    detail::check_message(comm, "send_recv", from, tag, true, where);
+    detail::check_message(comm, "send_recv", detail::inputs(in), to, tag, false, where);
+    detail::check_message(comm, "send_recv", detail::elements(out), from, tag, true, where);
     detail::check_options(comm, "send_recv", o, where);
     detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
                                detail::send_of(detail::inputs(in), to, tag)};

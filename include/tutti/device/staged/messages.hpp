@@ -99,7 +99,7 @@ template <class R, detail::device_buffer In>
   requires requires(R& ranks) { ranks.messages(); }
 void send(R& ranks, In const& in, int to, int tag = 0, detail::device_options_of<R> const& how = {},
           std::source_location where = std::source_location::current()) {
-  detail::check_message(ranks, "send", to, tag, false, where);
+  detail::check_message(ranks, "send", detail::inputs_of(in), to, tag, false, where);
   using T = detail::device_value<In const>;
   ranks.messages().template exchange<T>(detail::inputs_of(in), to, {}, no_rank, tag, ranks.with_stream(how), where);
 }
@@ -112,7 +112,7 @@ template <class R, detail::device_buffer Out>
   requires requires(R& ranks) { ranks.messages(); }
 received recv(R& ranks, Out&& out, int from, int tag = 0, detail::device_options_of<R> const& how = {},
               std::source_location where = std::source_location::current()) {
-  detail::check_message(ranks, "recv", from, tag, true, where);
+  detail::check_message(ranks, "recv", detail::elements_of(out), from, tag, true, where);
   using T = detail::device_value<Out>;
   return ranks.messages().template exchange<T>({}, no_rank, detail::elements_of(out), from, tag, ranks.with_stream(how),
                                                where);
@@ -130,8 +130,8 @@ received send_recv(R& ranks, In const& in, int to, Out&& out, int from, int tag 
   using T = detail::device_value<In const>;
   static_assert(std::is_same_v<T, detail::device_value<Out>>,
                 "input and output of a call have different element types");
-  detail::check_message(ranks, "send_recv", to, tag, false, where);
-  detail::check_message(ranks, "send_recv", from, tag, true, where);
+  detail::check_message(ranks, "send_recv", detail::inputs_of(in), to, tag, false, where);
+  detail::check_message(ranks, "send_recv", detail::elements_of(out), from, tag, true, where);
   auto const given = detail::inputs_of(in);
   auto const taken = detail::elements_of(out);
   if (detail::overlap(reinterpret_cast<std::byte const*>(given.data()), given.size_bytes(),
