@@ -4,6 +4,9 @@
 // timeout: 200
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
+
 #include "message/messages.hpp"
 
 using namespace tutti;
@@ -19,6 +22,33 @@ TEST_CASE("messages arrive over loopback") {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_messages_by_thread(comm); }));
   }
+}
+
+// Its sender may have given up, and changed the memory that was fetched. Nobody waits in tutti between the send and the fault,
+// which would receive the message.
+TEST_CASE("a message that is received after a fault does not count") {
+  std::atomic<int> stage{0};
+  auto const reach = [&](int next) {
+    stage = next;
+    stage.notify_all();
+  };
+  CHECK_NOTHROW(run_threads(2, [&](auto& comm) {
+    std::array<int, 1> data{comm.rank()};
+    if (comm.rank() == 0) {
+      stage.wait(0);
+      send(comm, data, 1);
+      reach(2);
+      stage.wait(2);
+    } else {
+      receive_work incoming = irecv(comm, data, 0);
+      reach(1);
+      stage.wait(1);
+      comm.revoke("enough");
+      error const e = error_of([&] { incoming.wait(); });
+      reach(3);
+      expect_error(e, error_code::revoked, "enough");
+    }
+  }));
 }
 
 TEST_CASE("messages end with an error over loopback") {

@@ -107,6 +107,11 @@ class exchange final : public call_queue<Transport> {
     if (messenger_.take_ended_count() > std::size_t{t.ended}) end_finished();
     if (t.ended) {
       history_.end(t);
+      if (std::exception_ptr const found = fault(where)) {
+        spare_->begin_now();
+        spare_->end(found);
+        return {std::move(spare_)};
+      }
       return t.what == transfer::send ? begun_transfer{} : begun_transfer{nullptr, t.source, t.source_tag, t.got};
     }
     spare_->limit = timeout_of(timeout);
@@ -299,8 +304,18 @@ class exchange final : public call_queue<Transport> {
     }
   }
   void end_finished() noexcept {
-    end_started([](auto const& s) { return s.message.ended; }, nullptr);
+    if (!started_.empty())
+      end_started([](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
     clear_awaited();
+  }
+  // The fault of the communicator, or null. After one, a sender may have changed memory that this rank has just fetched.
+  std::exception_ptr fault(std::source_location where) noexcept {
+    try {
+      if (!alone()) engine_.expect_no_fault(where);
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
   }
   template <class Which>
   void end_started(Which&& which, std::exception_ptr const& thrown) noexcept {
