@@ -304,8 +304,7 @@ class exchange final : public call_queue<Transport> {
     }
   }
   void end_finished() noexcept {
-    if (!started_.empty())
-      end_started([](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
+    if (!started_.empty()) end_started([](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
     clear_awaited();
   }
   // The fault of the communicator, or null. After one, a sender may have changed memory that this rank has just fetched.
