@@ -44,6 +44,15 @@ TEST_CASE("init may be called again") {
   CHECK(lines_with(c.output, ": right\n") == 3);
 }
 
+TEST_CASE("ranks that came in vain may try again") {
+  for (int const late : {0, 2}) {
+    command c(with_timeout(2, ranks(3, "again " + std::to_string(late))));
+    CHECK(c.wait() == 0);
+    CAPTURE(c.output);
+    CHECK(lines_with(c.output, ": right\n") == 3);
+  }
+}
+
 TEST_CASE("two jobs at once do not mix") {
   command a(with_timeout(30, ranks(3, "sum 1"))), b(with_timeout(30, ranks(3, "sum 1000")));
   CHECK(a.wait() == 0);

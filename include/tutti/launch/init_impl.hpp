@@ -31,13 +31,19 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table) {
                  .rank = me.rank,
                  .what = detail::join({me.size, " ranks on one machine"}),
                  .way_out = detail::join({"start at most ", max_ranks})});
-  static std::atomic<int> meetings{0};  // later calls of init() meet under another name
+  static std::atomic<int> meetings{0};  // those that took place: the next call of init() meets under another name
   auto const until = detail::deadline::after(detail::settings::from_environment().timeout);
-  detail::rendezvous meeting(detail::join({me.job, "-", meetings++}), me.rank, me.size, until);
-  detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
-  communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
-  detail::agree_on_tuning(comm.engine(), table);
-  return comm;
+  int const number = meetings++;
+  try {
+    detail::rendezvous meeting(detail::join({me.job, "-", number}), me.rank, me.size, until);
+    detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
+    communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
+    detail::agree_on_tuning(comm.engine(), table);
+    return comm;
+  } catch (...) {
+    --meetings;
+    throw;
+  }
 }
 
 }  // namespace tutti
