@@ -53,6 +53,20 @@ TEST_CASE("ranks that came in vain may try again") {
   }
 }
 
+TEST_CASE("too few open files are named at once") {
+  for (int const files : {12, 16, 20}) {
+    CAPTURE(files);
+    stopwatch time;
+    command c(
+        with_timeout(60, TUTTI_RUN " -n 16 sh -c 'ulimit -n " + std::to_string(files) + "; exec " TUTTI_RANKS " sum'"));
+    CHECK(c.wait() == 1);
+    CAPTURE(c.output);
+    CHECK(c.said(
+        "cannot accept connections of 16 ranks: Too many open files; raise the limit of open files (ulimit -n)"));
+    CHECK(time.seconds() < 30);
+  }
+}
+
 TEST_CASE("two jobs at once do not mix") {
   command a(with_timeout(30, ranks(3, "sum 1"))), b(with_timeout(30, ranks(3, "sum 1000")));
   CHECK(a.wait() == 0);

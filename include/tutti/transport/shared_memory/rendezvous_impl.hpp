@@ -67,7 +67,12 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     std::vector<pollfd> waiting(1 + guests.size() + nameless.size(), {listener.get(), POLLIN, 0});
     for (std::size_t r = 0; r < guests.size(); ++r) waiting[1 + r].fd = guests[r].get();
     for (std::size_t i = 0; i < nameless.size(); ++i) waiting[1 + guests.size() + i].fd = nameless[i].get();
+    auto const refuse_files = [&] {
+      throw_system(join({"cannot accept connections of ", ranks_, " ranks"}),
+                   "raise the limit of open files (ulimit -n)", EMFILE);
+    };
     int const events = ::poll(waiting.data(), waiting.size(), next_look());
+    if (events < 0 && errno == EINVAL) refuse_files();  // poll takes no more entries than the process may open files
     if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
     for (int r = 1; r < ranks_; ++r)
       if (!guests[static_cast<std::size_t>(r)]) expect_to_come(r);
@@ -99,9 +104,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     nameless = std::move(still_nameless);
     if (waiting[0].revents != 0) {
       descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!guest && (errno == EMFILE || errno == ENFILE))
-        throw_system(join({"cannot accept connections of ", ranks_, " ranks"}),
-                     "raise the limit of open files (ulimit -n)");
+      if (!guest && (errno == EMFILE || errno == ENFILE)) refuse_files();
       if (guest && same_user(guest)) nameless.push_back(std::move(guest));
     }
   }
