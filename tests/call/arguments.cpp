@@ -133,6 +133,17 @@ TEST_CASE("the environment is read and checked") {
   with("TUTTI_TIMEOUT", "0.5", [] { CHECK(settings::from_environment().timeout == std::chrono::milliseconds(500)); });
   with("TUTTI_TIMEOUT", "soon", [&] { says("\"soon\" is not a time"); });
   with("TUTTI_TIMEOUT", "-1", [&] { says("number of seconds above 0"); });
+  for (char const* const empty : {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD",
+                                  "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE", "TUTTI_STATISTICS", "TUTTI_CHECK"})
+    with(empty, "", [] { CHECK(settings::from_environment().timeout == std::chrono::minutes(5)); });
+  for (char const* const signal : {"9", "19", "32", "0", "65", "10abc", "USR1"})
+    with("TUTTI_RECORD_SIGNAL", signal, [&] { says("\" is not a signal that a program can handle"); });
+  with("TUTTI_RECORD_SIGNAL", "10", [] { CHECK(settings::from_environment().record_signal == 10); });
+  with("TUTTI_STATISTICS", "yes", [&] { says("\"yes\" is not 0 or 1; set it to 1"); });
+  with("TUTTI_STATISTICS", "1", [] { CHECK(settings::from_environment().statistics); });
+  with("TUTTI_RECORD", "/no/such/folder/run",
+       [&] { says("is not where files can be created: No such file or directory"); });
+  with("TUTTI_RECORD", "run", [] { CHECK_NOTHROW(settings::from_environment()); });
   with("TUTTI_ALGORITHM", "rong",
        [&] { says("\"rong\" is not an algorithm; algorithms are: automatic, ring, binomial_tree"); });
   with("TUTTI_ALGORITHM", "all_reduce=bruck", [&] { says("bruck does not serve all_reduce"); });

@@ -2,6 +2,7 @@
 // Reads a file.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -9,7 +10,10 @@
 
 namespace tutti::detail {
 
-// The text of a file, or nothing if it cannot be read; errno then has the reason.
+inline constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
+
+// The text of a file, or nothing if it cannot be read; errno then has the reason: EFBIG for a file that is larger, or has no
+// end, as /dev/zero.
 [[gnu::cold]] std::optional<std::string> read_file(std::string const& path);
 
 }  // namespace tutti::detail

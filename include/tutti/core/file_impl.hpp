@@ -17,8 +17,12 @@ TUTTI_INLINE std::optional<std::string> read_file(std::string const& path) {
   std::string out;
   char part[4096];
   ssize_t n = 0;
-  while ((n = ::read(file, part, sizeof part)) > 0 || (n < 0 && errno == EINTR))
+  while ((n = ::read(file, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)) {
     if (n > 0) out.append(part, static_cast<std::size_t>(n));
+    if (out.size() <= max_file_bytes) continue;
+    n = -1, errno = EFBIG;
+    break;
+  }
   int const reason = errno;
   ::close(file);
   errno = reason;

@@ -29,7 +29,8 @@ struct settings {
   [[gnu::cold]] static settings from_environment();
 
  private:
-  static std::string_view variable(char const* name);
+  static std::string_view variable(char const* name);  // empty if it is not set
+  static void expect_writable(char const* name, std::string const& prefix);
   [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out);
 };
 

@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <unistd.h>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
@@ -14,10 +19,10 @@ namespace tutti::detail {
 
 TUTTI_INLINE settings settings::from_environment() {
   settings out;
-  if (char const* const text = std::getenv("TUTTI_TIMEOUT")) {
+  if (std::string_view const text = variable("TUTTI_TIMEOUT"); !text.empty()) {
     char* end = nullptr;
-    double const seconds = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0 && seconds < 1e9))
+    double const seconds = std::strtod(text.data(), &end);
+    if (end == text.data() || *end != '\0' || !(seconds > 0 && seconds < 1e9))
       refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds above 0, e.g. 300");
     out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
   }
@@ -29,23 +34,39 @@ TUTTI_INLINE settings settings::from_environment() {
     out.log = static_cast<log_level>(level - levels.begin());
   }
   if (std::string_view const text = variable("TUTTI_RECORD_SIGNAL"); !text.empty()) {
-    out.record_signal = std::atoi(text.data());
-    if (out.record_signal < 1 || out.record_signal > 64)
-      refuse("TUTTI_RECORD_SIGNAL", text, "a signal", "its number, e.g. 10 for SIGUSR1 on Linux");
+    auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), out.record_signal);
+    struct sigaction now{};
+    bool const caught = out.record_signal != SIGKILL && out.record_signal != SIGSTOP;
+    if (trouble != std::errc{} || end != text.data() + text.size() || !caught ||
+        ::sigaction(out.record_signal, nullptr, &now) != 0)
+      refuse("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle",
+             "its number, e.g. 10 for SIGUSR1 on Linux");
   }
   if (std::string_view const text = variable("TUTTI_CHECK"); !text.empty()) {
     if (text != "buffers") refuse("TUTTI_CHECK", text, "a check", "buffers, or unset it");
     out.checks_buffers = true;
   }
   out.record = variable("TUTTI_RECORD");
+  if (!out.record.empty()) expect_writable("TUTTI_RECORD", out.record);
   out.trace = variable("TUTTI_TRACE");
-  out.statistics = variable("TUTTI_STATISTICS") == "1";
+  if (std::string_view const text = variable("TUTTI_STATISTICS"); !text.empty()) {
+    if (text != "0" && text != "1") refuse("TUTTI_STATISTICS", text, "0 or 1", "1 to count calls, or unset it");
+    out.statistics = text == "1";
+  }
   return out;
 }
 
 TUTTI_INLINE std::string_view settings::variable(char const* name) {
   char const* const text = std::getenv(name);
   return text == nullptr ? "" : text;
+}
+
+TUTTI_INLINE void settings::expect_writable(char const* name, std::string const& prefix) {
+  std::size_t const slash = prefix.rfind('/');
+  std::string const folder = slash == prefix.npos ? "." : prefix.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    refuse(name, prefix, join({"where files can be created: ", std::strerror(errno)}).c_str(),
+           "the start of a path in an existing folder, e.g. /tmp/run");
 }
 
 TUTTI_INLINE void settings::refuse(char const* name, std::string_view text, char const* what, char const* way_out) {

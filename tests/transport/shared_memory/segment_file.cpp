@@ -45,6 +45,10 @@ TEST_CASE("the front consists of the ranks' pages") {
 }
 
 TEST_CASE("an invalid heap size is rejected") {
+  for (char const* const wrong : {"-5", "100000000000000000000000", "70368744177664", "8e6", " 5"})
+    CHECK_THROWS_WITH_AS(create_with_heap(wrong), doctest::Contains("is not a number of bytes from 0 to "),
+                         tutti::error);
+  CHECK_NOTHROW(create_with_heap(""));
   CHECK_THROWS_WITH_AS(create_with_heap("much"), doctest::Contains("TUTTI_HEAP=\"much\" is not a number of bytes"),
                        error);
 }

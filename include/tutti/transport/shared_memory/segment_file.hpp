@@ -10,6 +10,8 @@
 
 namespace tutti::detail {
 
+inline constexpr std::size_t half_of_all_addresses = std::size_t{1} << 46;
+
 // Address space of each rank's heap for comm.allocate, if all heaps together may take `space`, since every rank maps
 // all of them. Memory is taken only when it is touched.
 [[gnu::cold]] std::size_t heap_bytes(int ranks, std::size_t space);

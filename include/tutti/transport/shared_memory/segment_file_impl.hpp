@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <string>
 #include <sys/mman.h>
@@ -21,14 +23,16 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
-  if (char const* const text = std::getenv("TUTTI_HEAP")) {
-    char* end = nullptr;
-    unsigned long long const bytes = std::strtoull(text, &end, 10);
-    if (end == text || *end != '\0')
+  if (char const* const text = std::getenv("TUTTI_HEAP"); text != nullptr && *text != '\0') {
+    std::size_t const most = half_of_all_addresses / static_cast<std::size_t>(ranks);
+    std::size_t bytes = 0;
+    auto const [end, trouble] = std::from_chars(text, text + std::strlen(text), bytes);
+    if (trouble != std::errc{} || *end != '\0' || bytes > most)
       throw error({.code = error_code::bad_argument,
-                   .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes"}),
+                   .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes from 0 to ", most,
+                                 ", which is what ", ranks, " ranks can address"}),
                    .way_out = "set it to the most memory that a rank will ask of comm.allocate, e.g. 1073741824"});
-    return (static_cast<std::size_t>(bytes) + page - 1) / page * page;
+    return (bytes + page - 1) / page * page;
   }
   std::size_t const machine =
       static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

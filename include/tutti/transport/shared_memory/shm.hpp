@@ -105,7 +105,6 @@ class shm : public detail::mailbox {
   // Called as soon as the peer has recorded its process.
   [[gnu::cold]] void begin_watch(int r);
 
-  static constexpr std::size_t half_of_all_addresses = std::size_t{1} << 46;
   static constexpr std::size_t group_heap_space = std::size_t{1} << 38;  // room for 256 groups in the other half
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
   // MADV_POPULATE_WRITE, since Linux 5.14; older kernels reject it without harm

@@ -22,7 +22,7 @@
 namespace tutti {
 
 TUTTI_INLINE detail::descriptor shm::create(int ranks, int tracks) {
-  return detail::create_segment_file(ranks, tracks, half_of_all_addresses);
+  return detail::create_segment_file(ranks, tracks, detail::half_of_all_addresses);
 }
 
 TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0), heap_(nullptr, 0) {}
