@@ -18,6 +18,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "command_line.hpp"
+
 namespace {
 
 using json = nlohmann::json;
@@ -116,7 +118,8 @@ void show(std::vector<std::string> const& paths) {
   std::vector<std::size_t> behind;
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r].called < latest) behind.push_back(r);
-  if (!behind.empty()) fmt::print("behind: ranks {} have not reached call #{}\n", fmt::join(behind, ", "), latest);
+  if (behind.size() == 1) fmt::print("behind: rank {} has not reached call #{}\n", behind[0], latest);
+  else if (!behind.empty()) fmt::print("behind: ranks {} have not reached call #{}\n", fmt::join(behind, ", "), latest);
   else if (std::ranges::all_of(ranks, [&](state const& s) { return s.finished == latest; }))
     fmt::print("no rank is behind: all have completed call #{}\n", latest);
   else fmt::print("no rank is behind: all have reached call #{}\n", latest);
@@ -229,13 +232,10 @@ int main(int argc, char** argv) {
   auto* const join_command = app.add_subcommand("join", "join the traces of all ranks into one");
   join_command->add_option("files", paths, "traces")->required();
   join_command->add_option("-o,--output", to, "output file")->required();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return run_tool(app, "tutti-record", argc, argv, [&] {
     if (show_command->parsed()) show(paths);
     else if (draw_command->parsed()) draw(paths, to, begin, length);
     else join(paths, to);
-  } catch (std::exception const& e) {
-    fmt::print(stderr, "tutti-record: {}\n", e.what());
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -29,6 +29,7 @@
 
 #include <fmt/format.h>
 
+#include "command_line.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/system/survival.hpp"
@@ -41,8 +42,7 @@ using namespace std::chrono_literals;
 
 constexpr auto grace = 3s;             // after a failure, the other ranks have this long to report their own errors
 constexpr auto termination_time = 5s;  // from SIGTERM to SIGKILL
-constexpr int usage_error = 2;
-constexpr int timed_out = 124;  // as timeout(1) does
+constexpr int timed_out = 124;         // as timeout(1) does
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 template <class... T>
@@ -317,7 +317,7 @@ class job {
 int main(int argc, char** argv) {
   options o;
   CLI::App app{"Starts the ranks of a job on this machine. Exits with the first exit code of a rank that is not 0."};
-  app.add_option("-n", o.ranks, "Number of ranks")->required()->check(CLI::Range(1, tutti::max_ranks));
+  app.add_option("-n", o.ranks, "Number of ranks, also written -np")->check(CLI::Range(1, tutti::max_ranks));
   app.add_flag("--prefix", o.prefix, "Start each line of output with its rank");
   app.add_flag("--enable-recovery", o.recovers,
                "Let the other ranks go on after a failure; exit with 0 if any rank does");
@@ -329,13 +329,21 @@ int main(int argc, char** argv) {
       "SIGUSR1 and SIGUSR2 are forwarded to all ranks. When a rank fails, the others have 3 s to end by themselves\n"
       "before they are terminated, unless they shrink their communicator: then they go on, and the exit code is "
       "theirs.");
-  try {
-    app.parse(argc, argv);
+  std::vector<char*> arguments(argv, argv + argc);
+  static char number_of_ranks[] = "-n";
+  bool is_value = true;  // argv[0], and what follows --timeout
+  for (char*& word : arguments) {
+    if (!is_value && *word != '-') break;  // the program
+    if (std::string_view(word) == "-np") word = number_of_ranks;
+    is_value = std::string_view(word) == "--timeout" || word == number_of_ranks;
+  }
+  return run_tool(app, "tutti-run", argc, arguments.data(), [&] {
     o.command = app.remaining();
     if (!o.command.empty() && o.command.front() == "--") o.command.erase(o.command.begin());
+    else if (!o.command.empty() && o.command.front().starts_with('-'))
+      throw CLI::ExtrasError(std::vector{o.command.front()});
+    if (o.ranks == 0) throw CLI::RequiredError("-n");
     if (o.command.empty()) throw CLI::RequiredError("A program to start");
-  } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : usage_error;
-  }
-  return job(std::move(o)).run();
+    return job(std::move(o)).run();
+  });
 }

@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "command_line.hpp"
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/cost.hpp"
 #include "tutti/analyze/draw.hpp"
@@ -270,16 +271,12 @@ int main(int argc, char** argv) {
   draw.add_flag("--ordered", drawing.ordered, "combine in rank order");
   draw.add_option("--svg", drawing.svg, "write an SVG file instead of text");
 
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return run_tool(app, "tutti-sim", argc, argv, [&] {
     if (verify.parsed()) return verify_command(verifying);
     if (cost.parsed()) cost_command(pricing);
     else if (simulate.parsed()) simulate_command(simulating);
     else if (draw.parsed()) draw_command(drawing);
     else list_command();
-  } catch (std::exception const& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return 2;
-  }
-  return 0;
+    return 0;
+  });
 }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "command_line.hpp"
 #include "tune/contest.hpp"
 #include "tune/rules.hpp"
 #include "tune/session.hpp"
@@ -93,9 +94,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   add_options(app, s);
   app.add_option("--header", s.header, "also write the table as a header, for tutti::init(tutti::tables::<machine>)");
-  CLI11_PARSE(app, argc, argv);
-
-  try {
+  return run_tool(app, "tutti-tune", argc, argv, [&] {
     std::ranges::sort(s.ranks);
     s.ranks.erase(std::ranges::unique(s.ranks).begin(), s.ranks.end());
     ::setenv("TUTTI_TUNING", "", 1);  // contests name their algorithms explicitly
@@ -125,8 +124,6 @@ int main(int argc, char** argv) {
     if (header) header->commit(to_header(table.view(), header_name(table.machine)));
     table_file.commit(to_text(table.view()));
     fmt::print("wrote {}\n", s.output);
-  } catch (std::exception const& e) {
-    fmt::print(stderr, "tutti-tune: {}\n", e.what());
-    return 2;
-  }
+    return 0;
+  });
 }

@@ -9,6 +9,8 @@
 
 #include "launch/command.hpp"
 #include "support/temporary_folder.hpp"
+#include "tutti/core/config.hpp"
+#include "tutti/core/text.hpp"
 
 using namespace tutti::testing;
 
@@ -51,6 +53,10 @@ TEST_CASE("a wrong command line is rejected with a message") {
                      {"true", 2, "-n is required"},
                      {"-n 2", 2, "A program to start is required"},
                      {"-n 2 --timeout 0 true", 2, "--timeout"},
+                     {"--bogus", 2, "The following argument was not expected: --bogus"},
+                     {"--bogus -n 2 true", 2, "The following argument was not expected: --bogus"},
+                     {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},
+                     {"-np 0 true", 2, "-n: Value 0 not in range"},
                      {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
                      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
                      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
@@ -61,6 +67,22 @@ TEST_CASE("a wrong command line is rejected with a message") {
     CAPTURE(c.output);
     CHECK(c.said(one.sentence));
   }
+}
+
+TEST_CASE("the version is that of the library, and -np is -n") {
+  command version(run + "--version");
+  CHECK(version.wait() == 0);
+  CHECK(version.output == tutti::detail::join({"tutti-run ", TUTTI_VERSION_MAJOR, ".", TUTTI_VERSION_MINOR, ".",
+                                               TUTTI_VERSION_PATCH, "\n"}));
+  for (std::string const arguments : {"-np 2 ", "--prefix -np 2 ", "--timeout 50 -np 2 "}) {
+    CAPTURE(arguments);
+    command c(run + arguments + "sh -c 'echo $TUTTI_SIZE'");
+    CHECK(c.wait() == 0);
+    CHECK(lines_with(c.output, "2") == 2);
+  }
+  command other(run + "-n 1 echo -np 3");
+  CHECK(other.wait() == 0);
+  CHECK(other.output == "-np 3\n");
 }
 
 TEST_CASE("options after the program are passed to the program") {
