@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +45,19 @@ TEST_CASE("messages end with an error over shm") {
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_circles(comm); }));
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_absent_ranks(comm); }));
   }
+}
+
+TEST_CASE("a rank that has become another program is lost, and its memory is not to blame") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) {
+    std::vector<int> data(1000000, 1);
+    if (comm.rank() == 1) {
+      work const offered = isend(comm, data, 0);
+      ::execl("/bin/sleep", "sleep", "2", nullptr);
+      throw std::runtime_error("there is no /bin/sleep");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // rank 1 is that program by then
+    expect_error(error_of([&] { recv(comm, data, 1); }), error_code::rank_lost, "rank 1 (process ");
+  }));
 }
 
 TEST_CASE("a rank that is killed ends the messages of all who wait for it") {

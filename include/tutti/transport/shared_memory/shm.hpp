@@ -44,7 +44,7 @@ class shm : public detail::mailbox {
   std::byte* allocate(std::size_t bytes);
   void deallocate(std::byte* memory, std::size_t bytes) noexcept;
 
-  // Whether the process of a peer has ended, in order or not.
+  // Whether the process of a peer has ended, in order or not, or has lost its memory, as by exec.
   bool lost(int peer) const noexcept;
 
   void leave() noexcept;
@@ -86,6 +86,10 @@ class shm : public detail::mailbox {
   bool has_fetched(int r) const noexcept { return fetches(r) != detail::fetching::untried; }
   detail::fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
 
+  // Whether this rank can read the private memory of a peer, which is still that of the rank.
+  [[gnu::cold]] bool reads_memory_of(int peer) noexcept;
+  int copy_from(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept;
+
   // Whether the system lets this rank read its peers' private memory (it depends on ptrace_scope, seccomp and
   // containers).
   [[gnu::cold]] bool try_to_fetch() noexcept;
@@ -116,6 +120,7 @@ class shm : public detail::mailbox {
   detail::segment_mapping mapping_;
   detail::heap heap_;
   std::vector<detail::process_watch> watches_;
+  std::vector<std::atomic<bool>> without_memory_;  // peers, as fetch() has found
 };
 
 static_assert(detail::maps_memory<shm> && detail::shares_packets<shm> && detail::divisible<shm> &&

@@ -38,7 +38,8 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
       tracks_(tracks),
       mapping_(introduce(file, rank, ranks, tracks)),
       heap_(nullptr, 0),
-      watches_(std::move(watches)) {
+      watches_(std::move(watches)),
+      without_memory_(static_cast<std::size_t>(ranks)) {
   detail::segment const& memory = mapping_.memory();
   heap_ = detail::heap(memory.heap(rank), memory.heap_bytes());
   auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
@@ -82,7 +83,10 @@ TUTTI_INLINE void shm::deallocate(std::byte* memory, std::size_t bytes) noexcept
   else if (is_the_rank()) heap_.deallocate(memory, bytes);
 }
 
-TUTTI_INLINE bool shm::lost(int peer) const noexcept { return watches_[static_cast<std::size_t>(peer)].ended(); }
+TUTTI_INLINE bool shm::lost(int peer) const noexcept {
+  auto const p = static_cast<std::size_t>(peer);
+  return without_memory_[p].load(std::memory_order_relaxed) || watches_[p].ended();
+}
 
 TUTTI_INLINE void shm::leave() noexcept {
   if (is_the_rank()) detail::mailbox::leave();
@@ -93,6 +97,13 @@ TUTTI_INLINE std::vector<detail::location> shm::locations() const {
 }
 
 TUTTI_INLINE int shm::fetch(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
+  int const code = copy_from(peer, to, from, bytes);
+  if (code != EFAULT || reads_memory_of(peer)) return code;
+  without_memory_[static_cast<std::size_t>(peer)].store(true, std::memory_order_relaxed);
+  return ESRCH;
+}
+
+TUTTI_INLINE int shm::copy_from(int peer, std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
   auto const process = static_cast<pid_t>(memory().rank(peer).process);
   iovec const here{to, bytes}, there{const_cast<std::byte*>(from), bytes};
   ssize_t const copied = ::process_vm_readv(process, &here, 1, &there, 1, 0);
@@ -152,13 +163,17 @@ TUTTI_INLINE void shm::populate() noexcept {
 TUTTI_INLINE bool shm::try_to_fetch() noexcept {
   for (int r = 0; r < ranks(); ++r) {
     detail::rank_page const& peer = memory().rank(r);
-    std::uint32_t said = 0;
     if (r == rank()) continue;
-    if (peer.process_namespace != memory().rank(rank()).process_namespace) return false;
-    auto const at = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(peer.probe));
-    if (fetch(r, reinterpret_cast<std::byte*>(&said), at, sizeof said) != 0 || said != peer.process) return false;
+    if (peer.process_namespace != memory().rank(rank()).process_namespace || !reads_memory_of(r)) return false;
   }
   return true;
+}
+
+TUTTI_INLINE bool shm::reads_memory_of(int peer) noexcept {
+  detail::rank_page const& there = memory().rank(peer);
+  std::uint32_t said = 0;
+  auto const at = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(there.probe));
+  return copy_from(peer, reinterpret_cast<std::byte*>(&said), at, sizeof said) == 0 && said == there.process;
 }
 
 TUTTI_INLINE std::uint64_t shm::process_namespace() {
