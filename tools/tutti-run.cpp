@@ -31,8 +31,8 @@
 
 #include "command_line.hpp"
 #include "tutti/core/shape.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
-#include "tutti/transport/system/survival.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tutti/call/perform.hpp"
-#include "tutti/transport/system/survival.hpp"
+#include "tutti/fault/survival.hpp"
 
 namespace tutti {
 namespace detail {

@@ -28,9 +28,9 @@
 
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/local.hpp"
-#include "tutti/transport/system/survival.hpp"
 
 namespace tutti::detail {
 

@@ -39,14 +39,16 @@ concept device = requires(D const d, typename D::stream_type stream, void* to, v
 template <device D>
 using stream_of = typename D::stream_type;
 
-// A stream as a program passes it: of the device's type, or an object such as cuda::stream_ref, whose get() returns one.
+// A stream as a program passes it: of the device's type or converted to it, or an object such as cuda::stream_ref, whose get()
+// returns one.
 template <device D>
 class passed_stream {
  public:
   constexpr passed_stream() = default;
-  constexpr passed_stream(stream_of<D> stream) : stream_{stream} {}
+  template <std::convertible_to<stream_of<D>> Stream>
+  constexpr passed_stream(Stream const& stream) : stream_{stream} {}
   template <class Stream>
-    requires(!std::is_convertible_v<Stream const&, stream_of<D>> &&
+    requires(!std::convertible_to<Stream const&, stream_of<D>> &&
              requires(Stream const& s) {
                { s.get() } -> std::convertible_to<stream_of<D>>;
              })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Definitions of transport/system/survival.hpp.
+// Definitions of fault/survival.hpp.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "tutti/core/text.hpp"
-#include "tutti/transport/system/survival.hpp"
+#include "tutti/fault/survival.hpp"
 
 namespace tutti::detail {
 

@@ -32,5 +32,5 @@ class survival_line {
 }  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
-#include "tutti/transport/system/survival_impl.hpp"
+#include "tutti/fault/survival_impl.hpp"
 #endif
