@@ -2,6 +2,8 @@
 // init: the communicator of all ranks that a launcher started, or of a single rank.
 #pragma once
 
+#include <source_location>
+
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/launch/usual.hpp"
@@ -24,14 +26,15 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(detail::tuning_table const& = detail::shipped) {
+communicator<Transport> init(detail::tuning_table const& = detail::shipped,
+                             std::source_location = std::source_location::current()) {
   static_assert(detail::never<Transport>,
                 "init finds ranks over tutti::shm or, where tutti/mpi.hpp is included, over tutti::mpi and "
                 "tutti::hierarchical; ranks that are threads start by tutti::run_threads");
 }
 
 template <>
-[[gnu::cold]] communicator<shm> init<shm>(detail::tuning_table const& table);
+[[gnu::cold]] communicator<shm> init<shm>(detail::tuning_table const& table, std::source_location where);
 
 }  // namespace tutti
 

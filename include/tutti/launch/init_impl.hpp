@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <source_location>
 
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/core/text.hpp"
@@ -15,7 +16,7 @@
 namespace tutti {
 
 template <>
-TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table) {
+TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std::source_location where) {
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
@@ -40,6 +41,9 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table) {
     communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
     detail::agree_on_tuning(comm.engine(), table);
     return comm;
+  } catch (error const& e) {
+    --meetings;
+    throw e.in_call(where);
   } catch (...) {
     --meetings;
     throw;

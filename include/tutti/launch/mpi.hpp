@@ -5,6 +5,7 @@
 #include <concepts>
 #include <memory>
 #include <mpi.h>
+#include <source_location>
 #include <string>
 
 #include "tutti/algorithm/concept.hpp"
@@ -56,7 +57,7 @@ template <class Transport = mpi>
 namespace detail {
 
 template <class Transport>
-[[gnu::cold]] communicator<Transport> init_over_mpi(tuning_table const& table) {
+[[gnu::cold]] communicator<Transport> init_over_mpi(tuning_table const& table, std::source_location where) try {
   start_mpi();
   int size = 0;
   detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
@@ -68,6 +69,8 @@ template <class Transport>
                                        " ranks, but the MPI that the program is linked with has only ", size}),
                  .way_out = "start them with the launcher of that MPI (srun: --mpi=pmix)"});
   return from_mpi<Transport>(MPI_COMM_WORLD, table);
+} catch (error const& e) {
+  throw e.in_call(where);
 }
 
 }  // namespace detail
@@ -78,12 +81,13 @@ template <class Transport>
 //   auto comm = tutti::init<tutti::hierarchical>();    // inside nodes over shared memory
 //   auto flat = tutti::init<tutti::mpi>();             // between all ranks over MPI
 template <>
-[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table) {
-  return detail::init_over_mpi<hierarchical>(table);
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table,
+                                                                   std::source_location where) {
+  return detail::init_over_mpi<hierarchical>(table, where);
 }
 template <>
-[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::tuning_table const& table) {
-  return detail::init_over_mpi<mpi>(table);
+[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::tuning_table const& table, std::source_location where) {
+  return detail::init_over_mpi<mpi>(table, where);
 }
 
 }  // namespace tutti
