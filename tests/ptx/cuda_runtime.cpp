@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,6 +132,7 @@ class runtime {
   }
   // In one piece, because several processes may append.
   void append_coverage(char const* path) {
+    if (std::none_of(binaries.begin(), binaries.end(), [](auto const& b) { return b->code != nullptr; })) return;
     std::ostringstream lines;
     for (auto const& b : binaries) {
       load(*b);
@@ -354,6 +356,15 @@ cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** argum
   return cudaSuccess;
 }
 
+// Once, if this process has launched kernels.
+void append_coverage() {
+  char const* const path = std::getenv("PTX_COVERAGE");
+  if (path == nullptr) return;
+  auto const held = lock();
+  static bool appended = false;
+  if (!std::exchange(appended, true)) runtime::instance().append_coverage(path);
+}
+
 bool is_pageable(void const* memory) {
   return runtime::instance().machine().memory().containing(reinterpret_cast<std::uint64_t>(memory)) == nullptr;
 }
@@ -434,11 +445,12 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 // Called for each binary when the program ends.
-void __cudaUnregisterFatBinary(void**) {
-  auto const held = lock();
-  static bool appended = false;
-  char const* const path = std::getenv("PTX_COVERAGE");
-  if (path != nullptr && !std::exchange(appended, true)) runtime::instance().append_coverage(path);
+void __cudaUnregisterFatBinary(void**) { append_coverage(); }
+// Ranks that are child processes end like this, without handlers of exit.
+[[noreturn]] void _exit(int code) {
+  append_coverage();
+  ::syscall(SYS_exit_group, code);
+  __builtin_unreachable();
 }
 char __cudaInitModule(void**) { return 0; }
 void __cudaRegisterFunction(void** binary, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*,
