@@ -64,6 +64,7 @@ struct CUstream_st {
   bool invalidated = false;
 };
 struct CUevent_st {
+  std::shared_ptr<CUevent_st> self;  // until the program destroys it; jobs and graphs keep it longer
   std::uint64_t recorded = 0, reached = 0;
   ptx::shared_past before;  // it was reached
   CUstream_st* captured_by = nullptr;
@@ -813,21 +814,24 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 // -- Events.
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
-  *out = new CUevent_st;
+  auto const event = std::make_shared<CUevent_st>();
+  *out = event.get();
+  event->self = event;
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
+// Does not wait: kernels that run may need work that this thread has yet to launch.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  cudaError_t const code = runtime::instance().wait_for_all();
-  delete event;
-  return note(code);
+  auto const held = lock();
+  std::shared_ptr<CUevent_st> const last = std::move(event->self);
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   auto const held = lock();
   runtime& here = runtime::instance();
   CUstream_st& on = *here.stream_of(stream, current_gpu);
   event->captured_by = on.captured_by;
-  here.enqueue(on, [event, &on]() -> job {
+  here.enqueue(on, [event = event->self, &on]() -> job {
     return [event, &on, turn = ++event->recorded] {
       event->reached = std::max(event->reached, turn);
       event->before = on.agent.release();
@@ -845,7 +849,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     on.captured_by = event->captured_by;
     event->captured_by->joined.push_back(&on);
   }
-  here.enqueue(on, [event, &on]() -> job {
+  here.enqueue(on, [event = event->self, &on]() -> job {
     return [event, &on, turn = event->recorded] {
       if (event->reached < turn) return false;
       on.agent.learn(event->before);
