@@ -81,15 +81,15 @@ int wrong(Check const& check) {
 }
 
 template <class Ranks, class Comm>
-void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& arena) {
-  for (std::size_t const n :
-       few ? std::vector<std::size_t>{0, 1, 4099} : std::vector<std::size_t>{0, 1, 4099, 100003}) {
+void check_collectives(Ranks& ranks, Comm& comm, cudaStream_t stream, std::vector<std::size_t> const& counts,
+                       std::string const& arena) {
+  for (std::size_t const n : counts) {
     std::string const of = " of " + std::to_string(n) + " elements" + arena;
     report(comm, "reductions" + of, wrong([&] { check_reductions_of<float>(ranks, comm, n, sum{}, stream); }));
     report(comm, "moves" + of, wrong([&] { check_movement_of<float>(ranks, comm, n, stream); }));
   }
   report(comm, "reductions that are not commutative" + arena,
-         wrong([&] { check_reductions_of<affine>(ranks, comm, 5000, compose{}, stream); }));
+         wrong([&] { check_reductions_of<affine>(ranks, comm, few ? 700 : 5000, compose{}, stream); }));
 }
 
 template <class Ranks, class Comm>
@@ -106,8 +106,8 @@ void check_graph(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   ranks.work(stream).wait();
   report(comm, "two calls in a graph, which is launched three times",
          !all_are(ranks, data.data(), n, expected, stream));
-  all_reduce(ranks, data, tutti::max{}, {.stream = stream});
-  report(comm, "a call after it", !all_are(ranks, data.data(), n, expected, stream));
+  all_reduce(ranks, data, sum{}, {.stream = stream});
+  report(comm, "a call after it", !all_are(ranks, data.data(), n, expected * static_cast<float>(comm.size()), stream));
 }
 
 template <class Ranks, class Comm>
@@ -151,6 +151,15 @@ void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   };
   check(ring{});
   check(double_binary_tree{});
+  auto const check_order = [&]<class Algorithm>(Algorithm) {
+    report(comm, join({"reduce by ", Algorithm::name, ", to the last rank, that is not commutative"}), wrong([&] {
+             for (std::size_t const n : {1, 8003, 16003})
+               device_conformance<affine, Ranks, Comm, Algorithm>(ranks, comm, n, comm.size() - 1, how)
+                   .check_reduce(compose{});
+           }));
+  };
+  check_order(ring{});
+  check_order(double_binary_tree{});
   device_array<cuda_device, float> const data(ranks.on(), 100);
   fill(ranks, data.data(), 100, 1, stream);
   for (int i = 0; i < (few ? 50 : 1000); ++i) all_reduce(ranks, data, tutti::max{}, {.stream = stream});
@@ -159,6 +168,7 @@ void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
 }
 
 int run_checks(int processes) {
+  using some = std::vector<std::size_t>;
   run_local(processes, [](auto& comm) {
     bool const own = cuda_device_count() >= comm.size();
     cuda_device const gpu(comm.rank() % cuda_device_count());
@@ -166,19 +176,21 @@ int run_checks(int processes) {
     {
       cuda_ipc ranks(comm, gpu);
       if (comm.is_main()) std::printf("%s\n", ranks.explain().c_str());
-      check_collectives(ranks, comm, stream, "");
+      check_collectives(ranks, comm, stream, few ? some{0, 1, 6007} : some{0, 1, 4099, 100003}, "");
       check_graph(ranks, comm, stream);
       check_many(ranks, comm);
       if (own) check_algorithms(ranks, comm, stream);
       else if (comm.is_main()) std::printf("not run: kernels that wait for each other, because a GPU is shared\n");
     }
     {
-      cuda_ipc ranks(comm, gpu, 64 << 10);
-      check_collectives(ranks, comm, stream, ", in parts of 64 KiB");
+      std::size_t const arena = few ? 4096 : 64 << 10;
+      cuda_ipc ranks(comm, gpu, arena);
+      check_collectives(ranks, comm, stream, few ? some{1, 1500} : some{0, 1, 4099, 100003},
+                        join({", in parts of ", arena, " bytes"}));
     }
     {
       cuda_staged ranks(comm, gpu);
-      check_collectives(ranks, comm, stream, ", by way of the host");
+      check_collectives(ranks, comm, stream, few ? some{1, 1500} : some{0, 1, 4099, 100003}, ", by way of the host");
     }
     check_late_rank(gpu, comm);
     if (failed > 0) throw std::runtime_error(std::to_string(failed) + " checks failed");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The checks of the tests on a real GPU, and checks that need one: streams, graphs, errors, Thrust. Without doctest,
 // which nvcc takes 15 s to compile. Exits with 77 without a GPU. `on_gpu quick` is for sanitizers and the PTX machine, which are slow.
+#include <algorithm>
 #include <chrono>
 #include <complex>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <thrust/device_vector.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/captured.cuh"
@@ -32,24 +34,62 @@ using namespace tutti::testing;
 
 deadline soon() { return deadline::after(std::chrono::seconds{300}); }
 
-std::vector<std::size_t> counts{0, 1, 15, 33, 9001};
+std::vector<std::size_t> counts{0, 1, 15, 33, 1031};
 std::size_t many = 4096;
+
+// So many elements that each thread of the small GPU of the PTX machine has as many packs in flight as it can have, and some more.
+template <class In, class Out = In>
+std::size_t several_turns(int fan_in) {
+  constexpr std::size_t threads = 1024, pack = device_pack<In, Out>, most = pack > 8 ? 2 : 4;
+  return threads * pack * std::min(std::max<std::size_t>(8 / static_cast<std::size_t>(fan_in), 1), most) + 5 * pack / 2;
+}
 
 template <class T, class Op>
 void check_combine(cuda_device const& gpu, Op const& op) {
-  report("combine " + std::string(type_name<T>()) + " by " + std::string(name_of<Op>()),
-         wrong_of_type<T>(gpu, counts, op) == 0);
+  int wrong = wrong_of_type<T>(gpu, counts, op);
+  for (int const fan_in : {1, 2, 4, 8, 9})
+    wrong += wrong_combined<T>(gpu, several_turns<T>(fan_in), fan_in, 1, false, 1, true, op);
+  report("combine " + std::string(type_name<T>()) + " by " + std::string(name_of<Op>()), wrong == 0);
+}
+
+// Sums of elements of one type, rounded to another.
+template <class In, class Out>
+void check_conversion(cuda_device const& gpu) {
+  int wrong = 0;
+  for (int const fan_in : {1, 2, 4, 6, 8})
+    for (std::size_t const n : {several_turns<In, Out>(fan_in), std::size_t{7}}) {
+      auto const in = all_values<In>(fan_in, n);
+      auto const from = to_device(gpu, in);
+      auto const to = to_device(gpu, ranks_values<Out>(1, std::vector<Out>(n)));
+      std::vector<In const*> sources;
+      for (auto const& x : from) sources.push_back(x.data());
+      Out* const destinations[] = {to[0].data()};
+      cuda_combine(gpu, {}, std::span<In const* const>(sources), std::span<Out* const>(destinations), n, sum{});
+      auto const out = to_host(gpu, to)[0];
+      for (std::size_t i = 0; i < n; ++i) {
+        float all = in[0][i];
+        for (std::size_t k = 1; k < in.size(); ++k) all += float{in[k][i]};
+        wrong += !same_bits<Out>(out[i], Out(all));
+      }
+    }
+  report("sums of " + std::string(type_name<In>()) + " as " + std::string(type_name<Out>()), wrong == 0);
 }
 
 template <class T>
 void check_conversions(cuda_device const& gpu) {
   report("conversions of " + std::string(type_name<T>()), wrong_codes<T>(gpu) == 0 && wrong_roundings<T>(gpu) == 0);
+  check_conversion<float, T>(gpu);
+  check_conversion<T, float>(gpu);
 }
 
 template <class T, class Op>
 void check_all_reduce(cuda_device const& gpu, Op const& op) {
   for (int const p : {1, 2, 3, 4, 8, 16}) {
-    auto const values = all_values<T>(p, 5001);
+    auto values = all_values<T>(p, p == 3 || p == 16 ? 501 : several_turns<T>(p));
+    using A = accumulator_for<Op, T>;
+    if constexpr (has_prepare<Op, A>)
+      for (auto& x : values)
+        for (T& element : x) element = narrowed<T>(detail::prepared<T, Op>{op}(widened<A>(element)));
     std::vector<T const*> sources;
     for (auto const& x : values) sources.push_back(x.data());
     std::vector<T> expected(values[0].size());
@@ -65,9 +105,9 @@ void check_all_reduce(cuda_device const& gpu, Op const& op) {
 
 // Moves blocks on the GPU, compared with the same jobs on the host.
 template <class T>
-void check_movement(cuda_device const& gpu) {
+void check_movement(cuda_device const& gpu, std::size_t n) {
   int const p = 5;
-  std::size_t const n = 777, all = n * p;
+  std::size_t const all = n * p;
   auto const in = all_values<T>(p, all);
   auto const moved_to = [&](auto const& call) { return result_on_device<T>(gpu, p, p, all, p, all, call); };
   auto const dealt = moved_to([](auto const& ranks, auto& from, auto& to) { all_to_all(ranks, from, to); });
@@ -77,11 +117,16 @@ void check_movement(cuda_device const& gpu) {
   report("all_to_all of " + std::string(type_name<T>()), wrong == 0);
   auto const shared = result_on_device<T>(gpu, p, p, n, p, all,
                                           [](auto const& ranks, auto& from, auto& to) { all_gather(ranks, from, to); });
+  auto const blocks = all_values<T>(p, n);
   wrong = 0;
   for (std::size_t r = 0; r < p; ++r)
-    for (std::size_t i = 0; i < all; ++i)
-      wrong += !same_bits<T>(shared[r][i], uneven_values<T>(static_cast<int>(i / n), n)[i % n]);
+    for (std::size_t i = 0; i < all; ++i) wrong += !same_bits<T>(shared[r][i], blocks[i / n][i % n]);
   report("all_gather of " + std::string(type_name<T>()), wrong == 0);
+}
+// Blocks that start at aligned addresses, and others.
+template <class T>
+void check_movement(cuda_device const& gpu) {
+  for (std::size_t const n : {14'000 / sizeof(T) / 16 * 16, std::size_t{177}}) check_movement<T>(gpu, n);
 }
 
 void check_scans(cuda_device const& gpu) {
@@ -114,48 +159,78 @@ void check_thrust(cuda_device const& gpu) {
   report("all_reduce of thrust::device_vector", good);
 
   auto const even = thrust::make_transform_iterator(thrust::counting_iterator<int>(0), twice{});
-  decltype(even) const sources[] = {even, even + 1};
-  thrust::device_vector<float> sums(1000);
-  float* const to[] = {device_data(sums)};
-  cuda_combine(gpu, {}, std::span<decltype(even)>(sources), std::span<float* const>(to), 1000, sum{});
-  gpu.wait({}, soon());
-  report("combine of fancy iterators", sums[0] == 2.0f && sums[999] == 3998.0f);
+  good = true;
+  for (int const count : {1, 2, 4, 6, 8}) {
+    std::vector const sources(static_cast<std::size_t>(count), even + 1);
+    std::size_t const n = several_turns<float>(count);
+    thrust::device_vector<float> sums(n + 1);
+    for (float* const begin : {device_data(sums), device_data(sums) + 1}) {
+      float* const to[] = {begin};
+      cuda_combine(gpu, {}, std::span<std::remove_cv_t<decltype(even)> const>(sources), std::span<float* const>(to), n,
+                   sum{});
+      std::vector<float> got(n);
+      gpu.copy({}, got.data(), begin, n * sizeof(float));
+      gpu.wait({}, soon());
+      for (std::size_t i = 0; i < n; ++i)
+        good = good && got[i] == static_cast<float>(2 * count) * (1.0f + static_cast<float>(i));
+    }
+  }
+  report("combine of fancy iterators", good);
 }
 
 void check_lambdas(cuda_device const& gpu) {
-  std::vector<thrust::device_vector<float>> data(3, thrust::device_vector<float>(500, 2.0f));
   float const bias = 3;
-  cuda_local const ranks(gpu, 3);
-  all_reduce(ranks, data, data, fused{sum{}, unchanged{}, [=] __device__(float x) { return x + bias; }});
-  all_reduce(ranks, data, data, [] __host__ __device__(float a, float b) { return a < b ? b : a; });
-  gpu.wait({}, soon());
-  report("lambdas as operation and epilogue", data[0][0] == 9.0f && data[2][499] == 9.0f);
+  bool good = true;
+  for (int const p : {1, 2, 4, 6, 8}) {
+    std::size_t const n = several_turns<float>(p);
+    auto data = to_device(gpu, ranks_values<float>(static_cast<std::size_t>(p), std::vector<float>(n, 2.0f)));
+    cuda_local const ranks(gpu, p);
+    all_reduce(ranks, data, data, fused{sum{}, unchanged{}, [=] __device__(float x) { return x + bias; }});
+    all_reduce(ranks, data, data, [] __host__ __device__(float a, float b) { return a < b ? b : a; });
+    for (auto const& x : to_host(gpu, data))
+      good = good && x == std::vector<float>(n, 2.0f * static_cast<float>(p) + bias);
+  }
+  report("lambdas as operation and epilogue", good);
 }
 
-void check_fused(cuda_device const& gpu) {
-  std::size_t const n = 10001;
-  std::vector<bfloat16> const gradient(n, bfloat16(2.0f));
-  std::vector<float> const ones(n, 1.0f);
-  device_array<cuda_device, bfloat16> a(gpu, n);
-  device_array<cuda_device, float> weight(gpu, n), velocity(gpu, n);
-  gpu.copy({}, a.data(), gradient.data(), n * sizeof(bfloat16));
-  gpu.copy({}, weight.data(), ones.data(), n * sizeof(float));
-  gpu.copy({}, velocity.data(), ones.data(), n * sizeof(float));
-  bfloat16 const* const from[] = {a.data(), a.data()};
-  cuda_combine(gpu, {}, std::span<bfloat16 const* const>(from), std::span<float* const>{}, n,
-               fused{sum{}, scale{0.5f},
-                     with_arrays(sgd_step{.rate = 0.25f, .momentum = 0.5f}, weight.data(), velocity.data())});
-  std::vector<float> w(n), v(n);
-  gpu.copy({}, w.data(), weight.data(), n * sizeof(float));
-  gpu.copy({}, v.data(), velocity.data(), n * sizeof(float));
-  gpu.wait({}, soon());
-  report("a step of SGD in the pass", w == std::vector<float>(n, 0.375f) && v == std::vector<float>(n, 2.5f));
+// Without a destination, and with one; arrays that start at aligned addresses, and one element later.
+void check_sgd(cuda_device const& gpu, int fan_in) {
+  std::size_t const n = 5001, all = n + 1;
+  auto const gradients = to_device(
+      gpu, ranks_values<bfloat16>(static_cast<std::size_t>(fan_in), std::vector<bfloat16>(all, bfloat16(2.0f))));
+  bool good = true;
+  for (std::size_t const first : {0, 1}) {
+    auto const arrays =
+        to_device(gpu, ranks_values<float>(3, std::vector<float>(all, 1.0f)));  // weight, velocity, copy
+    std::vector<bfloat16 const*> from;
+    for (auto const& x : gradients) from.push_back(x.data() + first);
+    float* const copy[] = {arrays[2].data() + first};
+    cuda_combine(gpu, {}, std::span<bfloat16 const* const>(from), std::span<float* const>(copy, first), n,
+                 fused{sum{}, scale{0.5f},
+                       with_arrays(sgd_step{.rate = 0.25f, .momentum = 0.5f}, arrays[0].data() + first,
+                                   arrays[1].data() + first)});
+    auto const got = to_host(gpu, arrays);
+    float const velocity = 0.5f + static_cast<float>(fan_in), weight = 1.0f - 0.25f * velocity;
+    for (std::size_t i = 0; i < all; ++i) {
+      bool const inside = i >= first && i < first + n;
+      good = good && got[0][i] == (inside ? weight : 1.0f) && got[1][i] == (inside ? velocity : 1.0f) &&
+             got[2][i] == (inside && first == 1 ? weight : 1.0f);
+    }
+  }
+  report("a step of SGD in the pass over " + std::to_string(fan_in) + " gradients", good);
+}
 
+void check_unscale(cuda_device const& gpu, int fan_in) {
+  std::size_t const n = several_turns<float>(fan_in);
+  auto const arrays =
+      to_device(gpu, ranks_values<float>(static_cast<std::size_t>(fan_in) + 1, std::vector<float>(n, 1.0f)));
+  std::vector<float const*> sources;
+  for (auto const& x : arrays) sources.push_back(x.data());
+  sources.pop_back();
+  float* const to[] = {arrays.back().data()};
   int flag = 0;
   device_array<cuda_device, int> found(gpu, 1);
   auto const unscaled = [&] {
-    float const* const sources[] = {velocity.data()};
-    float* const to[] = {weight.data()};
     gpu.copy({}, found.data(), &flag, sizeof flag);
     cuda_combine(gpu, {}, std::span<float const* const>(sources), std::span<float* const>(to), n,
                  fused{sum{}, unchanged{}, unscale{0.5f, found.data()}});
@@ -165,8 +240,8 @@ void check_fused(cuda_device const& gpu) {
   };
   bool const clean = unscaled() == 0;
   float const infinity = std::numeric_limits<float>::infinity();
-  gpu.copy({}, velocity.data() + n / 2, &infinity, sizeof infinity);
-  report("unscale finds what is not finite", clean && unscaled() == 1);
+  gpu.copy({}, arrays[0].data() + n / 2, &infinity, sizeof infinity);
+  report("unscale finds what is not finite in " + std::to_string(fan_in) + " arrays", clean && unscaled() == 1);
 }
 
 void check_streams_and_graphs(cuda_device const& gpu) {
@@ -260,6 +335,9 @@ int main(int argc, char** argv) {
     check_conversions<float8_e5m2>(gpu);
     check_all_reduce<float>(gpu, sum{});
     check_all_reduce<bfloat16>(gpu, sum{});
+    check_all_reduce<bfloat16>(gpu, mean{});
+    check_all_reduce<bfloat16>(gpu, premultiplied_sum{0.3f});
+    check_all_reduce<std::uint32_t>(gpu, sum{});
     check_all_reduce<std::complex<double>>(gpu, mean{});
     check_movement<float>(gpu);
     check_movement<std::uint8_t>(gpu);
@@ -267,7 +345,10 @@ int main(int argc, char** argv) {
     check_scans(gpu);
     check_thrust(gpu);
     check_lambdas(gpu);
-    check_fused(gpu);
+    for (int const fan_in : {1, 2, 4, 6, 8}) {
+      check_sgd(gpu, fan_in);
+      check_unscale(gpu, fan_in);
+    }
     check_streams_and_graphs(gpu);
     check_staged(gpu);
     if (!quick) check_errors(gpu);  // a sanitizer counts calls that fail

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cstdlib>
+#include <cstring>
 #include <ostream>
 #include <set>
 #include <string>
@@ -12,7 +13,14 @@ namespace tutti::testing::ptx {
 
 namespace {
 
-// The line `.loc 2 23 5, function_name .., inlined_at 3 40 7` gives "flags.hpp:23, combine.hpp:40".
+// The part of a path that tells files of one name apart.
+std::string shortened(std::string const& path) {
+  for (char const* const folder : {"/include/", "/tests/"})
+    if (auto const at = path.rfind(folder); at != path.npos) return path.substr(at + std::strlen(folder));
+  return path.substr(path.rfind('/') + 1);
+}
+
+// The line `.loc 2 23 5, function_name .., inlined_at 3 40 7` gives "tutti/device/model/flags.hpp:23, cuda/ipc.cu:40".
 std::string place_in_source(module const& of, int line) {
   if (line < 0) return {};
   std::string const& text = of.lines[static_cast<std::size_t>(line)];
@@ -24,7 +32,7 @@ std::string place_in_source(module const& of, int line) {
     auto const found = of.files.find(file);
     std::string const path = found != of.files.end() ? found->second : "?";
     if (!out.empty()) out += ", ";
-    out += path.substr(path.rfind('/') + 1) + ":" + std::to_string(number);
+    out += shortened(path) + ":" + std::to_string(number);
   }
   return out;
 }

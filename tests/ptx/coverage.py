@@ -2,16 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tells which instructions of which kernels the PTX machine has executed.
 
-usage: coverage.py [--at-least PERCENT] [--missed N] FILE...
+usage: coverage.py [--at-least PERCENT] [--each-at-least PERCENT] [--explained FILE] [--missed N] FILE...
 
-FILE is what programs append to $PTX_COVERAGE, or a folder of such files. An instruction counts as executed if any of their runs has executed it. Counted
-are the kernels that were launched and the functions that they call. Prints the share of each kind of kernel and function
-that is not complete, the N places in the source with most instructions that were not executed, and the kinds of kernels that
-the programs contain but did not launch. The exit status is 1 if the share of all instructions is below PERCENT.
+FILE is what programs append to $PTX_COVERAGE, or a folder of such files. An instruction counts as executed if any of their
+runs has executed it. Counted are the kernels that were launched and the functions that they call; a kernel's share includes these
+functions. Prints the share of each kind of kernel and function that is not complete, the N places in the source with most
+instructions that were not executed, the kernels below the share asked for, and the kinds of kernels that the programs contain but did
+not launch. The exit status is 1 if the share of all instructions or of any kernel is below what is asked for.
+
+--explained: a file of instructions that need not be executed, and do not count if they are not. A line at the margin is a reason. The
+indented lines below it tell which instructions it is for: a regular expression that is found in the name of the function, without
+`tutti::` and `detail::`, then, after ` @ `, a part of the line of the source. Without that, it is for the whole function. An
+explanation that is not needed is reported.
 """
 
 import argparse
 import collections
+import functools
 import json
 import pathlib
 import re
@@ -33,16 +40,13 @@ def executed(function):
     return len(function["missed"]) < function["instructions"]
 
 
-def reached_from_launched(functions):
-    by_name = collections.defaultdict(list)
-    for function in functions:
-        by_name[function["name"]].append(function)
-    reached, todo = set(), [f["name"] for f in functions if f["kernel"] and executed(f)]
+def with_callees(functions_named, kernel):
+    reached, todo = set(), [kernel]
     while todo:
         name = todo.pop()
         if name not in reached:
             reached.add(name)
-            todo += [callee for function in by_name[name] for callee in function["calls"]]
+            todo += [callee for function in functions_named[name] for callee in function["calls"]]
     return reached
 
 
@@ -61,44 +65,108 @@ def kind(name):
     return re.sub(r"\(.*", "", name).split(" ")[-1]
 
 
+def short(name):
+    return re.sub(r"\b(?:tutti|detail|testing)::", "", name)
+
+
+@functools.cache
+def lines_of(file):
+    for folder in ("include", "tests"):
+        path = pathlib.Path(__file__).parents[2] / folder / file
+        if path.is_file():
+            return path.read_text().split("\n")
+    return []
+
+
+def source_line(place):
+    file, _, number = place.split(",")[0].rpartition(":")
+    lines = lines_of(file)
+    return lines[int(number) - 1] if file and 0 < int(number) <= len(lines) else ""
+
+
+class Explanations:
+    def __init__(self, path):
+        self.needed = {}  # (function, line of the source) -> whether it has explained anything
+        if path:
+            for line in pathlib.Path(path).read_text().split("\n"):
+                if line.startswith(" ") and line.strip():
+                    function, _, source = line.strip().partition(" @ ")
+                    self.needed[function, source] = False
+
+    def explains(self, name, place):
+        line = source_line(place)
+        found = [e for e in self.needed if re.search(e[0], name) and e[1] in line]
+        self.needed.update((e, True) for e in found)
+        return bool(found)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("files", nargs="+")
     parser.add_argument("--at-least", type=float, default=0)
+    parser.add_argument("--each-at-least", type=float, default=0)
+    parser.add_argument("--explained")
     parser.add_argument("--missed", type=int, default=20)
     arguments = parser.parse_args()
 
     functions = read(arguments.files)
     names = demangled(sorted({f["name"] for f in functions}))
-    reached = reached_from_launched(functions)
-    all_of, missed_of, places, idle = (collections.Counter() for _ in range(4))
+    functions_named = collections.defaultdict(list)
     for function in functions:
-        what = kind(names[function["name"]])
-        if function["name"] not in reached:
+        functions_named[function["name"]].append(function)
+    kernels = {f["name"] for f in functions if f["kernel"] and executed(f)}
+    callees = {kernel: with_callees(functions_named, kernel) for kernel in kernels}
+    reached = set().union(*callees.values())
+
+    explanations = Explanations(arguments.explained)
+    count, missed = collections.Counter(), collections.Counter()  # by function
+    all_of, missed_of, places, idle = (collections.Counter() for _ in range(4))
+    explained = 0
+    for function in functions:
+        name = function["name"]
+        what = kind(names[name])
+        if name not in reached:
             if function["kernel"]:
                 idle[what] += 1
             continue
-        all_of[what] += function["instructions"]
-        missed_of[what] += len(function["missed"])
-        for text, place in function["missed"].values():
+        left = [(text, place) for text, place in function["missed"].values()
+                if not explanations.explains(short(names[name]), place)]
+        explained += len(function["missed"]) - len(left)
+        count[name] += function["instructions"] - len(function["missed"]) + len(left)
+        missed[name] += len(left)
+        all_of[what] += function["instructions"] - len(function["missed"]) + len(left)
+        missed_of[what] += len(left)
+        for text, place in left:
             places[place.split(",")[0] or text.strip()] += 1
 
-    for what, count in sorted(all_of.items()):
+    for what, total in sorted(all_of.items()):
         if missed_of[what]:
-            print(f"{100 * (1 - missed_of[what] / count):6.1f} %  of {count:7} instructions of {what}")
-    total, missed = sum(all_of.values()), sum(missed_of.values())
-    share = 100 * (1 - missed / total) if total else 0
-    launched = sum(f["kernel"] and f["name"] in reached for f in functions)
-    print(f"{share:6.1f} %  of {total:7} instructions of {launched} kernels and of the functions that they call")
+            print(f"{100 * (1 - missed_of[what] / total):6.1f} %  of {total:7} instructions of {what}")
+    share = 100 * (1 - sum(missed.values()) / sum(count.values())) if count else 0
+    print(f"{share:6.1f} %  of {sum(count.values()):7} instructions of {len(kernels)} kernels and of the functions that they call")
+    if arguments.explained:
+        print(f"          {explained:7} more instructions are explained")
     if missed:
         print("\nPlaces with instructions that were not executed:")
-        for place, count in places.most_common(arguments.missed):
-            print(f"{count:8}  {place}")
+        for place, number in places.most_common(arguments.missed):
+            print(f"{number:8}  {place:50}  {source_line(place).strip()}")
+    share_of = {}
+    for kernel in kernels:
+        total = sum(count[name] for name in callees[kernel])
+        share_of[kernel] = 100 * (1 - sum(missed[name] for name in callees[kernel]) / total) if total else 100
+    below = sorted((share_of[kernel], kernel) for kernel in kernels if share_of[kernel] < arguments.each_at_least)
+    if below:
+        print(f"\nKernels of whose instructions less than {arguments.each_at_least:g} % were executed:")
+        for part, kernel in below:
+            print(f"{part:6.1f} %  {re.sub(r'[(].*', '', short(names[kernel]).replace('(collective)', 'collective '))}")
     if idle:
         print("\nKernels that were not launched:")
-        for what, count in sorted(idle.items()):
-            print(f"{count:8}  {what}")
-    return 1 if share < arguments.at_least else 0
+        for what, number in sorted(idle.items()):
+            print(f"{number:8}  {what}")
+    for (function, source), needed in explanations.needed.items():
+        if not needed:
+            print(f"\nThis explanation is not needed: {function}" + (f" @ {source}" if source else ""))
+    return 1 if share < arguments.at_least or below else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,7 @@ struct CUstream_st {
   bool invalidated = false;
 };
 struct CUevent_st {
+  std::shared_ptr<CUevent_st> self;  // until the program destroys it; jobs and graphs keep it longer
   std::uint64_t recorded = 0, reached = 0;
   ptx::shared_past before;  // it was reached
   CUstream_st* captured_by = nullptr;
@@ -131,6 +133,7 @@ class runtime {
   }
   // In one piece, because several processes may append.
   void append_coverage(char const* path) {
+    if (std::none_of(binaries.begin(), binaries.end(), [](auto const& b) { return b->code != nullptr; })) return;
     std::ostringstream lines;
     for (auto const& b : binaries) {
       load(*b);
@@ -362,6 +365,15 @@ cudaError_t launch(void const* function, dim3 blocks, dim3 threads, void** argum
   return cudaSuccess;
 }
 
+// Once, if this process has launched kernels.
+void append_coverage() {
+  char const* const path = std::getenv("PTX_COVERAGE");
+  if (path == nullptr) return;
+  auto const held = lock();
+  static bool appended = false;
+  if (!std::exchange(appended, true)) runtime::instance().append_coverage(path);
+}
+
 bool is_pageable(void const* memory) {
   return runtime::instance().machine().memory().containing(reinterpret_cast<std::uint64_t>(memory)) == nullptr;
 }
@@ -460,11 +472,12 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 // Called for each binary when the program ends.
-void __cudaUnregisterFatBinary(void**) {
-  auto const held = lock();
-  static bool appended = false;
-  char const* const path = std::getenv("PTX_COVERAGE");
-  if (path != nullptr && !std::exchange(appended, true)) runtime::instance().append_coverage(path);
+void __cudaUnregisterFatBinary(void**) { append_coverage(); }
+// Ranks that are child processes end like this, without handlers of exit.
+[[noreturn]] void _exit(int code) {
+  append_coverage();
+  ::syscall(SYS_exit_group, code);
+  __builtin_unreachable();
 }
 char __cudaInitModule(void**) { return 0; }
 void __cudaRegisterFunction(void** binary, char const* host, char*, char const* name, int, uint3*, uint3*, dim3*, dim3*,
@@ -847,21 +860,24 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 // -- Events.
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
-  *out = new CUevent_st;
+  auto const event = std::make_shared<CUevent_st>();
+  *out = event.get();
+  event->self = event;
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
+// Does not wait: kernels that run may need work that this thread has yet to launch.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  cudaError_t const code = runtime::instance().wait_for_all();
-  delete event;
-  return note(code);
+  auto const held = lock();
+  std::shared_ptr<CUevent_st> const last = std::move(event->self);
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   auto const held = lock();
   runtime& here = runtime::instance();
   CUstream_st& on = *here.stream_of(stream, current_gpu);
   event->captured_by = on.captured_by;
-  here.enqueue(on, [event, &on]() -> job {
+  here.enqueue(on, [event = event->self, &on]() -> job {
     return [event, &on, turn = ++event->recorded] {
       event->reached = std::max(event->reached, turn);
       event->before = on.agent.release();
@@ -879,7 +895,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     on.captured_by = event->captured_by;
     event->captured_by->joined.push_back(&on);
   }
-  here.enqueue(on, [event, &on]() -> job {
+  here.enqueue(on, [event = event->self, &on]() -> job {
     return [event, &on, turn = event->recorded] {
       if (event->reached < turn) return false;
       on.agent.learn(event->before);

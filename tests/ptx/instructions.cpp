@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The instructions of the machine: for each mnemonic, the function that executes it for its types.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <concepts>
@@ -449,6 +450,56 @@ void float_to_half(thread& t, instruction const& i) {
   t.set(i.to[0], std::bit_cast<std::uint16_t>(half(from_bits<float>(t.value(i.in[0])))));
 }
 
+// Types that only conversions name: bfloat16, and the two of 8 bits, whose values without a sign are in order of their codes.
+void float_to_bfloat16(thread& t, instruction const& i) {
+  std::uint64_t const bits = t.value(i.in[0]);
+  bool const is_nan = std::isnan(from_bits<float>(bits));
+  t.set(i.to[0], is_nan ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16 & 0xffff);
+}
+template <int MantissaBits, int Finite>
+struct float8 {
+  static std::array<float, Finite> const& values() {
+    static std::array<float, Finite> const all = [] {
+      constexpr int bias = (1 << (6 - MantissaBits)) - 1;
+      std::array<float, Finite> out;
+      for (int code = 0; code < Finite; ++code) {
+        int const exponent = code >> MantissaBits, mantissa = code & ((1 << MantissaBits) - 1);
+        int const whole = exponent == 0 ? mantissa : mantissa + (1 << MantissaBits);
+        out[static_cast<std::size_t>(code)] =
+            std::ldexp(static_cast<float>(whole), std::max(exponent, 1) - bias - MantissaBits);
+      }
+      return out;
+    }();
+    return all;
+  }
+  // The nearest that is finite; of two, the one whose code is even.
+  static std::uint64_t code(float x) {
+    if (std::isnan(x)) return 0x7f;
+    std::uint64_t const sign = std::signbit(x) ? 0x80 : 0;
+    double const size = std::abs(x);
+    auto const& all = values();
+    auto const above = static_cast<std::size_t>(std::ranges::lower_bound(all, size) - all.begin());
+    if (above == all.size()) return sign | (above - 1);
+    if (above == 0) return sign;
+    double const up = all[above] - size, down = size - all[above - 1];
+    return sign | (up < down || (up == down && above % 2 == 0) ? above : above - 1);
+  }
+  static std::uint64_t half_of(std::uint64_t code) {
+    std::size_t const size = code & 0x7f;
+    if (size >= Finite) return 0x7fff;
+    return std::bit_cast<std::uint16_t>(half((code & 0x80) != 0 ? -values()[size] : values()[size]));
+  }
+  static void from_floats(thread& t, instruction const& i) {
+    t.set(i.to[0], code(in<float>(t, i, 0)) << 8 | code(in<float>(t, i, 1)));
+  }
+  static void to_halves(thread& t, instruction const& i) {
+    std::uint64_t const codes = t.value(i.in[0], 2);
+    t.set(i.to[0], half_of(codes >> 8 & 0xff) << 16 | half_of(codes & 0xff));
+  }
+};
+using float8_e4m3 = float8<3, 0x7f>;
+using float8_e5m2 = float8<2, 0x7c>;
+
 // -- Memory.
 
 void ld(thread& t, instruction const& i) {
@@ -631,7 +682,7 @@ handler conversion(type to, type from, rounding how) {
 
 handler handler_of(std::string_view name, std::span<std::string_view const> rest, instruction& i) {
   rounding how = rounding::none;
-  std::string_view variant, compare;
+  std::string_view variant, compare, narrow;
   for (std::string_view const word : rest) {
     if (type const t = type_named(word); t != type::none) {
       (i.of == type::none ? i.of : i.from) = t;
@@ -674,10 +725,12 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       how = rounding::up;
     } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas") {
       variant = word;
+    } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
+      narrow = word;
     } else if (name == "setp" && compare.empty()) {
       compare = word;
     } else if (word != "to" && word != "L1" && word != "L2" && word != "uni" && word != "sync" && word != "sc" &&
-               word != "nc" && word != "aligned") {
+               word != "nc" && word != "aligned" && word != "satfinite" && word != "f16x2") {
       return unknown;
     }
   }
@@ -713,6 +766,13 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "prmt") return words<prmt>(i.of);
   if (name == "mov") return anything<mov>(i.of);
   if (name == "cvta") return cvta;
+  if (name == "cvt" && !narrow.empty()) {
+    if (narrow == "e4m3x2" && rest[1] == "f16x2") return float8_e4m3::to_halves;
+    if (i.of != type::f32 || how != rounding::to_nearest) return unknown;
+    return narrow == "bf16"     ? float_to_bfloat16
+           : narrow == "e4m3x2" ? float8_e4m3::from_floats
+                                : float8_e5m2::from_floats;
+  }
   if (name == "cvt") return conversion(i.of, i.from, how);
   if (name == "ld") return ld;
   if (name == "st") return st;

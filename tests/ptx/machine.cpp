@@ -2,6 +2,7 @@
 #include "ptx/machine.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tutti::testing::ptx {
@@ -195,10 +196,18 @@ void machine::report_deadlock() const {
   throw fault(fault::deadlock, text);
 }
 
+// Steps alone do not tell: kernels may wait for the host, which takes a second or two to find that a rank is missing.
+bool machine::is_deadlocked() {
+  static constexpr std::uint64_t some = 1'000'000, many = 20'000'000;
+  static constexpr std::chrono::seconds long_time{5};
+  if (idle_steps_ == some) idle_since_ = std::chrono::steady_clock::now();
+  return idle_steps_ > many && idle_steps_ % 1024 == 0 && std::chrono::steady_clock::now() - idle_since_ > long_time;
+}
+
 void machine::step() {
-  static constexpr std::uint64_t deadlocked = 20'000'000;
   admit();
-  if (++idle_steps_ > deadlocked || (running_.empty() && !waiting_.empty())) report_deadlock();
+  ++idle_steps_;
+  if (is_deadlocked() || (running_.empty() && !waiting_.empty())) report_deadlock();
   if (running_.empty()) return;
   std::size_t const which = random(running_.size());
   block& b = *running_[which];

@@ -2,6 +2,7 @@
 // Executes grids of PTX threads on virtual GPUs, interleaved by a seeded generator.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -240,6 +241,7 @@ class machine {
   friend class block;
   void admit();
   void retire(std::size_t which);
+  bool is_deadlocked();
   [[noreturn]] void report_deadlock() const;
   std::string name_of(access const& a) const;
   void note_access(agent const& by, word_history& in, access const& now) const;
@@ -253,6 +255,7 @@ class machine {
   std::vector<std::unique_ptr<block>> running_;
   std::vector<int> resident_;     // blocks, by GPU
   std::uint64_t idle_steps_ = 0;  // since anything changed that somebody may wait for
+  std::chrono::steady_clock::time_point idle_since_{};
   std::uint32_t grids_ = 0;
   std::vector<std::pair<std::shared_ptr<grid>, int>>
       blocks_;  // by number: its grid and its index there; none of agents

@@ -28,8 +28,24 @@ std::vector<std::span<T>> own_blocks(Arrays& arrays, std::size_t n) {
   return out;
 }
 
-// Reductions of n elements, or of blocks of n. The host's ranks choose the algorithm at run time, which is compiled
-// once.
+// The host's ranks choose the algorithm at run time, which is compiled once.
+template <class Algorithm, class T, detail::device D, class Reach, class Op>
+int wrong_all_reduce(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
+                     device_options<D> const& how = {}) {
+  int const p = ranks.size();
+  options const host{.algorithm = find_algorithm(Algorithm::name)};
+  auto const expected =
+      on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, op, host); });
+  int const wrong =
+      different(result_on_device<T>(ranks, p, n, p, n,
+                                    [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
+                expected);
+  auto data = to_device(ranks, all_values<T>(p, n));
+  all_reduce<Algorithm>(ranks, data, data, op, how);
+  return wrong + (n > 0 ? different(to_host(ranks.on(), data), expected) : 0);
+}
+
+// Reductions of n elements, or of blocks of n.
 template <class Algorithm, class T, detail::device D, class Reach, class Op>
 int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const& op,
                      device_options<D> const& how = {}) {
@@ -37,17 +53,8 @@ int wrong_reductions(cuda_local<D, Reach> const& ranks, std::size_t n, Op const&
   std::size_t const all = n * static_cast<std::size_t>(p);
   options const host{.algorithm = find_algorithm(Algorithm::name)};
   int wrong = 0;
-  if constexpr (serves_with<Algorithm, collective::all_reduce, Op>()) {
-    auto const expected =
-        on_host<T>(p, n, n, [&](auto& comm, auto& in, auto& out) { all_reduce(comm, in, out, op, host); });
-    wrong += different(
-        result_on_device<T>(ranks, p, n, p, n,
-                            [&](auto& r, auto& in, auto& out) { all_reduce<Algorithm>(r, in, out, op, how); }),
-        expected);
-    auto data = to_device(ranks, all_values<T>(p, n));
-    all_reduce<Algorithm>(ranks, data, data, op, how);
-    wrong += n > 0 ? different(to_host(ranks.on(), data), expected) : 0;
-  }
+  if constexpr (serves_with<Algorithm, collective::all_reduce, Op>())
+    wrong += wrong_all_reduce<Algorithm, T>(ranks, n, op, how);
   if constexpr (serves_with<Algorithm, collective::reduce, Op>()) {
     for (int const root : {0, p - 1}) {
       auto const expected =

@@ -42,12 +42,16 @@ class device_conformance {
   }
 
   template <class Op>
+  void check_reduce(Op const& op) {
+    compare(
+        "reduce", n_, n_, [&](auto& in, auto& out) { reduce<Algorithm>(ranks_, in, out, op, root_, how_); },
+        [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_same); });
+  }
+
+  template <class Op>
   void check_reductions(Op const& op) {
     if constexpr (has<collective::all_reduce, Op>) check_all_reduce(op);
-    if constexpr (has<collective::reduce, Op>)
-      compare(
-          "reduce", n_, n_, [&](auto& in, auto& out) { reduce<Algorithm>(ranks_, in, out, op, root_, how_); },
-          [&](auto& in, auto& out) { reduce(comm_, in, out, op, root_, by_same); });
+    if constexpr (has<collective::reduce, Op>) check_reduce(op);
     if (how_.algorithm == algorithm_id::two_shot) return;
     if constexpr (has<collective::reduce_scatter, Op>) {
       compare(

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are late, absent or gone, or that make other calls than their peers, while kernels wait for them: all ranks that
+// remain get an error, their kernels end, and what a failed call must not write is as before. Ranks are processes, and threads of
+// one, with a GPU each. Exits with 77 without a GPU.
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "cuda/captured.cuh"
+#include "cuda/report.hpp"
+#include "support/expect.hpp"
+#include "tutti/cuda.cuh"
+#include "tutti/tutti.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+constexpr int ranks_of_all = 3;
+
+// The GPU of a rank, and two arrays on it: of ones, and of sevens for the result.
+struct place {
+  std::size_t n;
+  cuda_device gpu;
+  device_stream<cuda_device> stream{gpu};
+  device_array<cuda_device, float> in{gpu, n}, out{gpu, n};
+
+  place(int rank, std::size_t count) : n{count}, gpu{rank} {
+    std::vector<float> const ones(n, 1), sevens(n, 7);
+    gpu.copy(stream.get(), in.data(), ones.data(), n * sizeof(float));
+    gpu.copy(stream.get(), out.data(), sevens.data(), n * sizeof(float));
+    wait();
+  }
+  void wait() const { gpu.wait(stream.get(), deadline::after(60s)); }
+  bool result_is(float value) const {
+    std::vector<float> values(n);
+    gpu.copy(stream.get(), values.data(), out.data(), n * sizeof(float));
+    wait();
+    return values == std::vector<float>(n, value);
+  }
+};
+
+// How a call travels: by packets, through the channels of a schedule, or by words that streams wait for.
+enum class way { packets, channels, words };
+constexpr way all_ways[] = {way::packets, way::channels, way::words};
+constexpr std::size_t count_for(way w) { return w == way::packets ? 100 : 5000; }
+
+template <class Ranks>
+void start(Ranks& ranks, place const& at, way w, std::chrono::nanoseconds timeout = 0ns) {
+  device_options<cuda_device> how{.stream = at.stream.get(), .timeout = timeout};
+  if (w == way::channels) return all_reduce<ring>(ranks, at.in, at.out, sum{}, how);
+  if (w == way::words) how.algorithm = algorithm_id::two_shot;
+  all_reduce(ranks, at.in, at.out, sum{}, how);
+}
+template <class Ranks>
+error await_fault_of_all(Ranks& ranks, place const& at) {
+  return error_of([&] {
+    for (int i = 0; i < 60'000; ++i, std::this_thread::sleep_for(1ms)) ranks.work(at.stream.get()).wait();
+  });
+}
+
+// -- What happens in a group of three ranks.
+
+struct late {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    for (way const w : all_ways) {
+      place const at(comm.rank(), count_for(w));
+      cuda_ipc ranks(comm, at.gpu, 64 << 10);
+      for (int late = 0; late < ranks_of_all; ++late) {
+        if (comm.rank() == late) std::this_thread::sleep_for(50ms);
+        start(ranks, at, w);
+      }
+      ranks.work(at.stream.get()).wait();
+      expect(at.result_is(ranks_of_all), "a rank that is late changes no result");
+    }
+  }
+};
+
+struct absent {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    for (way const w : all_ways) {
+      place const at(comm.rank(), count_for(w));
+      cuda_ipc ranks(comm, at.gpu, 64 << 10);
+      barrier(ranks, {.stream = at.stream.get()});
+      if (comm.rank() != 1) start(ranks, at, w, 1s);
+      error const e = await_fault_of_all(ranks, at);
+      expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
+      at.wait();
+      if (w != way::channels) expect(at.result_is(7), "nothing was written");
+      expect_error(error_of([&] { start(ranks, at, way::channels); }), error_code::timeout, "has not arrived");
+    }
+  }
+};
+
+struct in_another_call {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    for (way const w : all_ways)
+      for (way const other : all_ways) {
+        place const at(comm.rank(), 100);
+        cuda_ipc ranks(comm, at.gpu, 64 << 10);
+        error const e = error_of([&] {
+          if (comm.rank() != 2) start(ranks, at, w);
+          else if (other != w) start(ranks, at, other);
+          else all_reduce(ranks, at.in, at.out, tutti::max{}, {.stream = at.stream.get()});
+          ranks.work(at.stream.get()).wait();
+        });
+        expect_error(e, error_code::mismatch, "ranks disagree");
+        at.wait();
+        expect(w == way::channels || other == way::channels || at.result_is(7), "nothing was written");
+      }
+  }
+};
+
+// Only kernels can find this.
+struct in_another_graph {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank(), 100);
+    cuda_ipc ranks(comm, at.gpu, 64 << 10);
+    device_options<cuda_device> const how{.stream = at.stream.get(), .timeout = 1s};
+    captured const sums(at.stream.get(), [&] { all_reduce(ranks, at.in, at.out, sum{}, how); });
+    captured const largest(at.stream.get(), [&] { all_reduce(ranks, at.in, at.out, tutti::max{}, how); });
+    (comm.rank() == 0 ? sums : largest).replay();
+    error const e = await_fault_of_all(ranks, at);
+    expect_error(e, error_code::timeout, "did not complete within 1 s");
+    at.wait();
+    expect(at.result_is(7), "nothing was written");
+  }
+};
+
+struct by_another_schedule {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank(), 5000);
+    cuda_ipc ranks(comm, at.gpu, 64 << 10);
+    device_options<cuda_device> const how{.stream = at.stream.get(), .timeout = 1s};
+    captured const one(at.stream.get(), [&] { all_reduce<ring>(ranks, at.in, at.out, sum{}, how); });
+    captured const other(at.stream.get(), [&] { all_reduce<double_binary_tree>(ranks, at.in, at.out, sum{}, how); });
+    (comm.rank() == 0 ? one : other).replay();
+    expect_error(await_fault_of_all(ranks, at), error_code::timeout, "did not complete within 1 s");
+    at.wait();
+  }
+};
+
+struct leaving {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    for (way const w : all_ways) {
+      place const at(comm.rank(), count_for(w));
+      cuda_ipc ranks(comm, at.gpu, 64 << 10);
+      start(ranks, at, w);
+      ranks.work(at.stream.get()).wait();
+      if (comm.rank() == 1) continue;
+      start(ranks, at, w);
+      expect_error(await_fault_of_all(ranks, at), error_code::rank_left, "rank 1 left");
+      at.wait();
+      if (w != way::channels) expect(at.result_is(ranks_of_all), "the call before was right");
+    }
+  }
+};
+
+template <class Check>
+void on_processes(std::string const& what, Check const& check) {
+  std::string thrown;
+  try {
+    run_local(ranks_of_all, check);
+  } catch (std::exception const& e) {
+    thrown = std::string(": ") + e.what();
+  }
+  report(what + " on processes" + thrown, thrown.empty());
+}
+template <class Check>
+void on_threads(std::string const& what, Check const& check) {
+  std::string thrown;
+  try {
+    run_threads(ranks_of_all, check);
+  } catch (std::exception const& e) {
+    thrown = std::string(": ") + e.what();
+  }
+  report(what + " on threads" + thrown, thrown.empty());
+}
+
+// Rank 1 is killed this long after it has started a call. The others hear of that, or the call was over and is right.
+void check_gone(way w, std::chrono::microseconds after) {
+  void* const shared = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  int* const good = static_cast<int*>(shared);
+  try {
+    run_local(ranks_of_all, [&](auto& comm) {
+      place const at(comm.rank(), count_for(w));
+      cuda_ipc ranks(comm, at.gpu, 64 << 10);
+      start(ranks, at, w);
+      if (comm.rank() == 1) {
+        std::this_thread::sleep_for(after);
+        ::kill(::getpid(), SIGKILL);
+      }
+      error const e = error_of([&] { ranks.work(at.stream.get()).wait(); });
+      at.wait();
+      bool const ended = contains(e, "nothing was thrown");
+      if (ended ? at.result_is(ranks_of_all) : e.code() == error_code::rank_lost && e.peer() == 1)
+        good[comm.rank()] = 1;
+      else std::printf("rank %d: %s\n", comm.rank(), e.what());
+    });
+  } catch (std::exception const&) {  // one rank was lost
+  }
+  report("a process that is gone after " + std::to_string(after.count()) + " us, by " +
+             (w == way::packets    ? "packets"
+              : w == way::channels ? "channels"
+                                   : "words"),
+         good[0] == 1 && good[2] == 1);
+  ::munmap(shared, 4096);
+}
+
+// A kernel of ranks that nobody watches aborts when a wait takes too long. That ends the process's work on the GPU.
+template <class Call>
+void check_abort(std::string const& what, Call const& call) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    std::string said;
+    try {
+      cuda_device const gpu;
+      device_channels channels(gpu, 2, {.timeout = 1ns});
+      std::vector<device_array<cuda_device, float>> data;
+      std::vector<float> const ones(100, 1);
+      for (int r = 0; r < 2; ++r)
+        gpu.copy({}, data.emplace_back(gpu, ones.size()).data(), ones.data(), ones.size() * sizeof(float));
+      for (int i = 0; i < 100; ++i) call(cuda_local(channels), data);
+      gpu.wait({}, deadline::after(60s));
+    } catch (std::exception const& e) {
+      said = e.what();
+    }
+    bool const good = contains(said, "cudaErrorLaunchFailure");
+    if (!good) std::printf("expected cudaErrorLaunchFailure, got: %s\n", said.c_str());
+    std::fflush(stdout);
+    ::_exit(!good);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  report(what, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+template <class Run>
+void check_all(Run const& run) {
+  run("ranks that are late", late{});
+  run("a rank that is absent", absent{});
+  run("ranks in different calls", in_another_call{});
+  run("ranks that replay different graphs", in_another_graph{});
+  run("ranks that replay different schedules", by_another_schedule{});
+  run("a rank that leaves", leaving{});
+}
+
+}  // namespace
+
+int main() {
+  int const gpus = cuda_device_count_by_child();
+  if (gpus == 0) {
+    std::puts("skipped: there is no GPU");
+    return 77;
+  }
+  try {
+    // Processes come first, because CUDA does not work in children of a process that has used it.
+    check_abort("a kernel aborts that waits too long for a message",
+                [](auto const& ranks, auto const& data) { all_reduce<ring>(ranks, data, data); });
+    check_abort("a kernel aborts that waits too long for a packet", [](auto const& ranks, auto const& data) {
+      all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = protocol::packet});
+    });
+    if (gpus < ranks_of_all) {
+      std::puts("not run: ranks with a GPU each, because there are fewer than three GPUs");
+    } else {
+      check_all([](std::string const& what, auto const& check) { on_processes(what, check); });
+      for (way const w : all_ways)
+        for (auto const after : {0us, 3000us, 30'000us}) check_gone(w, after);
+      check_all([](std::string const& what, auto const& check) { on_threads(what, check); });
+    }
+  } catch (std::exception const& e) {
+    std::printf("FAILED: %s\n", e.what());
+    return 1;
+  }
+  std::printf("%d failed\n", failed);
+  return failed == 0 ? 0 : 1;
+}
