@@ -68,7 +68,7 @@ class engine : public faults<Transport> {
     notices_->begin(sequence, p.words, place,
                     this->memory_outlives_owner ? std::memory_order_release : std::memory_order_seq_cst);
     recorder_->begin(sequence, *notices_);
-    if (notices_->faulty()) give_up(), this->report_fault(where, this->in_call);
+    if (notices_->faulty()) this->report_fault(where, this->in_call);
   }
   // A rank that has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
@@ -76,9 +76,13 @@ class engine : public faults<Transport> {
     notices_->finish(this->sequence());
     recorder_->end(this->sequence(), *notices_);
   }
-  // Called when an exception ends the call early, so that the others do not wait. The program may then release the memory
-  // of its messages too, so they end here.
+  // Called when an exception ends the call early, so that the others do not wait.
   [[gnu::cold]] void give_up() noexcept;
+  // Called when a blocking call has thrown: if that was a fault, messages in flight end too, whose memory the program may
+  // release now. The caller holds no lock.
+  [[gnu::cold]] void end_messages_if_faulty() noexcept {
+    if (auto* const all = messages.get(); all != nullptr && notices_ && notices_->faulty()) all->give_up();
+  }
 
   // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
   // which neither receives, the next message that is received reveals it.
@@ -150,16 +154,14 @@ engine<Transport>::~engine() {
 
 template <transport Transport>
 void engine<Transport>::give_up() noexcept {
-  if (!notices_->faulty()) {
-    try {
-      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                       join({"rank ", rank(), " gave up ", this->this_call(), " because of an exception"})});
-    } catch (...) {
-      notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
-    }
-    transport().wake_all();
+  if (notices_->faulty()) return;
+  try {
+    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
+                     join({"rank ", rank(), " gave up ", this->this_call(), " because of an exception"})});
+  } catch (...) {
+    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
   }
-  if (auto* const all = messages.get()) all->give_up();
+  transport().wake_all();
 }
 
 template <transport Transport>

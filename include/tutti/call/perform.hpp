@@ -61,6 +61,25 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
   }
 }
 
+// Drives to completion a call that may go by a library, or by levels, which know its type.
+template <class Transport, class Call>
+void complete_in_type(engine<Transport>& on, Call& c) try {
+  finish_started(on);
+  begun_call<Transport> begun(on, c);
+  surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
+  if constexpr (has_native_collectives<Transport>)
+    if (begun.plan().algorithm == algorithm_id::native) return execute_native<Call::what>(on, begun, c, memory);
+  if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
+    if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
+  if constexpr (may_be_scheduled<Call>) {
+    carry_out<Call::what>(on, begun, c.asked, c.body.in_bytes(), c.memory);
+    begun.finish();
+  }
+} catch (...) {
+  on.end_messages_if_faulty();
+  throw;
+}
+
 // Drives a call to completion.
 template <class Transport, class Call>
 void complete(engine<Transport>& on, Call& c) {
@@ -69,17 +88,7 @@ void complete(engine<Transport>& on, Call& c) {
   if constexpr (!has_native_collectives<Transport> && !has_levels<Transport>) {
     in_bytes<Transport, Call>::complete(on, c, c.body.in_bytes(), memory_in_bytes(c.memory));
   } else {
-    finish_started(on);
-    begun_call<Transport> begun(on, c);
-    surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
-    if constexpr (has_native_collectives<Transport>)
-      if (begun.plan().algorithm == algorithm_id::native) return execute_native<Call::what>(on, begun, c, memory);
-    if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
-      if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
-    if constexpr (may_be_scheduled<Call>) {
-      carry_out<Call::what>(on, begun, c.asked, c.body.in_bytes(), c.memory);
-      begun.finish();
-    }
+    complete_in_type(on, c);
   }
 }
 

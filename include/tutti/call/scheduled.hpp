@@ -137,11 +137,14 @@ struct call_in_bytes {
 };
 template <collective C, class Transport, class Memory>
 void call_in_bytes<C, Transport, Memory>::complete(engine<Transport>& on, call_terms const& call, byte_body body,
-                                                   Memory const& memory) {
+                                                   Memory const& memory) try {
   finish_started(on);
   begun_call<Transport> begun(on, call);
   carry_out<C>(on, begun, call.asked, body, memory);
   begun.finish();
+} catch (...) {
+  on.end_messages_if_faulty();
+  throw;
 }
 template <collective C, class Transport, class Memory>
 packet_execution<C, Transport> call_in_bytes<C, Transport, Memory>::packets(engine<Transport>& on,
