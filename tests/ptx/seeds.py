@@ -27,7 +27,7 @@ def run(command, seed):
     try:
         result = subprocess.run(program, env={**os.environ, **environment}, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, errors="replace", timeout=600)
-        failed, output = result.returncode != 0, result.stdout
+        failed, output = result.returncode != 0, f"{result.stdout}exit status {result.returncode}\n"
     except subprocess.TimeoutExpired as e:
         failed, output = True, (e.stdout or b"").decode(errors="replace") + "\nIt took longer than ten minutes.\n"
     again = " ".join([*(f"{name}={value}" for name, value in environment.items()), shlex.join(program)])
