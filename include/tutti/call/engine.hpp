@@ -81,7 +81,10 @@ class engine : public faults<Transport> {
   // Called when a blocking call has thrown: if that was a fault, messages in flight end too, whose memory the program may
   // release now. The caller holds no lock.
   [[gnu::cold]] void end_messages_if_faulty() noexcept {
-    if (auto* const all = messages.get(); all != nullptr && notices_ && notices_->faulty()) all->give_up();
+    if (notices_ && notices_->faulty()) end_messages();
+  }
+  [[gnu::cold]] void end_messages() noexcept {
+    if (auto* const all = messages.get()) all->give_up();
   }
 
   // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
@@ -188,6 +191,17 @@ void engine<Transport>::write_record(std::string const& prefix, std::string cons
       if (this->sequence() == 0) return;
     }
   recorder_->write(prefix, reason, this->sequence(), *notices_);
+}
+
+// Throws a fault of the whole, whose messages its only node has.
+template <transport Whole, transport Node>
+void expect_no_fault_around(engine<Whole>& whole, engine<Node>& node, std::source_location where) {
+  try {
+    whole.expect_no_fault(where);
+  } catch (...) {
+    node.end_messages();
+    throw;
+  }
 }
 
 }  // namespace tutti::detail

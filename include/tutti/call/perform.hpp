@@ -53,7 +53,7 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
       if (asked == algorithm_id::automatic || is_scheduled(asked)) node = comm.engine().levels->only_node();
     if (node != nullptr) {
       if constexpr (bound_to_thread<Transport>) comm.engine().transport().expect_thread();
-      comm.engine().expect_no_fault(where);
+      expect_no_fault_around(comm.engine(), node->engine(), where);
     }
     return node;
   } else {

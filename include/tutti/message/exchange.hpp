@@ -394,7 +394,7 @@ decltype(auto) with_exchange(communicator<Transport>& comm, std::source_location
   if constexpr (has_levels<Transport>)
     if (auto* const node = comm.engine().levels->only_node()) {
       comm.engine().transport().expect_thread();
-      if (comm.size() > 1) comm.engine().expect_no_fault(where);
+      if (comm.size() > 1) expect_no_fault_around(comm.engine(), node->engine(), where);
       return f(exchange<typename Transport::inside>::of(node->engine()));
     }
   return f(exchange<Transport>::of(comm.engine()));

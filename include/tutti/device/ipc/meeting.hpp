@@ -108,15 +108,14 @@ inline std::shared_ptr<device_board_memory const> find_board(device_card const& 
 // Throws if ranks are threads of one process on one device. Their streams would share the few queues of the hardware, in
 // which one that waits holds up those behind it, among them the one that it waits for.
 inline void expect_own_queues(int rank, std::vector<device_card> const& cards, std::source_location where) {
+  std::string_view const trouble = "a stream that waits can hold up the one that it waits for";
   for (std::size_t b = 0; b < cards.size(); ++b)
     for (std::size_t a = 0; a < b; ++a)
       if (cards[a].process == cards[b].process && cards[a].arena.owner == cards[b].arena.owner)
         throw error(
             {.code = error_code::system,
              .rank = rank,
-             .what = join({"ranks ", a, " and ", b,
-                           " are threads of one process on one device, where a stream that waits can hold up the "
-                           "one that it waits for"}),
+             .what = join({"ranks ", a, " and ", b, " are threads of one process on one device, where ", trouble}),
              .way_out = "make tutti::cuda_local of the ranks of a process, or use tutti::cuda_staged",
              .where = where});
 }
