@@ -42,6 +42,12 @@ void expect_refusals(communicator<shm>& comm, work& started, receive_work& incom
   refused("revoke", [&] { comm.revoke("a child"); });
   refused("allocate", [&] { static_cast<void>(comm.allocate<int>(10)); });
   expect(!started.test() && !incoming.test(), "a child drives nothing");
+  run_threads(2, [](auto& own) {  // whose waits drive all that was started in the process
+    std::vector<int> sums(1000, 1);
+    all_reduce(async(own), sums).wait();
+    expect(sums == std::vector<int>(1000, 2), "a child can have ranks of its own");
+  });
+  expect(!started.done() && !incoming.done(), "and they drive nothing of its parent's");
 }
 
 }  // namespace

@@ -58,6 +58,14 @@ constexpr std::string_view name(side s) { return s == side::input ? "input" : "o
   return join({held == only_root(holding::all) ? "the root's " : "the ", name(s), " of ", name(c)});
 }
 
+// `form`: "_v" or nothing.
+template <collective C, class In, class Out>
+void expect_possible_sizes(int rank, std::size_t in, std::size_t out, char const* form, std::source_location where) {
+  if (!is_possible_size<In>(in)) refuse_impossible_size(rank, join({name_of_buffer(C, side::input), form}), in, where);
+  if (!is_possible_size<Out>(out))
+    refuse_impossible_size(rank, join({name_of_buffer(C, side::output), form}), out, where);
+}
+
 // Rejects the buffer `s` of this rank, which should have a block for every rank but has `size` elements; the other
 // buffer determines the count.
 [[noreturn, gnu::cold]] inline void refuse_size(int rank, int ranks, collective c, side s, std::size_t size,
@@ -122,10 +130,7 @@ call_buffers<In, Out> check_buffers(Comm const& comm, std::span<In const> in, st
   bool const gives = row_of(C).input.at(is_root) != holding::none, gets = row_of(C).output.at(is_root) != holding::none;
   auto const ranks = static_cast<std::size_t>(comm.size());
 
-  if (gives && !is_possible_size<In>(in.size()))
-    refuse_impossible_size(rank, name_of_buffer(C, side::input), in.size(), where);
-  if (gets && !is_possible_size<Out>(out.size()))
-    refuse_impossible_size(rank, name_of_buffer(C, side::output), out.size(), where);
+  expect_possible_sizes<C, In, Out>(rank, gives ? in.size() : 0, gets ? out.size() : 0, "", where);
 
   // The smaller buffer determines the count.
   std::size_t count = gives && (!deals(C) || collects(C)) ? in.size() : out.size();

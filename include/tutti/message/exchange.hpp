@@ -170,13 +170,14 @@ class exchange final : public call_queue<Transport> {
   }
   // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
   void expect_no_fault(std::source_location where) {
-    engine_.process.expect_this(where);
-    if (alone()) return;
+    if (alone()) return engine_.process.expect_this(where);
     try {
       engine_.expect_no_fault(where);
     } catch (...) {
-      std::lock_guard const lock(busy_);
-      drop_all(std::current_exception());
+      if (engine_.process.is_this()) {
+        std::lock_guard const lock(busy_);
+        drop_all(std::current_exception());
+      }
       throw;
     }
   }

@@ -29,6 +29,7 @@ class call_queue : public pending_calls {
     return reached;
   }
   progress help() noexcept final {
+    if (!engine_.process.is_this()) return progress::stuck;
     if (!engine_.any_thread && std::this_thread::get_id() != thread_.load()) return progress::stuck;
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move(false) : progress::stuck;

@@ -47,8 +47,6 @@ class shm : public detail::mailbox {
   // Whether the process of a peer has ended, in order or not, or has lost its memory, as by exec.
   bool lost(int peer) const noexcept;
 
-  void leave() noexcept;
-
   // The locations of all ranks; reads the system's description of its caches.
   std::vector<detail::location> locations() const;
 
@@ -69,9 +67,6 @@ class shm : public detail::mailbox {
   // Joins the group, touching no more of its memory than joining needs.
   shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
       detail::acquaintance const& others, std::vector<detail::process_watch> watches);
-
-  // A process that the program forks has a copy of this object too; its destructor must not touch the rank's memory.
-  bool is_the_rank() const noexcept;
 
   // Records this rank's process before mapping the address space of all ranks: if the system refuses the mapping, this
   // process ends, and the others learn that at once.

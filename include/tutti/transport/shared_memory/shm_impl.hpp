@@ -80,16 +80,12 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
 
 TUTTI_INLINE void shm::deallocate(std::byte* memory, std::size_t bytes) noexcept {
   if (ranks() == 1) ::operator delete(memory, std::align_val_t{detail::page});
-  else if (is_the_rank()) heap_.deallocate(memory, bytes);
+  else heap_.deallocate(memory, bytes);
 }
 
 TUTTI_INLINE bool shm::lost(int peer) const noexcept {
   auto const p = static_cast<std::size_t>(peer);
   return without_memory_[p].load(std::memory_order_relaxed) || watches_[p].ended();
-}
-
-TUTTI_INLINE void shm::leave() noexcept {
-  if (is_the_rank()) detail::mailbox::leave();
 }
 
 TUTTI_INLINE std::vector<detail::location> shm::locations() const {
@@ -129,10 +125,6 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   watches.reserve(members.size());
   for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
   return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
-}
-
-TUTTI_INLINE bool shm::is_the_rank() const noexcept {
-  return memory().rank(rank()).process == static_cast<std::uint32_t>(::getpid());
 }
 
 TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {
