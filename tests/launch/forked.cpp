@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/expect.hpp"
@@ -18,7 +20,7 @@ using namespace tutti::testing;
 
 namespace {
 
-constexpr int message = 1, child_has_ended = 2;
+constexpr int message = 1, started_here = 2;
 
 // In the child.
 void expect_refusals(communicator<shm>& comm, work& started, receive_work& incoming) {
@@ -42,10 +44,15 @@ void expect_refusals(communicator<shm>& comm, work& started, receive_work& incom
   refused("revoke", [&] { comm.revoke("a child"); });
   refused("allocate", [&] { static_cast<void>(comm.allocate<int>(10)); });
   expect(!started.test() && !incoming.test(), "a child drives nothing");
-  run_threads(2, [](auto& own) {  // whose waits drive all that was started in the process
-    std::vector<int> sums(1000, 1);
-    all_reduce(async(own), sums).wait();
-    expect(sums == std::vector<int>(1000, 2), "a child can have ranks of its own");
+  // Waits drive all that was started in the process. Meanwhile the other rank sends what the parent awaits.
+  run_threads(2, [](auto& own) {
+    for (auto const until = detail::deadline::after(std::chrono::milliseconds(300));
+         own.agree(until.passed() ? 0 : 1).flags;) {
+      std::vector<int> sums(1000, 1);
+      if (own.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that rank 0 waits
+      all_reduce(async(own), sums).wait();
+      expect(sums == std::vector<int>(1000, 2), "a child can have ranks of its own");
+    }
   });
   expect(!started.done() && !incoming.done(), "and they drive nothing of its parent's");
 }
@@ -70,14 +77,15 @@ TEST_CASE("a forked child cannot use its parent's communicator, and ends without
       };
       if (comm.rank() == 0) {
         start();  // rank 1 does so later, so both are in flight
+        send(comm, out, other, started_here);
         pid_t const child = ::fork();
         if (child == 0) return expect_refusals(comm, started, incoming);
         int status = -1;
         expect(::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
                "the child ends in order");
-        send(comm, out, other, child_has_ended);
       } else {
-        recv(comm, in, other, child_has_ended);
+        recv(comm, in, other, started_here);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
         start();
       }
       send(comm, out, other, message);
