@@ -133,7 +133,7 @@ TEST_CASE("an algorithm out of a list is chosen by its id") {
 TEST_CASE("calls that cannot be had are refused before anything is launched") {
   int launches = 0;
   device_stand_in const on{.launches = &launches, .at_once = 7}, none{.at_once = 0};
-  device_channels two(on, 2), eight(on, 8), nowhere(none, 2);
+  device_channels two(on, 2), eight(on, 8), busy(none, 2);
   auto data = to_device(on, all_values<float>(2, 6000)), many = to_device(on, all_values<float>(8, 6));
   using on_stand_in = device_options<device_stand_in>;
   auto const refused = [](auto const& call) {
@@ -147,7 +147,7 @@ TEST_CASE("calls that cannot be had are refused before anything is launched") {
         "an algorithm sends messages between ranks, and this cuda_local has no channels for them");
   CHECK(refused([&] { all_reduce<ring>(cuda_local(eight), many, many); }) ==
         "a device that runs 7 blocks of this kernel at once cannot have 8 ranks that send each other messages");
-  CHECK(refused([&] { all_reduce<one_shot>(cuda_local(nowhere), data, data); }) ==
+  CHECK(refused([&] { all_reduce<one_shot>(cuda_local(busy), data, data); }) ==
         "a device that runs 0 blocks of this kernel at once cannot have 2 ranks that send each other messages");
   CHECK(refused([&] { all_reduce(ranks, data, data, sum{}, {.algorithm = algorithm_id::ring}); }) ==
         "the call chooses ring in its options, but has not been compiled with it");
