@@ -45,7 +45,7 @@ TEST_CASE("show names the ranks that are behind and the first call in which rank
   CAPTURE(both.output);
   CHECK(both.said("rank 0 is in call #2, scan (a.cpp:2)\n"));
   CHECK(both.said("rank 1 has completed call #1, all_reduce of 4 float (a.cpp:1)\n"));
-  CHECK(both.said("behind: ranks 1 have not reached call #2\n"));
+  CHECK(both.said("behind: rank 1 has not reached call #2\n"));
   CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
 
   CHECK(both.said("rank 0 has not completed a recv (a.cpp:4)\nrank 1 has not completed a recv (a.cpp:4)\n"));
