@@ -34,9 +34,10 @@ inline std::optional<call_words> read_call(call_record const& record, std::uint6
 void write_name(name_list& list, std::uint32_t id, std::string_view text) noexcept;
 std::string read_name(name_list const& list, std::uint32_t id);
 
-// Only the first fault is recorded.
-void write_fault(fault_record& record, fault const& f) noexcept;
-std::optional<fault> read_fault(fault_record const& record);
+// A rank writes the fault that it finds to its own record and then names itself in `first`, unless another rank was
+// earlier. A rank that dies in between has raised no fault, so the others find its loss.
+void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept;
+fault read_fault(fault_record const& record);
 
 class board {
  public:
@@ -71,8 +72,8 @@ class board {
   std::string name(int rank, std::uint32_t id) const { return read_name(segment_->rank(rank).known_names, id); }
 
   // All ranks report the first fault, whoever finds it.
-  void raise(fault const& f) noexcept { write_fault(segment_->header().fault, f); }
-  bool faulty() const noexcept { return segment_->header().fault.state.load(std::memory_order_seq_cst) != 0; }
+  void raise(fault const& f) noexcept { publish_fault(segment_->header().first_fault, self_->found, f); }
+  bool faulty() const noexcept { return segment_->header().first_fault.load(std::memory_order_seq_cst) != 0; }
   // All ranks see the same fault, so there is nothing to decide.
   template <class Decided>
   void acknowledge_fault(Decided const&) noexcept {
@@ -81,7 +82,11 @@ class board {
   bool knows_fault(int rank) const noexcept {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }
-  std::optional<fault> find_fault() const { return read_fault(segment_->header().fault); }
+  std::optional<fault> find_fault() const {
+    std::uint32_t const first = segment_->header().first_fault.load(std::memory_order_acquire);
+    if (first == 0) return {};
+    return read_fault(segment_->rank(static_cast<int>(first - 1)).found);
+  }
 
  private:
   segment const* segment_;

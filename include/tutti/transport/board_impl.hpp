@@ -28,20 +28,19 @@ TUTTI_INLINE void write_name(name_list& list, std::uint32_t id, std::string_view
   }
 }
 
-TUTTI_INLINE void write_fault(fault_record& record, fault const& f) noexcept {
+TUTTI_INLINE void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept {
+  if (own.taken.exchange(true, std::memory_order_relaxed)) return;  // another thread of this rank is about to publish
+  own.code = f.code;
+  own.rank = f.rank;
+  own.peer = f.peer;
+  std::size_t const length = std::min(f.text.size(), sizeof own.text - 1);
+  std::memcpy(own.text, f.text.data(), length);
+  own.text[length] = '\0';
   std::uint32_t none = 0;
-  if (!record.state.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
-  record.code = f.code;
-  record.rank = f.rank;
-  record.peer = f.peer;
-  std::size_t const length = std::min(f.text.size(), sizeof record.text - 1);
-  std::memcpy(record.text, f.text.data(), length);
-  record.text[length] = '\0';
-  record.state.store(2, std::memory_order_release);
+  first.compare_exchange_strong(none, static_cast<std::uint32_t>(f.rank) + 1, std::memory_order_seq_cst);
 }
 
-TUTTI_INLINE std::optional<fault> read_fault(fault_record const& record) {
-  if (record.state.load(std::memory_order_acquire) != 2) return {};
+TUTTI_INLINE fault read_fault(fault_record const& record) {
   return fault{record.code, record.rank, record.peer, record.text};
 }
 

@@ -106,6 +106,15 @@ struct proposal {
 // A rank that has voted has read all decisions but the last.
 inline constexpr std::size_t proposals = 2;
 
+// A fault that a rank has found. Only its own threads write it; see publish_fault.
+struct fault_record {
+  alignas(cache_line) std::atomic<bool> taken;  // by one of its threads
+  std::int32_t code;
+  std::int32_t rank;
+  std::int32_t peer;
+  char text[1008];
+};
+
 struct rank_page {
   alignas(cache_line) std::atomic<presence> status;
   std::uint32_t process;
@@ -130,21 +139,13 @@ struct rank_page {
   name_list known_names;
   packet near[near_sets][packet_lines];
   packet far[far_sets][packet_lines];
-};
-
-// The first fault of the communicator: the rank that finds it records it, and all others report it.
-struct fault_record {
-  alignas(cache_line) std::atomic<std::uint32_t> state;  // 0 none, 1 being written, 2 written
-  std::int32_t code;
-  std::int32_t rank;
-  std::int32_t peer;
-  char text[1008];
+  fault_record found;
 };
 
 struct segment_header {
-  std::uint64_t identity;  // random
-  fault_record fault;
-  alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and the rank whose proposal it is
+  std::uint64_t identity;                                      // random
+  alignas(cache_line) std::atomic<std::uint32_t> first_fault;  // the rank that found it, plus 1; 0: there is none
+  alignas(cache_line) std::atomic<std::uint64_t> decided;      // the last agreement, and the rank whose proposal it is
 };
 
 // Computes the addresses of a segment's parts. Parts that are never touched take no memory, because the mapping is

@@ -143,7 +143,7 @@ class device_group {
   }
   guarded_device<D> guarded() const {
     device_board const all = board();
-    return {&on_, on_device(all.fault_of_all().state), counts().launches, on_device(all.rank(comm_.rank()).beat)};
+    return {&on_, on_device(all.first_fault()), counts().launches, on_device(all.rank(comm_.rank()).beat)};
   }
   // Counters in device memory: launches, and blocks that have finished the current launch.
   struct launch_counts {

@@ -98,7 +98,7 @@ class ipc_kernels {
     device_board const board = group_.board();
     device_page& mine = board.rank(rank_);
     auto const [launches, ended] = group_.counts();
-    return {.fault = group_.on_device(board.fault_of_all().state),
+    return {.fault = group_.on_device(board.first_fault()),
             .now = group_.on_device(mine.now),
             .beat = group_.on_device(mine.beat),
             .launches = launches,

@@ -41,6 +41,7 @@ struct device_page {
   std::atomic<std::uint64_t> recent[recent_calls];  // sequence number << 32 | number of the call
   call_record calls[known_calls];                   // by the number of the call
   name_list known_names;
+  fault_record found;
 };
 
 // A view of that memory.
@@ -50,23 +51,29 @@ class device_board {
 
   static std::size_t bytes(int ranks) {
     auto const p = static_cast<std::size_t>(ranks);
-    std::size_t const all = sizeof(fault_record) + p * sizeof(device_page) + p * p * sizeof(device_words);
+    std::size_t const all = sizeof(header) + p * sizeof(device_page) + p * p * sizeof(device_words);
     return (all + page - 1) / page * page;
   }
 
   std::byte* base() const { return base_; }
   int ranks() const { return static_cast<int>(ranks_); }
-  fault_record& fault_of_all() const { return *reinterpret_cast<fault_record*>(base_); }
   device_page& rank(int r) const {
-    return reinterpret_cast<device_page*>(base_ + sizeof(fault_record))[static_cast<std::size_t>(r)];
+    return reinterpret_cast<device_page*>(base_ + sizeof(header))[static_cast<std::size_t>(r)];
   }
   device_words& between(int from, int to) const {
     auto* const words = reinterpret_cast<device_words*>(&rank(ranks()));
     return words[static_cast<std::size_t>(from) * ranks_ + static_cast<std::size_t>(to)];
   }
 
-  void raise(fault const& f) const noexcept { write_fault(fault_of_all(), f); }
-  bool faulty() const noexcept { return fault_of_all().state.load(std::memory_order_seq_cst) != 0; }
+  // Not 0 once a rank has raised a fault. The first one counts.
+  std::atomic<std::uint32_t>& first_fault() const { return reinterpret_cast<header*>(base_)->first_fault; }
+  void raise(fault const& f) const noexcept { publish_fault(first_fault(), rank(f.rank).found, f); }
+  bool faulty() const noexcept { return first_fault().load(std::memory_order_seq_cst) != 0; }
+  std::optional<fault> find_fault() const {
+    std::uint32_t const first = first_fault().load(std::memory_order_acquire);
+    if (first == 0) return {};
+    return read_fault(rank(static_cast<int>(first - 1)).found);
+  }
 
   // Describes a call of this rank, and names its type and operation.
   void introduce(int self, std::uint32_t call, call_words const& words) const noexcept {
@@ -91,6 +98,10 @@ class device_board {
   }
 
  private:
+  struct alignas(cache_line) header {
+    std::atomic<std::uint32_t> first_fault;  // the rank that found it, plus 1; 0: there is none
+  };
+
   // A collision of two calls costs at most the description in an error message.
   call_record& record(int r, std::uint32_t call) const noexcept {
     return rank(r).calls[call / 2 % device_page::known_calls];

@@ -86,7 +86,7 @@ class device_watch {
   // The first fault of all ranks, as an error of this one.
   [[gnu::cold]] error fault_found(std::source_location where) const {
     fault const found =
-        await_fault([&] { return read_fault(board_.fault_of_all()); }, [] { std::this_thread::sleep_for(nap_length); });
+        await_fault([&] { return board_.find_fault(); }, [] { std::this_thread::sleep_for(nap_length); });
     int const peer = found.peer == rank_ ? found.rank : found.peer;
     return error({.code = static_cast<error_code>(found.code),
                   .rank = rank_,

@@ -174,14 +174,15 @@ TUTTI_INLINE std::uint64_t shm::process_namespace() {
 }
 
 TUTTI_INLINE int shm::gone() {
-  int out = -1;
+  int gave_up = -1;
   for (int r = 0; r < ranks(); ++r) {
     begin_watch(r);
-    if (status(r) == detail::presence::left && out < 0) out = r;
+    if (status(r) == detail::presence::left && gave_up < 0) gave_up = r;
   }
+  // Looked for last, because a rank that gives up has seen the loss of another before.
   for (int r = 0; r < ranks(); ++r)
-    if (lost(r)) return r;
-  return out;
+    if (lost(r) && status(r) != detail::presence::left) return r;
+  return gave_up;
 }
 
 TUTTI_INLINE void shm::begin_watch(int r) {
@@ -198,7 +199,7 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::deadl
   auto const absent = [&] {
     std::vector<int> out;
     for (int r = 0; r < ranks(); ++r)
-      if (!(this->*here)(r)) out.push_back(name_of(r));
+      if (!(this->*here)(r) && status(r) != detail::presence::left) out.push_back(name_of(r));
     return out;
   };
   auto const all_here = [&] {
@@ -211,11 +212,14 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::deadl
     nap(ready);
     if (int const r = gone(); r >= 0) {
       if (ready()) return true;  // it joined like all others, and has left since
+      bool const gave_up = status(r) == detail::presence::left;
+      auto const late = absent();
+      if (gave_up && !late.empty()) throw detail::ranks_absent(name_of(rank()), late, others.way_out);
       throw error({.code = error_code::rank_lost,
                    .rank = name_of(rank()),
                    .peer = name_of(r),
-                   .what = detail::join({"rank ", name_of(r), " (process ", memory().rank(r).process,
-                                         ") ended before all ranks had joined"}),
+                   .what = detail::join({"rank ", name_of(r), " (process ", memory().rank(r).process, ") ",
+                                         gave_up ? "gave up" : "ended", " before all ranks had joined"}),
                    .way_out = "check the output of that rank"});
     }
     return true;

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which fault ranks report when several find one, and when one of them dies while it writes.
+#include "tutti/transport/board.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <vector>
+
+using namespace tutti;
+using namespace tutti::detail;
+
+namespace {
+
+// The segment of two ranks.
+class two_pages {
+ public:
+  segment view() { return {reinterpret_cast<std::byte*>(pages_.data()), 2, 0, 0}; }
+
+ private:
+  struct alignas(page) one {
+    std::byte data[page];
+  };
+  std::vector<one> pages_{segment(nullptr, 2, 0, 0).bytes() / page};
+};
+
+}  // namespace
+
+TEST_CASE("the first fault counts, at every rank") {
+  two_pages memory;
+  segment const view = memory.view();
+  board first(view, 0), second(view, 1);
+  CHECK(!first.faulty());
+  CHECK(!first.find_fault());
+  second.raise({3, 1, 0, "found by rank 1"});
+  first.raise({4, 0, 1, "found later"});
+  for (board const* b : {&first, &second}) {
+    REQUIRE(b->faulty());
+    CHECK(b->find_fault()->text == "found by rank 1");
+    CHECK(b->find_fault()->code == 3);
+    CHECK(b->find_fault()->rank == 1);
+    CHECK(b->find_fault()->peer == 0);
+  }
+}
+
+TEST_CASE("a rank that dies while it writes a fault has raised none") {
+  two_pages memory;
+  segment const view = memory.view();
+  view.rank(1).found.taken = true;
+  view.rank(1).found.code = 3;
+  board survivor(view, 0);
+  CHECK(!survivor.faulty());
+  survivor.raise({5, 0, 1, "rank 1 ended"});
+  REQUIRE(survivor.faulty());
+  CHECK(survivor.find_fault()->text == "rank 1 ended");
+}
