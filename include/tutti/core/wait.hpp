@@ -2,6 +2,7 @@
 // The only waiting loop: spin, then yield, then nap, never past a deadline.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <sched.h>
 
@@ -9,9 +10,47 @@
 
 namespace tutti::detail {
 
+// The time that this process was able to run. A job that is stopped (SIGSTOP, a debugger, a batch system) and resumed
+// must not find that all its deadlines have passed.
+class running_clock {
+ public:
+  using steady = std::chrono::steady_clock;
+  using duration = steady::duration;
+  using rep = steady::rep;
+  using period = steady::period;
+  using time_point = std::chrono::time_point<running_clock>;
+  static constexpr bool is_steady = false;  // a thread may read it before another has noticed that it stood
+
+  static time_point now() noexcept {
+    return time_point(steady::now().time_since_epoch() - duration(stopped_.load(std::memory_order_relaxed)));
+  }
+
+  // Measures the rests of a waiting thread, each of which takes milliseconds unless no thread of the process runs.
+  class rest {
+   public:
+    // Ends the rest that began with the construction or with the last call.
+    void end() noexcept {
+      rep const now = steady::now().time_since_epoch().count();
+      rep const other = awake_.exchange(now, std::memory_order_relaxed), last = other > begin_ ? other : begin_;
+      if (now - last > longest.count()) stopped_.fetch_add(now - last - longest.count(), std::memory_order_relaxed);
+      begin_ = now;
+    }
+
+   private:
+    rep begin_ = steady::now().time_since_epoch().count();
+  };
+
+ private:
+  // Counted as running, however long the rest was, so deadlines pass on the slowest of machines too.
+  static constexpr duration longest = std::chrono::milliseconds(200);
+
+  static inline std::atomic<rep> stopped_ = 0;
+  static inline std::atomic<rep> awake_ = 0;  // when a thread was last known to run
+};
+
 class deadline {
  public:
-  using clock = std::chrono::steady_clock;
+  using clock = running_clock;
 
   deadline() = default;  // for ever
 
@@ -95,9 +134,10 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
       if (last == progress::stuck) last = poll();
       return last != progress::stuck;
     };
-    while (last == progress::stuck) {
+    for (running_clock::rest rest; last == progress::stuck;) {
       work_in_background();
       if (until.passed() || !nap(ready)) return false;
+      rest.end();
       if (last == progress::stuck) last = poll();
     }
     if (last == progress::done) return true;

@@ -72,7 +72,7 @@ struct children {
   // The parent reads the pipe after this process has ended, so the text is cut to what the pipe holds.
   auto const tell = [&](std::string_view text) {
     if (code != 0) return;
-    std::int64_t const now = deadline::clock::now().time_since_epoch().count();
+    std::int64_t const now = std::chrono::steady_clock::now().time_since_epoch().count();
     iovec const parts[] = {{const_cast<std::int64_t*>(&now), sizeof now},
                            {const_cast<char*>(text.data()), std::min<std::size_t>(text.size(), 4000)}};
     code = ::writev(report, parts, 2) < 0 ? 2 : 1;
@@ -120,7 +120,7 @@ class heard_children {
 
 // How a rank failed.
 struct failure {
-  std::int64_t time = 0;  // of deadline::clock
+  std::int64_t time = 0;  // of the steady clock, which all processes share
   int rank = -1;
   std::string text;
 };
@@ -166,7 +166,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
     family.all.push_back({process, std::move(ended), std::move(reading), true});
   }
 
-  auto const now = [] { return deadline::clock::now().time_since_epoch().count(); };
+  auto const now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
   std::vector<failure> failures;
   std::optional<deadline> patience_left;
   std::int64_t last_look = now();

@@ -105,7 +105,7 @@ class device_watch {
 
   void run(std::stop_token const& stop) {
     std::unique_lock lock(guard_);
-    while (!stop.stop_requested()) {
+    for (running_clock::rest pause; !stop.stop_requested(); pause.end()) {
       std::chrono::microseconds const rest = faulty() ? release_every : look_every;
       wake_.wait_for(lock, stop, rest, [] { return false; });
       if (faulty()) release();

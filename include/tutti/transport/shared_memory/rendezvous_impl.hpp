@@ -63,6 +63,7 @@ TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& m
 
 TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<descriptor>& guests) {
   std::vector<descriptor> nameless;  // connected, but have not sent their rank yet
+  running_clock::rest rest;
   for (int missing = ranks_ - 1; missing > 0;) {
     std::vector<pollfd> waiting(1 + guests.size() + nameless.size(), {listener.get(), POLLIN, 0});
     for (std::size_t r = 0; r < guests.size(); ++r) waiting[1 + r].fd = guests[r].get();
@@ -72,6 +73,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
                    "raise the limit of open files (ulimit -n)", EMFILE);
     };
     int const events = ::poll(waiting.data(), waiting.size(), next_look());
+    rest.end();
     if (events < 0 && errno == EINVAL) refuse_files();  // poll takes no more entries than the process may open files
     if (until_.passed()) throw ranks_absent(name_of(0), absent(guests), others_.way_out);
     for (int r = 1; r < ranks_; ++r)
@@ -150,6 +152,7 @@ TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const&
 }
 
 TUTTI_INLINE descriptor rendezvous::be_guest() {
+  running_clock::rest rest;
   for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
     descriptor const host = make_socket();
     if (::connect(host.get(), address(), address_bytes_) == 0) {
@@ -168,6 +171,7 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
                    .way_out = others_.way_out});
     expect_all_to_come();
     std::this_thread::sleep_for(pause);
+    rest.end();
   }
 }
 
@@ -175,7 +179,8 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
   // Rank 0 knows which ranks are missing: tell it that this rank's time is up, and give it half a second to answer.
   std::optional<deadline> last_moment;
   pollfd waiting{host.get(), POLLIN, 0};
-  while (::poll(&waiting, 1, next_look()) <= 0) {
+  for (running_clock::rest rest; ::poll(&waiting, 1, next_look()) <= 0;) {
+    rest.end();
     if (!last_moment && until_.passed()) {
       last_moment = deadline::after(std::chrono::milliseconds(500));
       ::send(host.get(), "", 1, MSG_NOSIGNAL);
