@@ -3,6 +3,7 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,15 @@ struct crowded {
   static constexpr std::string_view name = "crowded";
 };
 
+// Rank 2 of 3 is forgotten: nobody waits for its message.
+struct forgetful {
+  static constexpr std::string_view name = "forgetful";
+};
+// Rank 2 of 3 waits for a message that nobody sends.
+struct hopeful {
+  static constexpr std::string_view name = "hopeful";
+};
+
 template <>
 struct tutti::schedule<star, collective::all_reduce> : schedule_defaults {
   static constexpr bool direct = false;
@@ -50,6 +60,20 @@ struct tutti::schedule<imposter, collective::all_reduce> : schedule<star, collec
 template <>
 struct tutti::schedule<crowded, collective::all_reduce> : schedule<star, collective::all_reduce> {
   constexpr int lanes(shape) const { return max_tracks + 1; }
+};
+template <>
+struct tutti::schedule<forgetful, collective::all_reduce> : schedule<star, collective::all_reduce> {
+  constexpr step at(shape s, position me, int i) const {
+    if (me.rank == 0 && i == 0) return {.from = one(1), .own = {space::input}, .keep = {space::output}};
+    return schedule<star, collective::all_reduce>::at(s, me, i);
+  }
+};
+template <>
+struct tutti::schedule<hopeful, collective::all_reduce> : schedule<star, collective::all_reduce> {
+  constexpr step at(shape s, position me, int i) const {
+    if (me.rank == 0 && i == 1) return {.to = one(1), .give = {space::output}};
+    return schedule<star, collective::all_reduce>::at(s, me, i);
+  }
 };
 
 namespace {
@@ -121,4 +145,23 @@ TEST_CASE("what it cannot do is refused in its name") {
   CHECK_MESSAGE(contains(text, "protocol direct is not safe for star"), text);
   text = refused([](auto& c, auto& v) { all_reduce<crowded>(c, v); });
   CHECK_MESSAGE(contains(text, "crowded has more than 4 lanes and phases"), text);
+}
+
+TEST_CASE("where ranks make the same calls, an algorithm of the program's own is suspected") {
+  std::string text = failure_of([](auto& comm) {
+    std::vector<int> v(2);
+    all_reduce<hopeful>(comm, v, sum{}, {.timeout = std::chrono::milliseconds(200)});
+  });
+  INFO(text);
+  CHECK(contains(text, "did not complete within 0.2 s"));
+  CHECK(contains(text,
+                 "hopeful of call #1 is the program's own algorithm, whose schedule tutti::analyze::verify can check"));
+  text = failure_of([](auto& comm) {
+    std::vector<int> v(2), w(3);
+    all_reduce<forgetful>(comm, v);
+    all_reduce<star>(comm, w);
+  });
+  INFO(text);
+  CHECK(contains(text, "rank 2"));
+  CHECK(contains(text, "forgetful of call #1 is the program's own algorithm"));
 }

@@ -73,6 +73,8 @@ template <class Board>
 }
 
 inline std::uint32_t fingerprint_of(call_words const& words) { return static_cast<std::uint32_t>(words[0]); }
+// The number of the name of an algorithm that is not registered; 0 for those that are.
+inline std::uint32_t own_algorithm_of(call_words const& words) { return static_cast<std::uint32_t>(words[5]); }
 inline collective what_of(call_words const& words) { return static_cast<collective>(words[0] >> 32 & 0xff); }
 
 // Decoded words of a call, with the names that `rank` has put on the board.
@@ -92,7 +94,7 @@ template <class Board>
   auto const algorithm = static_cast<algorithm_id>(words[0] >> 40 & 0xff);
   auto const how = static_cast<protocol>(words[0] >> 48 & 0xff);
   auto const type = static_cast<std::uint32_t>(words[2]), op = static_cast<std::uint32_t>(words[2] >> 32);
-  auto const own = static_cast<std::uint32_t>(words[5]);
+  auto const own = own_algorithm_of(words);
   bool const ragged = (words[0] >> 56 & 1) != 0;
   return {.what = join({name(what), ragged ? "_v" : ""}),
           .type = what == collective::barrier ? "" : notices.name(rank, type),
