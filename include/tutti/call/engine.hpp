@@ -2,6 +2,7 @@
 // The engine of a communicator: begins and ends calls, and keeps resources that calls reuse.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,9 @@ class engine : public faults<Transport> {
   void begin(plan const& p, std::source_location where) {
     process.expect_this(where);
     if constexpr (bound_to_thread<Transport>) transport().expect_thread();
+    if (in_call_.load(std::memory_order_relaxed)) [[unlikely]]
+      report_call_of_other_thread(where);
+    in_call_.store(true, std::memory_order_relaxed);
     history_ = (history_ ^ p.fingerprint) * 0x9e3779b97f4a7c15u;
     std::uint64_t const sequence = this->sequence() + 1;
     sequence_.store(sequence, std::memory_order_relaxed);
@@ -73,6 +77,7 @@ class engine : public faults<Transport> {
   // A rank that has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
     if (notices_->faulty()) this->report_fault(where, this->in_call);
+    in_call_.store(false, std::memory_order_relaxed);
     notices_->finish(this->sequence());
     recorder_->end(this->sequence(), *notices_);
   }
@@ -112,10 +117,15 @@ class engine : public faults<Transport> {
   using faults<Transport>::recorder_;
   using faults<Transport>::sequence_;
 
+  // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
+  [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
+
   void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
 
   grown_memory<Transport> inbox_;
   std::uint64_t history_ = 0;  // a hash of all calls
+  // Finds most calls of two threads at once. They would have to begin within nanoseconds of each other to go unnoticed.
+  std::atomic<bool> in_call_ = false;
   std::mutex introducing_;
   shared_places places_;
 };
@@ -153,6 +163,17 @@ engine<Transport>::~engine() {
     if (auto const f = this->poll_fault()) levels->take_over(*f);
   }
   transport().leave();
+}
+
+template <transport Transport>
+void engine<Transport>::report_call_of_other_thread(std::source_location where) {
+  if (notices_->faulty()) this->report_fault(where, this->beside_calls);
+  throw error(
+      {.code = error_code::bad_argument,
+       .rank = rank(),
+       .what = join({"another thread of rank ", rank(), " is ", this->doing(rank())}),
+       .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
+       .where = where});
 }
 
 template <transport Transport>

@@ -134,12 +134,13 @@ bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
       if (last == progress::stuck) last = poll();
       return last != progress::stuck;
     };
-    for (running_clock::rest rest; last == progress::stuck;) {
-      work_in_background();
-      if (until.passed() || !nap(ready)) return false;
-      rest.end();
-      if (last == progress::stuck) last = poll();
-    }
+    if (last == progress::stuck)  // `rest` reads the clock
+      for (running_clock::rest rest; last == progress::stuck;) {
+        work_in_background();
+        if (until.passed() || !nap(ready)) return false;
+        rest.end();
+        if (last == progress::stuck) last = poll();
+      }
     if (last == progress::done) return true;
   }
 }
