@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -62,14 +63,17 @@ inline constexpr launcher launchers[] = {
      false},
 };
 
-// The process that started all ranks of this machine, for launchers that give the job no name. MPICH's launcher leaves
+// The process that started all ranks of this machine, for launchers that give the job no name, and the namespace of its
+// number: containers on the network of their host may have processes of equal numbers. MPICH's launcher leaves
 // each rank one end of a socket pair, whose peer credentials name it even through a script in between.
 TUTTI_INLINE std::string starter() {
   ucred who{};
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
   bool const known = connection && ::getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
-  return join({known ? who.pid : ::getppid()});
+  struct stat numbers{};
+  if (::stat("/proc/self/ns/pid", &numbers) != 0) numbers.st_ino = 0;
+  return join({known ? who.pid : ::getppid(), "-", numbers.st_ino});
 }
 
 }  // namespace detail

@@ -148,6 +148,17 @@ struct segment_header {
   alignas(cache_line) std::atomic<std::uint64_t> decided;      // the last agreement, and the rank whose proposal it is
 };
 
+// Differs between versions of tutti whose ranks cannot share a segment.
+inline constexpr std::uint64_t segment_layout = [] {
+  std::uint64_t out = 0xcbf29ce484222325;  // FNV-1a
+  for (std::uint64_t const word :
+       {std::uint64_t{TUTTI_VERSION_MAJOR}, std::uint64_t{TUTTI_VERSION_MINOR}, sizeof(segment_header),
+        sizeof(rank_page), offsetof(rank_page, called), offsetof(rank_page, vote), offsetof(rank_page, near),
+        sizeof(channel), sizeof(slot), slots_of(2, 0), slots_of(2, 1), slots_of(2, 5)})
+    out = (out ^ word) * 0x100000001b3;
+  return out;
+}();
+
 // Computes the addresses of a segment's parts. Parts that are never touched take no memory, because the mapping is
 // sparse.
 class segment {

@@ -67,6 +67,18 @@ std::vector<outcome> meet_all(std::string const& name, std::vector<int> const& p
   return out;
 }
 
+// A connection to rank 0 of a job, once it listens.
+descriptor connect_to(std::string const& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::string const path = "tutti-" + std::to_string(::geteuid()) + "-" + name;
+  std::memcpy(address.sun_path + 1, path.data(), path.size());
+  auto const bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
+  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  while (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) std::this_thread::sleep_for(1ms);
+  return out;
+}
+
 bool has(outcome const& o, std::string const& text) { return o.said.find(text) != o.said.npos; }
 
 }  // namespace
@@ -137,16 +149,7 @@ TEST_CASE("connections that send nothing or nonsense do not disturb the meeting"
   std::string const name = job("visitor");
   outcome host, guest;
   std::jthread a([&] { host = meet(name, 0, 2, 20s); });
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::string const path = "tutti-" + std::to_string(::geteuid()) + "-" + name;
-  std::memcpy(address.sun_path + 1, path.data(), path.size());
-  auto const bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
-  auto const visit = [&] {
-    descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    while (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) std::this_thread::sleep_for(1ms);
-    return out;
-  };
+  auto const visit = [&] { return connect_to(name); };
   descriptor const silent = visit();
   visit();  // comes and goes
   descriptor const brief = visit();
@@ -156,4 +159,23 @@ TEST_CASE("connections that send nothing or nonsense do not disturb the meeting"
   CHECK(host.said.empty());
   CHECK(guest.said.empty());
   CHECK(guest.file == host.file);
+}
+
+TEST_CASE("a process of another job's size or another version of tutti is let in by nobody") {
+  auto const join_as = [](std::string const& name, greeting const& stranger) {
+    outcome host, guest;
+    std::jthread a([&] { host = meet(name, 0, 3, 20s); });
+    std::jthread b([&] { guest = meet(name, 1, 3, 20s); });
+    descriptor const visitor = connect_to(name);
+    CHECK(::send(visitor.get(), &stranger, sizeof stranger, MSG_NOSIGNAL) == sizeof stranger);
+    a.join(), b.join();
+    CHECK(host.code == error_code::mismatch);
+    CHECK(host.peer == 2);
+    CHECK((guest.code == error_code::mismatch || guest.code == error_code::rank_lost));
+    return host;
+  };
+  outcome const larger = join_as(job("larger"), {.rank = 2, .ranks = 4});
+  CHECK_MESSAGE(has(larger, "a process joined as rank 2 of 4, but this job has 3 ranks"), larger.said);
+  outcome const newer = join_as(job("newer"), {.layout = segment_layout + 1, .rank = 2, .ranks = 3});
+  CHECK_MESSAGE(has(newer, "a process joined as rank 2 that was built with another version of tutti"), newer.said);
 }

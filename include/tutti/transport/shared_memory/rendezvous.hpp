@@ -14,6 +14,7 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::detail {
@@ -24,6 +25,15 @@ struct acquaintance {
   std::function<bool(int)> gone;  // whether a rank that has not arrived can no longer do so, if that is known
   std::string way_out =
       "make sure that all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT";
+};
+
+// What a rank says when it has connected.
+struct greeting {
+  static constexpr std::uint64_t word = 0x747574746921;  // "tutti!"
+  std::uint64_t sender = word;
+  std::uint64_t layout = segment_layout;
+  std::int32_t rank;
+  std::int32_t ranks;
 };
 
 // One rank's part in the meeting of a job. `job` is the same at all its ranks and differs from other jobs on this
@@ -75,7 +85,7 @@ class rendezvous {
   // Returns when every other rank has connected and sent its number.
   [[gnu::cold]] void gather(descriptor const& listener, std::vector<descriptor>& guests);
 
-  descriptor& seat(std::vector<descriptor>& guests, int rank) const;
+  descriptor& seat(std::vector<descriptor>& guests, greeting const& guest) const;
 
   [[gnu::cold]] std::vector<int> absent(std::vector<descriptor> const& guests) const;
 

@@ -96,10 +96,11 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     }
     std::vector<descriptor> still_nameless;
     for (std::size_t i = 0; i < nameless.size(); ++i) {
-      int rank = -1;
+      greeting guest{.rank = -1, .ranks = 0};
       if (waiting[1 + guests.size() + i].revents == 0) still_nameless.push_back(std::move(nameless[i]));
-      else if (::recv(nameless[i].get(), &rank, sizeof rank, MSG_DONTWAIT) == sizeof rank) {
-        seat(guests, rank) = std::move(nameless[i]);
+      else if (::recv(nameless[i].get(), &guest, sizeof guest, MSG_DONTWAIT) == sizeof guest &&
+               guest.sender == greeting::word) {
+        seat(guests, guest) = std::move(nameless[i]);
         --missing;
       }
     }
@@ -112,15 +113,21 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
   }
 }
 
-TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, int rank) const {
-  if (rank < 1 || rank >= ranks_ || guests[static_cast<std::size_t>(rank)])
-    throw error(
-        {.code = error_code::mismatch,
-         .rank = 0,
-         .peer = rank,
-         .what = join({"a process joined as rank ", rank, " of ", ranks_, ", which is taken or does not exist"}),
-         .way_out = "start all ranks with one launcher and the same number of ranks"});
-  return guests[static_cast<std::size_t>(rank)];
+TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, greeting const& guest) const {
+  auto const refuse = [&](std::string const& what, char const* way_out) {
+    throw error({.code = error_code::mismatch,
+                 .rank = name_of(0),
+                 .peer = guest.rank,
+                 .what = join({"a process joined as rank ", guest.rank, what}),
+                 .way_out = way_out});
+  };
+  char const* const together = "start all ranks with one launcher and the same number of ranks";
+  if (guest.layout != segment_layout)
+    refuse(" that was built with another version of tutti", "build all programs of a job with the same tutti");
+  if (guest.ranks != ranks_) refuse(join({" of ", guest.ranks, ", but this job has ", ranks_, " ranks"}), together);
+  if (guest.rank < 1 || guest.rank >= ranks_ || guests[static_cast<std::size_t>(guest.rank)])
+    refuse(join({" of ", ranks_, ", which is taken or does not exist"}), together);
+  return guests[static_cast<std::size_t>(guest.rank)];
 }
 
 TUTTI_INLINE std::vector<int> rendezvous::absent(std::vector<descriptor> const& guests) const {
@@ -161,7 +168,8 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
                      .rank = name_of(rank_),
                      .what = "the meeting point of this job belongs to another user",
                      .way_out = "start the job again; if that does not help, another user holds the name on purpose"});
-      if (::send(host.get(), &rank_, sizeof rank_, MSG_NOSIGNAL) == sizeof rank_) return receive_file(host);
+      greeting const mine{.rank = rank_, .ranks = ranks_};
+      if (::send(host.get(), &mine, sizeof mine, MSG_NOSIGNAL) == sizeof mine) return receive_file(host);
     }
     if (until_.passed())
       throw error({.code = error_code::timeout,
