@@ -8,6 +8,7 @@
 #include "call/groups.hpp"
 #include "mpi/ranks.hpp"
 
+using namespace tutti;
 using namespace tutti::testing;
 
 TEST_CASE("groups have the right ranks and serve every collective over MPI") {
@@ -26,6 +27,17 @@ TEST_CASE("a fault of one communicator does not reach another over MPI") {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_independence(comm); }) == "");
   }
+}
+
+TEST_CASE("ranks that the launcher of another MPI has started are told that they are alone") {
+  ::setenv("TUTTI_RANK", "1", 1);  // as if tutti-run had started more ranks than this MPI has
+  ::setenv("TUTTI_SIZE", "1000", 1);
+  error const e = error_of([] { from_mpi(MPI_COMM_WORLD); });
+  CHECK(e.code() == error_code::bad_argument);
+  CHECK(contains(e, "tutti-run started 1000 ranks, but the MPI that the program is linked with has only "));
+  CHECK(from_mpi(MPI_COMM_SELF).size() == 1);
+  ::unsetenv("TUTTI_RANK");
+  ::unsetenv("TUTTI_SIZE");
 }
 
 TEST_CASE("what makes no group is refused over MPI") {

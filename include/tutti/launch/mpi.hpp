@@ -20,12 +20,30 @@
 
 namespace tutti {
 
+namespace detail {
+
+// The launcher of another MPI starts processes of which each is the only rank of its MPI.
+[[gnu::cold]] inline void expect_ranks_of_launcher(MPI_Comm ranks, int size) {
+  int same = MPI_UNEQUAL;
+  expect_success(MPI_Comm_compare(ranks, MPI_COMM_WORLD, &same), "MPI_Comm_compare");
+  tutti::place const me = same == MPI_IDENT ? find_place() : tutti::place{};
+  if (me.size > size)
+    throw error({.code = error_code::bad_argument,
+                 .rank = me.rank,
+                 .what = join({me.launcher, " started ", me.size,
+                               " ranks, but the MPI that the program is linked with has only ", size}),
+                 .way_out = "start them with the launcher of that MPI (srun: --mpi=pmix)"});
+}
+
+}  // namespace detail
+
 // Collective over `ranks`: returns when all have called it, and all destroy the returned communicator too, before
 // MPI_Finalize. `ranks` is not changed and may be freed at once. If the program has not initialised MPI, from_mpi does
 // (MPI_THREAD_SERIALIZED), and MPI is then finalized when the process exits. Below MPI_THREAD_SERIALIZED, the thread
 // that calls this must make all calls. Below MPI_THREAD_MULTIPLE, only one thread of the process at a time may be in
 // any call of any communicator, its destructor included. Algorithms are chosen as in init.
-// Throws error: timeout if not all arrive (TUTTI_TIMEOUT), bad_argument, system.
+// Throws error: timeout if not all arrive (TUTTI_TIMEOUT), bad_argument, also if MPI_COMM_WORLD has fewer ranks than a
+// launcher of another MPI has started, system.
 //
 //   tutti::communicator<tutti::mpi> comm = tutti::from_mpi();
 //   tutti::all_reduce(comm, gradient);
@@ -48,6 +66,7 @@ template <class Transport = mpi>
   detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
   if (size > max_ranks)
     refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
+  detail::expect_ranks_of_launcher(ranks, size);
   communicator<Transport> comm(
       std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));
   detail::agree_on_tuning(comm.engine(), table);
@@ -59,15 +78,6 @@ namespace detail {
 template <class Transport>
 [[gnu::cold]] communicator<Transport> init_over_mpi(tuning_table const& table, std::source_location where) try {
   start_mpi();
-  int size = 0;
-  detail::expect_success(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  tutti::place const me = find_place();
-  if (me.size > size)
-    throw error({.code = error_code::bad_argument,
-                 .rank = me.rank,
-                 .what = detail::join({me.launcher, " started ", me.size,
-                                       " ranks, but the MPI that the program is linked with has only ", size}),
-                 .way_out = "start them with the launcher of that MPI (srun: --mpi=pmix)"});
   return from_mpi<Transport>(MPI_COMM_WORLD, table);
 } catch (error const& e) {
   throw e.in_call(where);
