@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tutti/transport/shared_memory/segment_file.hpp"
@@ -63,4 +64,15 @@ TEST_CASE("a file for fewer ranks is rejected") {
 TEST_CASE("the size of the memory cannot be changed") {
   descriptor const file = create_segment_file(2, 1, 0);
   CHECK(::ftruncate(file.get(), 0) != 0);
+}
+
+TEST_CASE("heaps leave room where addresses are limited") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  rlimit const less{rlim_t{1} << 46, before.rlim_max};  // more than a sanitizer maps
+  REQUIRE(::setrlimit(RLIMIT_AS, &less) == 0);
+  std::size_t const bytes = heap_bytes(1 << 20, half_of_all_addresses);
+  ::setrlimit(RLIMIT_AS, &before);
+  CHECK(bytes == (std::size_t{1} << 44) >> 20);
+  CHECK(heap_bytes(1 << 20, half_of_all_addresses) > bytes);
 }

@@ -36,6 +36,10 @@ TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
   }
   std::size_t const machine =
       static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // Each rank maps the heaps of all; where its addresses are limited, the program needs most of them itself.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    space = std::min<std::size_t>(space, limit.rlim_cur / 4);
   std::size_t const share = space / static_cast<std::size_t>(ranks) / page * page;
   return std::min(machine, share);
 }

@@ -74,7 +74,10 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   // Touching pages one by one costs 1.6 us each; 0.12 us in one go.
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
-  ::madvise(memory, bytes, populate_write);
+  if (::madvise(memory, bytes, populate_write) != 0 && (errno == ENOMEM || errno == EFAULT)) {
+    heap_.deallocate(memory, bytes);
+    throw std::bad_alloc();  // better than a signal at the first touch
+  }
   return memory;
 }
 

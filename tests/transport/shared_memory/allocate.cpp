@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory that the system cannot provide: the program gets std::bad_alloc from allocate, not a signal when it touches it.
+// labels: processes alone
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <new>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+std::atomic<int> failure = 0;  // the errno of every attempt to populate memory; 0: none fails
+
+}  // namespace
+
+extern "C" int madvise(void* at, std::size_t bytes, int advice) noexcept {
+  constexpr int populate_write = 23;
+  if (advice != populate_write || failure == 0) return static_cast<int>(::syscall(SYS_madvise, at, bytes, advice));
+  errno = failure;
+  return -1;
+}
+
+TEST_CASE("allocate throws bad_alloc where there is no memory, and the space stays free") {
+  run_local(2, [](auto& comm) {
+    barrier(comm);
+    auto const asks_for = [&](std::size_t count) { return comm.template allocate<char>(count).data(); };
+    char* const first = asks_for(100000);
+    for (int const reason : {ENOMEM, EFAULT}) {
+      failure = reason;
+      bool refused = false;
+      try {
+        asks_for(100000);
+      } catch (std::bad_alloc const&) {
+        refused = true;
+      }
+      failure = 0;
+      expect(refused, "memory was given that does not exist");
+    }
+    failure = EINVAL;  // an old system does not know how to populate
+    expect(asks_for(100000) == first, "the space was lost");
+    failure = 0;
+  });
+}
