@@ -15,6 +15,7 @@
 #include "tutti/launch/local_impl.hpp"
 #include "tutti/launch/measure_links_impl.hpp"
 #include "tutti/launch/place_impl.hpp"
+#include "tutti/launch/uncaught_impl.hpp"
 #include "tutti/transport/absence_impl.hpp"
 #include "tutti/transport/ballot_impl.hpp"
 #include "tutti/transport/board_impl.hpp"

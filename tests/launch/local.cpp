@@ -74,7 +74,12 @@ TEST_CASE("the words of an exception come with its rank, before those of the ran
     CHECK(e.code() == error_code::rank_lost);
     CHECK(e.peer() == 2);
     CHECK(has(e, "tutti: rank 2 ended with exit code 1, no bread in the house"));
-    CHECK(has(e, "rank 0 ended with exit code 1, tutti: rank 2 closed its communicator after call #1"));
+    std::string const said = e.what(),
+                      loss = "ended with exit code 1, tutti: rank 2 closed its communicator after call #1";
+    CHECK(said.find(loss) != said.npos);
+    CHECK(said.find(loss) == said.rfind(loss));  // once, though three ranks have it
+    CHECK(has(e, "rank 0 ended with exit code 1, "));
+    CHECK(has(e, "ended with exit code 1, the same error\n"));
     CHECK(has(e, "start with the first, which caused the others"));
     CHECK_FALSE(has_children());
   }

@@ -214,3 +214,12 @@ TEST_CASE("no process is left behind") {
     CHECK(time.seconds() < 50);
   }
 }
+
+TEST_CASE("of errors that nobody catches, one is printed in full") {
+  command c(run + "-n 8 " TUTTI_RANKS " uncaught");
+  CHECK(c.wait() == 134);  // SIGABRT
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, "tutti: root 17 is not a rank") == 1);
+  CHECK(lines_with(c.output, " ends too (rank lost, because of rank 2); see the error of rank 2\n") == 7);
+  CHECK(!c.said("terminate called"));
+}

@@ -11,6 +11,7 @@
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/place.hpp"
+#include "tutti/launch/uncaught.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 
 namespace tutti {
@@ -38,6 +39,7 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std:
   try {
     detail::rendezvous meeting(detail::join({me.job, "-", number}), me.rank, me.size, until);
     detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
+    detail::share_uncaught_errors(file, me.rank);
     communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
     detail::agree_on_tuning(comm.engine(), table);
     return comm;

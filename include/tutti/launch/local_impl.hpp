@@ -123,7 +123,30 @@ struct failure {
   std::int64_t time = 0;  // of the steady clock, which all processes share
   int rank = -1;
   std::string text;
+  std::string said{};  // the message of its exception
 };
+
+// Without the rank that threw it, so messages of one fault are equal.
+TUTTI_INLINE std::string common_part(failure const& f) {
+  std::string out = f.said;
+  std::string const own = join({" [rank ", f.rank, "]"});
+  if (std::size_t const at = out.find(own); at != out.npos) out.erase(at, own.size());
+  return out;
+}
+
+TUTTI_INLINE std::string list_failures(std::vector<failure> const& all) {
+  std::string out;
+  std::vector<std::string> known;
+  for (failure const& one : all) {
+    out += join({out.empty() ? "" : "\n  ", one.text});
+    if (one.said.empty()) continue;
+    std::string const common = common_part(one);
+    bool const again = std::find(known.begin(), known.end(), common) != known.end();
+    out += again ? ", the same error" : join({", ", one.said});
+    known.push_back(common);
+  }
+  return out;
+}
 
 TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t last_seen_alive) {
   failure out{last_seen_alive, rank, join({"rank ", rank})};
@@ -135,7 +158,7 @@ TUTTI_INLINE failure make_failure(int rank, int status, int report, std::int64_t
   ssize_t const bytes = ::read(report, said, sizeof said);
   if (bytes < static_cast<ssize_t>(sizeof out.time)) return out;
   std::memcpy(&out.time, said, sizeof out.time);
-  out.text += join({", ", std::string_view(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time)});
+  out.said.assign(said + sizeof out.time, static_cast<std::size_t>(bytes) - sizeof out.time);
   return out;
 }
 
@@ -205,11 +228,9 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
   std::sort(failures.begin(), failures.end(), [](failure const& a, failure const& b) {
     return a.time < b.time || (a.time == b.time && a.rank < b.rank);
   });
-  std::string list;
-  for (failure const& one : failures) list += join({list.empty() ? "" : "\n  ", one.text});
   throw error({.code = error_code::rank_lost,
                .peer = failures.front().rank,
-               .what = list,
+               .what = list_failures(failures),
                .way_out = "start with the first, which caused the others"});
 }
 

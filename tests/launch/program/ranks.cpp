@@ -83,9 +83,20 @@ int run(std::string const& task, int number) {
   return 0;
 }
 
+// Every rank fails, rank 2 first, and nobody catches the error.
+[[noreturn]] void fail_uncaught() {
+  auto comm = tutti::init();
+  if (comm.rank() == 2) {
+    std::vector<int> data(3);
+    tutti::broadcast(comm, data, 17);
+  }
+  for (;;) tutti::barrier(comm);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "uncaught") fail_uncaught();
   try {
     return run(argc > 1 ? argv[1] : "sum", argc > 2 ? std::atoi(argv[2]) : 0);
   } catch (tutti::error const& e) {
