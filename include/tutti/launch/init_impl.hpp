@@ -11,7 +11,7 @@
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/place.hpp"
-#include "tutti/launch/uncaught.hpp"
+#include "tutti/transport/shared_memory/uncaught.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 
 namespace tutti {

@@ -3,12 +3,17 @@
 // labels: processes
 #include <doctest/doctest.h>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 
 #include "tutti/core/error.hpp"
 #include "tutti/transport/system/process_watch.hpp"
@@ -84,3 +89,29 @@ TEST_CASE("running out of file descriptors is reported") {
   end(process);
   reap(process);
 }
+
+#if defined(SYS_pidfd_open)
+TEST_CASE("where the system refuses handles of processes, their end is noticed all the same") {
+  pid_t const process = sleeping_process(), asker = ::fork();
+  if (asker == 0) {
+    sock_filter refuse[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    sock_fprog const rules{4, refuse};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &rules) != 0)
+      ::_exit(1);
+    if (::syscall(SYS_pidfd_open, process, 0) >= 0 || errno != EPERM) ::_exit(2);
+    process_watch watch;
+    watch.begin(process);
+    if (watch.ended()) ::_exit(3);
+    ::kill(process, SIGKILL);
+    for (int i = 0; i < 10000 && !watch.ended(); ++i) ::usleep(1000);
+    ::_exit(watch.ended() ? 0 : 4);  // a zombie, because its parent does not wait for it yet
+  }
+  int status = 0;
+  ::waitpid(asker, &status, 0);
+  CHECK(status == 0);
+  reap(process);
+}
+#endif

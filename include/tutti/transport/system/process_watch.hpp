@@ -2,6 +2,7 @@
 // Tells whether another process has ended. Copies share one handle.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <sys/types.h>
 
@@ -19,7 +20,13 @@ class process_watch {
   bool ended() const noexcept;
 
  private:
+  // When a process started, in ticks since the system did; 0 if it has ended, or that is not told.
+  [[gnu::cold]] static std::uint64_t start_of(pid_t process) noexcept;
+
   std::shared_ptr<descriptor const> handle_;
+  // Where handles are refused (containers filter pidfd_open), /proc is asked, which takes microseconds each time.
+  pid_t process_ = 0;
+  std::uint64_t start_ = 0;
   bool begun_ = false;
   bool ended_ = false;  // the process had ended before there was a handle
 };

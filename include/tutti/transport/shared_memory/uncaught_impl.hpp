@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Definitions of launch/uncaught.hpp.
+// Definitions of transport/shared_memory/uncaught.hpp.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/launch/uncaught.hpp"
+#include "tutti/transport/shared_memory/uncaught.hpp"
 #include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {

@@ -13,5 +13,5 @@ namespace tutti::detail {
 }  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
-#include "tutti/launch/uncaught_impl.hpp"
+#include "tutti/transport/shared_memory/uncaught_impl.hpp"
 #endif
