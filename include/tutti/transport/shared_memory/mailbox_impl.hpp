@@ -58,4 +58,15 @@ TUTTI_INLINE void mailbox::wake(rank_page& other) noexcept {
   ::syscall(SYS_futex, &other.bell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
+TUTTI_INLINE void mailbox::skip(std::uint64_t count) noexcept {
+  for (sender& out : outgoing_) out.published = out.consumed = count;
+  for (receiver& in : incoming_) {
+    in.taken = count;
+    if (in.channel != nullptr) in.channel->consumed.store(count, std::memory_order_release);
+  }
+  round_ = all_read_ = count;
+  std::fill(read_.begin(), read_.end(), count);
+  segment_.rank(rank_).packets_read.store(count, std::memory_order_release);
+}
+
 }  // namespace tutti::detail
