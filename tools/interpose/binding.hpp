@@ -31,4 +31,8 @@ binding* find_binding(MPI_Comm comm, bool may_wait);
 
 bool threads_call_at_once();
 
+// Lets the MPI progress messages, which it does only during calls: a program relies on its collectives for that. Called
+// between start and stop.
+void let_the_mpi_work() noexcept;
+
 }  // namespace interpose

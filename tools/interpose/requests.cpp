@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "binding.hpp"
 #include "tutti/started/progress.hpp"
 
 namespace interpose {
@@ -41,6 +42,7 @@ void finish(pending& p) {
     p.code = MPI_ERR_INTERN;
   }
   p.kept.reset();
+  let_the_mpi_work();  // what peers sent before the call is visible after it
   PMPI_Grequest_complete(p.request);
 }
 
