@@ -2,6 +2,7 @@
 // The tutti communicators of the program's MPI communicators.
 #pragma once
 
+#include <atomic>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
@@ -15,8 +16,10 @@ namespace interpose {
 struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
   reason why = reason::none;
-  std::optional<communicator> own;  // `ranks` refers to it, except for MPI_COMM_WORLD
-  std::mutex calls;                 // locked if threads may make calls concurrently
+  std::optional<communicator> own;      // `ranks` refers to it, except for MPI_COMM_WORLD
+  std::mutex calls;                     // locked if threads may make calls concurrently
+  std::atomic<int> error{MPI_SUCCESS};  // of the call that failed: all later ones return it, as no rank knows how far
+                                        // the others got
 };
 
 // Called by all ranks right after MPI was initialised.

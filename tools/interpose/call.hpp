@@ -4,16 +4,17 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "binding.hpp"
 #include "datatypes.hpp"
+#include "errors.hpp"
 #include "messages.hpp"
 #include "requests.hpp"
 #include "user_reduction.hpp"
@@ -32,7 +33,10 @@ class call {
   void expect(bool right) {
     if (!right) pass_for(reason::bad_argument);
   }
-  void expect(int count, MPI_Datatype type) { expect(count >= 0 && type != MPI_DATATYPE_NULL); }
+  void expect(int count, MPI_Datatype type) {
+    type_ = type;
+    expect(count >= 0 && type != MPI_DATATYPE_NULL);
+  }
   void expect_root(int root) { expect(passes() || (root >= 0 && root < ranks())); }
   void pass_for(reason why) {
     if (why_ == reason::none) why_ = why;
@@ -48,22 +52,30 @@ class call {
   // Calls work(communicator), which returns the bytes of this rank's part.
   template <class Work>
   int attempt(Work&& work) const {
+    if (int const earlier = bound_->error; earlier != MPI_SUCCESS) [[unlikely]]
+      return fail(earlier);
     try {
       std::unique_lock const lock =
           threads_call_at_once() ? std::unique_lock(bound_->calls) : std::unique_lock<std::mutex>();
       counted.ran(what_, work(*bound_->ranks));
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
-      std::fprintf(stderr, "%s\n", e.what());
       if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
-      PMPI_Comm_call_errhandler(comm_, MPI_ERR_INTERN);
-      return MPI_ERR_INTERN;
+      bound_->error = report_error(describe_call(name(), type_, comm_), e.what());
+      return fail(bound_->error);
     }
   }
+  std::string_view name() const { return function_names[static_cast<std::size_t>(what_)]; }
 
  private:
+  int fail(int code) const {
+    PMPI_Comm_call_errhandler(comm_, code);
+    return code;
+  }
+
   function what_;
   MPI_Comm comm_;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;  // for errors
   binding* bound_;
   reason why_;
 };
@@ -115,6 +127,7 @@ class starting : public call {
   int run(Work&& work) const {
     return attempt([&](communicator& ranks) {
       auto started = std::make_unique<pending>();
+      started->function = name();
       asynchronous later = tutti::async(ranks);
       started->work = work(later, *started->kept);
       std::size_t const bytes = started->kept->bytes;
