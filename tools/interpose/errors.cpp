@@ -44,6 +44,17 @@ std::string name_of_communicator(MPI_Comm comm) {
   return length > 0 ? join({"communicator ", name}) : "a communicator without a name";
 }
 
+// A class of the library's own, because MPICH adds no texts to predefined ones.
+int class_of_errors() {
+  static int const added = [] {
+    int out = MPI_ERR_OTHER;
+    if (PMPI_Add_error_class(&out) == MPI_SUCCESS)
+      PMPI_Add_error_string(out, "a collective failed that libtutti-mpi.so carried out");
+    return out;
+  }();
+  return added;
+}
+
 }  // namespace
 
 std::string describe_call(std::string_view function, MPI_Datatype type, MPI_Comm comm) {
@@ -58,7 +69,7 @@ int report_error(std::string_view call, std::string_view problem) {
   std::fprintf(stderr, "%s\n", text.c_str());
   text.resize(std::min<std::size_t>(text.size(), MPI_MAX_ERROR_STRING - 1));
   int code = MPI_ERR_INTERN;
-  if (PMPI_Add_error_code(MPI_ERR_OTHER, &code) == MPI_SUCCESS) PMPI_Add_error_string(code, text.c_str());
+  if (PMPI_Add_error_code(class_of_errors(), &code) == MPI_SUCCESS) PMPI_Add_error_string(code, text.c_str());
   return code;
 }
 
