@@ -40,7 +40,8 @@ enum class reason {
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
   "", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
-  "an invalid argument", "one buffer as input and output", "outside of MPI_Init and MPI_Finalize", "shared memory could not be created",
+  "an invalid argument", "one buffer as input and output", "outside of MPI_Init and MPI_Finalize",
+  "shared memory could not be created",
 });
 // clang-format on
 
