@@ -41,15 +41,6 @@ struct process {
 };
 process* running = nullptr;
 
-// The MPI progresses messages only during calls, and a program may rely on collectives for that. Testing a request that
-// has not completed progresses all messages with every MPI; MPICH's MPI_Iprobe does not.
-void let_the_mpi_work() noexcept {
-  if (tutti::detail::in_progress_thread) return;                     // this thread calls no MPI
-  std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
-  int ended = 0;
-  if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
-}
-
 communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {
   communicator out(std::move(transport));
   out.engine().transport().while_waiting(&let_the_mpi_work);
@@ -173,6 +164,14 @@ binding* make_binding(MPI_Comm comm) {
 }
 
 }  // namespace
+
+// Testing a request that has not completed progresses all messages with every MPI; MPICH's MPI_Iprobe does not.
+void let_the_mpi_work() noexcept {
+  if (tutti::detail::in_progress_thread) return;                     // this thread calls no MPI
+  std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
+  int ended = 0;
+  if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
+}
 
 void start() {
   auto made = std::make_unique<process>();

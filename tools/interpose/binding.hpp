@@ -2,6 +2,7 @@
 // The tutti communicators of the program's MPI communicators.
 #pragma once
 
+#include <atomic>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
@@ -15,8 +16,10 @@ namespace interpose {
 struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
   reason why = reason::none;
-  std::optional<communicator> own;  // `ranks` refers to it, except for MPI_COMM_WORLD
-  std::mutex calls;                 // locked if threads may make calls concurrently
+  std::optional<communicator> own;      // `ranks` refers to it, except for MPI_COMM_WORLD
+  std::mutex calls;                     // locked if threads may make calls concurrently
+  std::atomic<int> error{MPI_SUCCESS};  // of the call that failed: all later ones return it, as no rank knows how far
+                                        // the others got
 };
 
 // Called by all ranks right after MPI was initialised.
@@ -30,5 +33,9 @@ void stop();
 binding* find_binding(MPI_Comm comm, bool may_wait);
 
 bool threads_call_at_once();
+
+// Lets the MPI progress messages, which it does only during calls: a program relies on its collectives for that. Called
+// between start and stop.
+void let_the_mpi_work() noexcept;
 
 }  // namespace interpose

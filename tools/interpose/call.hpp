@@ -4,16 +4,17 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "binding.hpp"
 #include "datatypes.hpp"
+#include "errors.hpp"
 #include "messages.hpp"
 #include "requests.hpp"
 #include "user_reduction.hpp"
@@ -32,7 +33,16 @@ class call {
   void expect(bool right) {
     if (!right) pass_for(reason::bad_argument);
   }
-  void expect(int count, MPI_Datatype type) { expect(count >= 0 && type != MPI_DATATYPE_NULL); }
+  void expect(int count, MPI_Datatype type) {
+    type_ = type;
+    expect(count >= 0 && type != MPI_DATATYPE_NULL);
+  }
+  // MPICH refuses one buffer as input and output; Open MPI and tutti accept it where they can.
+  void expect_apart([[maybe_unused]] void const* in, [[maybe_unused]] void const* out, [[maybe_unused]] bool any) {
+#if defined(MPICH_VERSION)
+    if (any && in == out && in != nullptr && in != MPI_IN_PLACE) pass_for(reason::same_buffer);
+#endif
+  }
   void expect_root(int root) { expect(passes() || (root >= 0 && root < ranks())); }
   void pass_for(reason why) {
     if (why_ == reason::none) why_ = why;
@@ -44,26 +54,35 @@ class call {
   MPI_Comm comm() const { return comm_; }
 
  protected:
+  // Not left to the MPI, which would wait for the others if it did not refuse the call.
+  bool refused() const { return why_ == reason::same_buffer; }
+  int fail(int code) const {
+    PMPI_Comm_call_errhandler(comm_, code);
+    return code;
+  }
   void count_passed() const { counted.passed(what_, why_); }
   // Calls work(communicator), which returns the bytes of this rank's part.
   template <class Work>
   int attempt(Work&& work) const {
+    if (int const earlier = bound_->error; earlier != MPI_SUCCESS) [[unlikely]]
+      return fail(earlier);
     try {
       std::unique_lock const lock =
           threads_call_at_once() ? std::unique_lock(bound_->calls) : std::unique_lock<std::mutex>();
       counted.ran(what_, work(*bound_->ranks));
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
-      std::fprintf(stderr, "%s\n", e.what());
       if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
-      PMPI_Comm_call_errhandler(comm_, MPI_ERR_INTERN);
-      return MPI_ERR_INTERN;
+      bound_->error = report_error(describe_call(name(), type_, comm_), e.what());
+      return fail(bound_->error);
     }
   }
+  std::string_view name() const { return function_names[static_cast<std::size_t>(what_)]; }
 
  private:
   function what_;
   MPI_Comm comm_;
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;  // for errors
   binding* bound_;
   reason why_;
 };
@@ -79,6 +98,7 @@ class blocking : public call {
   template <class... Arguments>
   int pass(Arguments... arguments) const {
     count_passed();
+    if (refused()) return fail(MPI_ERR_BUFFER);
     return mpi_(arguments...);
   }
   // Calls work(communicator, kept) to make the call.
@@ -88,6 +108,7 @@ class blocking : public call {
       keepsakes kept;
       work(ranks, kept);
       kept.deliver();
+      let_the_mpi_work();  // what peers sent before the call is visible after it
       return kept.bytes;
     });
   }
@@ -108,12 +129,14 @@ class starting : public call {
   template <class... Arguments>
   int pass(Arguments... arguments) const {
     count_passed();
+    if (refused()) return fail(MPI_ERR_BUFFER);
     return mpi_(arguments..., request_);
   }
   template <class Work>
   int run(Work&& work) const {
     return attempt([&](communicator& ranks) {
       auto started = std::make_unique<pending>();
+      started->function = name();
       asynchronous later = tutti::async(ranks);
       started->work = work(later, *started->kept);
       std::size_t const bytes = started->kept->bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The collectives of MPI, each for its blocking function and for the one that returns a request.
+#include <algorithm>
 #include <mpi.h>
 #include <numeric>
 #include <vector>
@@ -19,6 +20,10 @@ bool none_negative(int const* counts, int n) {
   for (int i = 0; i < n; ++i)
     if (counts[i] < 0) return false;
   return true;
+}
+
+bool any_positive(int const* counts, int n) {
+  return std::any_of(counts, counts + n, [](int count) { return count > 0; });
 }
 
 // The bytes of each rank's block.
@@ -55,6 +60,7 @@ int call_gather(Call c, void const* in, int count, MPI_Datatype type, void* out,
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && in == MPI_IN_PLACE;
   if (is_root) c.expect(out_count, out_type);
   if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     if (!is_root) {
@@ -76,6 +82,7 @@ int call_gatherv(Call c, void const* in, int count, MPI_Datatype type, void* out
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && in == MPI_IN_PLACE;
   if (is_root) c.expect(none_negative(counts, c.ranks()) && out_type != MPI_DATATYPE_NULL);
   if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, counts, begins, out_type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     if (!is_root) {
@@ -98,6 +105,7 @@ int call_scatter(Call c, void const* in, int in_count, MPI_Datatype in_type, voi
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && out == MPI_IN_PLACE;
   if (is_root) c.expect(in_count, in_type);
   if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, in_count, in_type, out, count, type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     message const& all =
@@ -120,6 +128,7 @@ int call_scatterv(Call c, void const* in, int const counts[], int const begins[]
   bool const is_root = !c.passes() && c.rank() == root, in_place = is_root && out == MPI_IN_PLACE;
   if (is_root) c.expect(none_negative(counts, c.ranks()) && in_type != MPI_DATATYPE_NULL);
   if (!in_place) c.expect(count, type);
+  if (is_root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, counts, begins, in_type, out, count, type, root, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     if (!is_root) {
@@ -141,6 +150,7 @@ int call_allgather(Call c, void const* in, int count, MPI_Datatype type, void* o
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_count, out_type);
   if (!in_place) c.expect(count, type);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     message const& all = kept.add(in_place ? use::both : use::writes, out, elements(out_count, c.ranks()), out_type);
@@ -156,6 +166,7 @@ int call_allgatherv(Call c, void const* in, int count, MPI_Datatype type, void* 
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
   if (!in_place) c.expect(count, type);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, counts, begins, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     blocks const& all = kept.add(in_place ? use::both : use::writes, out, c.ranks(), counts, begins, out_type);
@@ -172,6 +183,7 @@ int call_alltoall(Call c, void const* in, int count, MPI_Datatype type, void* ou
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_count, out_type);
   if (!in_place) c.expect(count, type);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, count, type, out, out_count, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     message const& all = kept.add(in_place ? use::both : use::writes, out, elements(out_count, c.ranks()), out_type);
@@ -187,6 +199,7 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
   bool const in_place = in == MPI_IN_PLACE;
   c.expect(out_type != MPI_DATATYPE_NULL && (c.passes() || none_negative(out_counts, c.ranks())));
   if (!in_place) c.expect(type != MPI_DATATYPE_NULL && (c.passes() || none_negative(counts, c.ranks())));
+  if (!in_place && !c.passes()) c.expect_apart(in, out, any_positive(counts, c.ranks()));
   if (c.passes()) return c.pass(in, counts, begins, type, out, out_counts, out_begins, out_type, c.comm());
   return c.run([&](auto& ranks, keepsakes& kept) {
     blocks const& received =
@@ -201,6 +214,7 @@ int call_alltoallv(Call c, void const* in, int const counts[], int const begins[
 template <class Call>
 int call_allreduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));
   output const to = r.write(out, elements(count));
@@ -211,6 +225,7 @@ template <class Call>
 int call_reduce(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root) {
   reduction const r(c, count, type, op);
   c.expect_root(root);
+  if (!c.passes() && c.rank() == root) c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, root, c.comm());
   input const from = r.read(in, out, elements(count));
   output const to = c.rank() == root ? r.write(out, elements(count)) : output();
@@ -221,6 +236,7 @@ template <class Call>
 int call_reduce_scatter(Call c, void const* in, void* out, int const counts[], MPI_Datatype type, MPI_Op op) {
   reduction const r(c, 0, type, op);
   c.expect(c.passes() || none_negative(counts, c.ranks()));
+  if (!c.passes()) c.expect_apart(in, out, any_positive(counts, c.ranks()));
   if (c.passes()) return c.pass(in, out, counts, type, op, c.comm());
   auto const bytes = in_bytes(counts, c.ranks(), r.element_bytes());
   std::size_t const count = std::accumulate(counts, counts + c.ranks(), std::size_t{0},
@@ -235,6 +251,7 @@ int call_reduce_scatter(Call c, void const* in, void* out, int const counts[], M
 template <class Call>
 int call_reduce_scatter_block(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   output const to = r.write(out, elements(count));
   std::vector<std::size_t> const bytes(elements(c.ranks()), to.size());
@@ -247,6 +264,7 @@ int call_reduce_scatter_block(Call c, void const* in, void* out, int count, MPI_
 template <class Call>
 int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));
   output const to = r.write(out, elements(count));
@@ -256,6 +274,7 @@ int call_scan(Call c, void const* in, void* out, int count, MPI_Datatype type, M
 template <class Call>
 int call_exscan(Call c, void const* in, void* out, int count, MPI_Datatype type, MPI_Op op) {
   reduction const r(c, count, type, op);
+  c.expect_apart(in, out, count > 0);
   if (c.passes()) return c.pass(in, out, count, type, op, c.comm());
   input const from = r.read(in, out, elements(count));
   output const to = r.write(out, elements(count));

@@ -11,13 +11,15 @@
 #include "tutti/collective/scan.hpp"
 
 namespace interpose {
-namespace {
 
-// An element of which only size and alignment are known.
+// An element of which only size and alignment are known. Not in the anonymous namespace, because errors.cpp finds its
+// name in the messages of tutti.
 template <std::size_t Bytes, std::size_t Alignment>
 struct alignas(Alignment) cell {
   std::byte data[Bytes];
 };
+
+namespace {
 
 struct found_operation {
   static constexpr std::string_view name = "an operation of MPI";

@@ -4,12 +4,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "binding.hpp"
+#include "errors.hpp"
 #include "tutti/started/progress.hpp"
 
 namespace interpose {
@@ -37,10 +38,10 @@ void finish(pending& p) {
     p.work.wait();
     p.kept->deliver();
   } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    p.code = MPI_ERR_INTERN;
+    p.code = report_error(p.function, e.what());
   }
   p.kept.reset();
+  let_the_mpi_work();  // what peers sent before the call is visible after it
   PMPI_Grequest_complete(p.request);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mpi.h>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "messages.hpp"
@@ -17,7 +18,8 @@ struct pending {
   std::optional<keepsakes> kept{std::in_place};  // until it has ended
   tutti::work work;
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_SUCCESS;  // the result of the call
+  int code = MPI_SUCCESS;       // the result of the call
+  std::string_view function{};  // for errors; communicator and type may be gone when it ends
 };
 
 // The request of a call. From the first one on, a thread that makes no MPI calls drives started calls, because the

@@ -4,17 +4,20 @@
 #include <mpi.h>
 
 #include "binding.hpp"
+#include "loaded_mpis.hpp"
 #include "statistics.hpp"
 
 extern "C" {
 
 int MPI_Init(int* argc, char*** argv) {
+  interpose::expect_one_mpi();
   int const code = PMPI_Init(argc, argv);
   if (code == MPI_SUCCESS) interpose::start();
   return code;
 }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  interpose::expect_one_mpi();
   int const code = PMPI_Init_thread(argc, argv, required, provided);
   if (code == MPI_SUCCESS) interpose::start();
   return code;

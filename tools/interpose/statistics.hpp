@@ -35,12 +35,13 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
 // clang-format off
 enum class reason {
   none, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
-  not_started, failed,
+  same_buffer, not_started, failed,
 };
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
   "", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
-  "an invalid argument", "outside of MPI_Init and MPI_Finalize", "shared memory could not be created",
+  "an invalid argument", "one buffer as input and output", "outside of MPI_Init and MPI_Finalize",
+  "shared memory could not be created",
 });
 // clang-format on
 

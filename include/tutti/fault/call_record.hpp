@@ -29,12 +29,13 @@ inline call_words to_words(request const& r, plan const& p) {
           0};
 }
 
-// A call site as peers know it: the number of a file, and a line. introduce(number, name) publishes the end of the
-// file's name on the board.
+// A call site as peers know it: the number of a file, and a line; 0 if it is unknown. introduce(number, name) publishes
+// the end of the file's name on the board.
 template <class Introduce>
 [[gnu::cold, gnu::noinline]] std::uint64_t to_shared_word(std::source_location where, Introduce&& introduce) {
   constexpr std::size_t longest = sizeof(name_record::text) - 1;
   std::string_view file = where.file_name();
+  if (file.empty()) return 0;
   if (file.size() > longest) {
     file.remove_prefix(file.size() - longest);
     if (std::size_t const folder = file.find('/'); folder != file.npos) file.remove_prefix(folder + 1);

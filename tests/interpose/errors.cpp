@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One buffer for input and output is refused where the MPI refuses it. With the library only, because an MPI does not
+// notice: ranks that make different calls get an error that names its call, later calls return the same error, and a
+// duplicate of the communicator works.
+// ranks: 2 3
+// on tutti: MPI_Barrier MPI_Allreduce
+#include <mpi.h>
+#include <string>
+#include <string_view>
+
+#include "program.hpp"
+
+using namespace program;
+
+namespace {
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return text;
+}
+
+bool contains(std::string const& text, std::string_view part) { return text.find(part) != text.npos; }
+
+void check_disagreement() {
+  MPI_Comm comm = MPI_COMM_NULL, copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_name(comm, "solver");
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+
+  double in[4] = {}, out[4] = {};
+  int first = MPI_SUCCESS;
+  if (world_rank == 0) MPI_Bcast(in, 4, MPI_DOUBLE, 0, comm);  // a root need not wait for the others
+  else first = MPI_Allreduce(in, out, 4, MPI_DOUBLE, MPI_SUM, comm);
+  int const second = MPI_Allreduce(in, out, 4, MPI_DOUBLE, MPI_SUM, comm);
+  if (first == MPI_SUCCESS) first = second;
+
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(second, &kind);
+  expect(kind != MPI_SUCCESS && kind != MPI_ERR_INTERN, true, "the class of an error");
+  expect(second, first, "an error after the first one");
+  std::string const text = text_of(second);
+  for (std::string_view const part : {"MPI_", "MPI_DOUBLE", "solver", "ranks disagree"})
+    expect(contains(text, part), true, "the text \"" + text + "\", which should contain " + std::string(part));
+  for (std::string_view const part : {"std::byte", "interpose", " at :0"})
+    expect(contains(text, part), false, "the text \"" + text + "\", which should not contain " + std::string(part));
+
+  MPI_Comm_dup(comm, &copy);
+  int const one = 1;
+  int sum = 0;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, copy);
+  expect(sum, size_of(copy), "a sum on a duplicate of a communicator that failed");
+  MPI_Comm_free(&copy);
+  MPI_Comm_free(&comm);
+}
+
+#if defined(MPICH_VERSION)
+// One buffer as input and as output, which MPICH refuses and Open MPI does not.
+void check_same_buffer() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  int data[8] = {};
+  int const counts[4] = {1, 1, 1, 1}, begins[4] = {0, 1, 2, 3};
+  auto const refused = [&](int code, std::string const& what) {
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    expect(kind, MPI_ERR_BUFFER, "the error of " + what + " with one buffer");
+  };
+  refused(MPI_Allreduce(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
+  refused(MPI_Scan(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Scan");
+  refused(MPI_Exscan(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Exscan");
+  refused(MPI_Reduce_scatter_block(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Reduce_scatter_block");
+  refused(MPI_Reduce_scatter(data, data, counts, MPI_INT, MPI_SUM, comm), "MPI_Reduce_scatter");
+  refused(MPI_Allgather(data, 1, MPI_INT, data, 1, MPI_INT, comm), "MPI_Allgather");
+  refused(MPI_Allgatherv(data, 1, MPI_INT, data, counts, begins, MPI_INT, comm), "MPI_Allgatherv");
+  refused(MPI_Alltoall(data, 1, MPI_INT, data, 1, MPI_INT, comm), "MPI_Alltoall");
+  int sum = 0;
+  MPI_Allreduce(counts, &sum, 1, MPI_INT, MPI_SUM, comm);
+  expect(sum, size_of(comm), "a sum after refused calls");
+  MPI_Allreduce(data, data, 0, MPI_INT, MPI_SUM, comm);  // nothing overlaps
+  MPI_Comm_free(&comm);
+}
+#endif
+
+}  // namespace
+
+int main(int argc, char**) {
+  bool const with_library = argc > 1;
+  return run(MPI_THREAD_SINGLE, [&](int) {
+    MPI_Barrier(MPI_COMM_WORLD);
+#if defined(MPICH_VERSION)
+    check_same_buffer();
+#endif
+    if (with_library) check_disagreement();
+  });
+}
