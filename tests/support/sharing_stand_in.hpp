@@ -193,6 +193,7 @@ class sharing_stand_in {
     });
   }
 
+  int multiprocessors() const { return 2; }
   template <class Work>
   int blocks_at_once() const {
     return at_once;

@@ -143,8 +143,11 @@ class cuda_ipc {
       if (C == collective::exclusive_scan) return;
       return combine_alone(c, detail::in_stages<In>(op, 1));
     }
-    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(),
-                            [&](detail::request const& r) { words().template combine<C>(c, r, op); });
+    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
+      if constexpr (C == collective::all_reduce)
+        if (kernels_) return by_shots(c, r, op);
+      words().template combine<C>(c, r, op);
+    });
   }
 
   template <class Algorithm, collective C, class Word>
@@ -281,9 +284,24 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
-    call now = calls_->template begin<C>(c, r, op_name, [](int) { return true; });
+    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
+  }
+
+  template <class In, class Out, class Op>
+  void by_shots(detail::device_call<D, In, Out> const& c, detail::request const& r, Op const& op) {
+    auto const how = detail::in_stages<In>(op, size());
+    using combined = std::remove_const_t<decltype(how.op)>;
+    auto const plan = kernels_->template plan_of_shots<In, Out>(r.algorithm == algorithm_id::two_shot ? 2 : 1,
+                                                                c.given.at(0, 0).count, c.where);
+    call now = calls_->template begin<collective::all_reduce>(c, r, detail::name_of<Op>(), detail::waiting::kernels,
+                                                              [](int) { return true; });
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->launch_shots(plan, detail::to_device_form<combined>(c.in), detail::to_device_form<combined>(c.out),
+                             now.in, now.out, how, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }
@@ -294,8 +312,8 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
     r.how = protocol::staged;
-    call now =
-        calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
+    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels,
+                                         [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
       calls_->end(now, c.how.stream);
