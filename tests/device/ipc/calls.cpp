@@ -35,8 +35,7 @@ std::vector<float> values_of(sharing_stand_in const& on, std::span<float const> 
   return out;
 }
 // n of 1, n of 2, ...
-std::vector<float> blocks_of(int ranks) {
-  constexpr std::size_t n = 100;
+std::vector<float> blocks_of(int ranks, std::size_t n = 100) {
   std::vector<float> out;
   for (int q = 0; q < ranks; ++q) out.insert(out.end(), n, static_cast<float>(q + 1));
   return out;
@@ -92,9 +91,9 @@ TEST_CASE("a symmetric call copies nothing to the arena") {
           expect(values_of(device, out.subspan(7, n)) == std::vector<float>(n, 6), "all_reduce");
         }
         all_gather(ranks, mine, out, {.symmetric = true});
-        expect(values_of(device, out) == blocks_of(3), "all_gather");
+        expect(values_of(device, out) == blocks_of(3, n), "all_gather");
         gather(ranks, mine, out, 1, {.symmetric = true});
-        if (comm.rank() == 1) expect(values_of(device, out) == blocks_of(3), "gather");
+        if (comm.rank() == 1) expect(values_of(device, out) == blocks_of(3, n), "gather");
         all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::two_shot, .symmetric = true});
         expect(values_of(device, mine) == std::vector<float>(n, 6), "all_reduce in place");
         all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::one_shot, .symmetric = true});

@@ -69,7 +69,7 @@ struct shots_work {
   std::size_t room_bytes;  // of a block in each half
   Fused how;
 
-  static constexpr int blocks_together = 4;  // per multiprocessor
+  static constexpr int blocks_together = 2;  // per multiprocessor
   static constexpr std::size_t grain = shots_grain;
 
   template <class Group>
