@@ -40,7 +40,8 @@ namespace tutti {
 //
 // By default, one_shot carries out a call, and two_shot a large all_reduce (tune/devices.hpp). If every rank has a
 // device of its own, kernels may wait for each other: small collectives in which all ranks hear from all use packets,
-// in which one store writes a word of data and its flag, and a call may name any algorithm. all_reduce<ring>, for
+// in which one store writes a word of data and its flag, all_reduce by one_shot or two_shot is one kernel, for which
+// there is a second memory as large as the arena, and a call may name any algorithm. all_reduce<ring>, for
 // example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
 // and output of one type; if ranks fail, its output is undefined.
 //
@@ -121,9 +122,11 @@ class cuda_ipc {
       out += detail::join({"all_reduce above ", most, " bytes uses two_shot, all else "});
     out += "uses one_shot";
     if (kernels_)
-      out += detail::join(
-          {"; every rank has a device of its own, so kernels may wait for each other: up to ", max_packet_bytes(),
-           " bytes, calls in which all ranks hear from all use packets, and calls may name any algorithm"});
+      out += detail::join({"; every rank has a device of its own, so kernels may wait for each other: up to ",
+                           max_packet_bytes(),
+                           " bytes, calls in which all ranks hear from all use packets, a larger all_reduce is one "
+                           "kernel, and calls may "
+                           "name any algorithm"});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});

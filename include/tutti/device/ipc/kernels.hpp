@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of ranks that are processes with a device each and wait for each other: any schedule step by step, and
-// packets.
+// Kernels of ranks that are processes with a device each and wait for each other: any schedule step by step, packets,
+// and all_reduce by blocks that meet.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace tutti::detail {
 
 // A kernel may wait for kernels of other devices because they run at the same time; kernels that share a device may
 // not. While it waits, the kernel reads the fault word, and ends if it is set. Its output is then undefined, except
-// that packets leave each element with its old value or the right one.
+// that packets and blocks that meet leave each element with its old value or the right one.
 template <cooperative_device D, transport Transport>
 class ipc_kernels {
  public:
