@@ -90,12 +90,13 @@ struct bits_of_the_host {
     place const at(comm.rank());
     std::size_t const most = few ? 9001 : 900'001;
     arrays<float> const floats(at, most);
-    arrays<affine> const pairs(at, 2050);
+    arrays<affine> const pairs(at, 6007);
     cuda_ipc small(comm, at.gpu, 4096), large(comm, at.gpu);  // with several pieces for a block, and one
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{2503}})
       floats.check(small, comm, n, sum{});
     floats.check(large, comm, most, sum{});
-    pairs.check(large, comm, 2050, compose{});
+    floats.check(large, comm, most, tutti::max{});
+    pairs.check(large, comm, 6007, compose{});
     barrier(comm);
   }
 };
@@ -141,13 +142,14 @@ struct more_in_one_pass {
   void operator()(Comm& comm) const {
     place const at(comm.rank());
     cuda_ipc ranks(comm, at.gpu, 4096);
-    device_array<cuda_device, tutti::bfloat16> const in(at.gpu, 1501);
+    auto const in = ranks.template allocate<tutti::bfloat16>(1501);
     device_array<cuda_device, float> const out(at.gpu, in.size()), calls(at.gpu, in.size());
     at.fill(std::span(in.data(), in.size()), tutti::bfloat16(2.0f));
     at.fill(std::span(calls.data(), calls.size()), 0.0f);
     barrier(comm);
     fused const how{sum{}, scale{0.5f}, with_arrays(count_calls{}, calls.data())};
-    for (int i = 0; i < 2; ++i) all_reduce(ranks, in, out, how, at.by(algorithm_id::automatic));
+    for (bool const symmetric : {false, true})
+      all_reduce(ranks, in, out, how, at.by(algorithm_id::automatic, symmetric));
     ranks.work(at.stream.get()).wait();
     at.template expect_all<float>(std::span(out.data(), out.size()), static_cast<float>(comm.size() + 2), "results");
     at.template expect_all<float>(std::span(calls.data(), calls.size()), 2, "what the epilogue has counted");
