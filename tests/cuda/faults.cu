@@ -52,16 +52,22 @@ struct place {
   }
 };
 
-// How a call travels: by packets, through the channels of a schedule, or by words that streams wait for.
-enum class way { packets, channels, words };
-constexpr way all_ways[] = {way::packets, way::channels, way::words};
-constexpr std::size_t count_for(way w) { return w == way::packets ? 100 : 5000; }
+// How a call travels: by packets, through the channels of a schedule, by blocks that meet, or by words that streams wait for.
+enum class way { packets, channels, meetings, words };
+constexpr way all_ways[] = {way::packets, way::channels, way::meetings, way::words};
+constexpr std::size_t count_for(way w) { return w == way::packets ? 99 : 5001; }
+// Its result: sums of ones, or ones from everywhere.
+constexpr float result_of(way w) { return w == way::words ? 1 : ranks_of_all; }
 
 template <class Ranks>
 void start(Ranks& ranks, place const& at, way w, std::chrono::nanoseconds timeout = 0ns) {
   device_options<cuda_device> how{.stream = at.stream.get(), .timeout = timeout};
   if (w == way::channels) return all_reduce<ring>(ranks, at.in, at.out, sum{}, how);
-  if (w == way::words) how.algorithm = algorithm_id::two_shot;
+  if (w == way::words) {
+    std::size_t const each = at.n / ranks_of_all;
+    return all_gather_v(ranks, std::span(at.in.data(), each), at.out, std::vector(ranks_of_all, each), {}, how);
+  }
+  if (w == way::meetings) how.algorithm = algorithm_id::two_shot;
   all_reduce(ranks, at.in, at.out, sum{}, how);
 }
 // The error of a call, or of waiting for it. A rank that is slow may hear of a fault before its call.
@@ -86,7 +92,7 @@ struct late {
         start(ranks, at, w);
       }
       ranks.work(at.stream.get()).wait();
-      expect(at.result_is(ranks_of_all), "a rank that is late changes no result");
+      expect(at.result_is(result_of(w)), "a rank that is late changes no result");
     }
   }
 };
@@ -116,7 +122,7 @@ struct in_another_call {
   void operator()(Comm& comm) const {
     for (way const w : all_ways)
       for (way const other : all_ways) {
-        place const at(comm.rank(), 100);
+        place const at(comm.rank(), 99);
         cuda_ipc ranks(comm, at.gpu, 64 << 10);
         error const e = error_of([&] {
           if (comm.rank() != 2) start(ranks, at, w);
@@ -135,9 +141,13 @@ struct in_another_call {
 struct in_another_graph {
   template <class Comm>
   void operator()(Comm& comm) const {
+    for (algorithm_id const by : {algorithm_id::automatic, algorithm_id::two_shot}) replay(comm, by);
+  }
+  template <class Comm>
+  static void replay(Comm& comm, algorithm_id by) {
     place const at(comm.rank(), 100);
     cuda_ipc ranks(comm, at.gpu, 64 << 10);
-    device_options<cuda_device> const how{.stream = at.stream.get(), .timeout = 1s};
+    device_options<cuda_device> const how{.stream = at.stream.get(), .algorithm = by, .timeout = 1s};
     captured const sums(at.stream.get(), [&] { all_reduce(ranks, at.in, at.out, sum{}, how); });
     captured const largest(at.stream.get(), [&] { all_reduce(ranks, at.in, at.out, tutti::max{}, how); });
     barrier(comm);
@@ -176,7 +186,7 @@ struct leaving {
       error const e = fault_of(ranks, at, [&] { start(ranks, at, w); });
       expect_error(e, error_code::rank_left, "rank 1 left");
       at.wait();
-      if (w != way::channels) expect(at.result_is(ranks_of_all), "the call before was right");
+      if (w != way::channels) expect(at.result_is(result_of(w)), "the call before was right");
     }
   }
 };
@@ -226,7 +236,7 @@ void check_gone(way w, std::chrono::microseconds after) {
           ranks.work(at.stream.get()).wait();
         });
         at.wait();
-        good[comm.rank()] = contains(e, "nothing was thrown") ? at.result_is(ranks_of_all) : is_right(e);
+        good[comm.rank()] = contains(e, "nothing was thrown") ? at.result_is(result_of(w)) : is_right(e);
       } catch (error const& e) {  // one that was slow to start
         good[comm.rank()] = is_right(e);
       }
@@ -235,7 +245,10 @@ void check_gone(way w, std::chrono::microseconds after) {
     thrown = e.what();
   }
   bool const all_good = good[0] == 1 && good[2] == 1;
-  std::string const by = w == way::packets ? "packets" : w == way::channels ? "channels" : "words";
+  std::string const by = w == way::packets    ? "packets"
+                         : w == way::channels ? "channels"
+                         : w == way::meetings ? "meetings"
+                                              : "words";
   report("a process that is gone after " + std::to_string(after.count()) + " us, by " + by +
              (all_good ? std::string{} : ": " + thrown),
          all_good);

@@ -24,6 +24,9 @@ template <class Algorithm, collective C = collective::all_reduce, class T = floa
           class Reach = one_device>
 using steps = detail::steps_work<C, schedule<Algorithm, C>, T, Op, Reach>;
 
+template <class In, class Out = In, class Fused = fused<sum>>
+using shots = detail::shots_work<In, Out, Fused>;
+
 template <class Work>
 constexpr auto kernel = &detail::run_work<Work>;
 template <class Work>
@@ -86,6 +89,10 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(together<packets<collective::all_reduce, float, sum, several_processes>>),
     reinterpret_cast<void const*>(together<packets<collective::all_reduce, tutti::bfloat16, mean>>),
     reinterpret_cast<void const*>(together<packets<collective::all_to_all, std::uint32_t, bit_or, several_processes>>),
+    reinterpret_cast<void const*>(together<shots<float>>),
+    reinterpret_cast<void const*>(together<shots<tutti::bfloat16>>),
+    reinterpret_cast<void const*>(
+        together<shots<tutti::bfloat16, float, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),
     reinterpret_cast<void const*>(together<steps<ring>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_devices>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_processes>>),

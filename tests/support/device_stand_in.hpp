@@ -53,6 +53,7 @@ struct device_stand_in {
     for (int rank = 0; rank < threads; ++rank) work(grid_member{rank, threads});
   }
 
+  int multiprocessors() const { return 2; }
   template <class Work>
   int blocks_at_once() const {
     return at_once;

@@ -135,8 +135,9 @@ class sharing_stand_in {
 
   stand_in_refusals refuses{};
   int threads = 3;
-  int at_once = 64;                  // blocks
-  int number = 0;                    // objects of one number are one device
+  int at_once = 64;                               // blocks
+  int number = 0;                                 // objects of one number are one device
+  mutable std::atomic<std::size_t> signalled{0};  // operations on words that its streams were given
   bool allocates_when_idle = false;  // as CUDA may: when no kernel of the process runs that waits for others
 
   sharing_stand_in() = default;
@@ -193,6 +194,7 @@ class sharing_stand_in {
     });
   }
 
+  int multiprocessors() const { return 2; }
   template <class Work>
   int blocks_at_once() const {
     return at_once;
@@ -275,6 +277,7 @@ class sharing_stand_in {
   void hide(void*) const noexcept {}
 
   void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
+    signalled += signals.size();
     here(stream).add([all = std::vector(signals.begin(), signals.end())] {
       for (detail::stream_signal const& s : all) {
         std::atomic_ref const word(*s.word);

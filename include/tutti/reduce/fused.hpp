@@ -86,7 +86,7 @@ inline constexpr int arrays_of<fused<Op, Before, After>> = arrays_of<After>;
 
 // The operation for a pass that starts at element `begin` and counts from 0.
 template <class Op, class Before, class After>
-constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Before, After> how) {
+TUTTI_HOST_DEVICE constexpr fused<Op, Before, After> shifted_by(std::size_t begin, fused<Op, Before, After> how) {
   if constexpr (arrays_of<After> > 0)
     for (auto& array : how.after.arrays) array += begin;
   return how;

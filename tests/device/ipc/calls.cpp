@@ -35,8 +35,7 @@ std::vector<float> values_of(sharing_stand_in const& on, std::span<float const> 
   return out;
 }
 // n of 1, n of 2, ...
-std::vector<float> blocks_of(int ranks) {
-  constexpr std::size_t n = 100;
+std::vector<float> blocks_of(int ranks, std::size_t n = 100) {
   std::vector<float> out;
   for (int q = 0; q < ranks; ++q) out.insert(out.end(), n, static_cast<float>(q + 1));
   return out;
@@ -78,32 +77,33 @@ TEST_CASE("registered memory may be passed as any other") {
 }
 
 TEST_CASE("a symmetric call copies nothing to the arena") {
-  constexpr std::size_t n = 100;
-  run_threads(3, [](auto& comm) {
-    sharing_stand_in const device;
-    cuda_ipc ranks(comm, device, 64);  // too small for the whole message
-    auto const in = ranks.template allocate<float>(3 * n), out = ranks.template allocate<float>(3 * n);
-    auto const mine = in.subspan(n, n);
-    for (int turn = 0; turn < 3; ++turn) {
-      fill(device, mine, static_cast<float>(comm.rank() + 1));
-      for (auto const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
-        all_reduce(ranks, mine, out.subspan(7, n), sum{}, {.algorithm = by, .symmetric = true});
-        expect(values_of(device, out.subspan(7, n)) == std::vector<float>(n, 6), "all_reduce");
+  constexpr std::size_t n = 5000;
+  for (bool const own : {false, true})
+    run_threads(3, [own](auto& comm) {
+      sharing_stand_in const device(own ? comm.rank() + 1 : 0);
+      cuda_ipc ranks(comm, device, 4096);  // too small for the whole message
+      auto const in = ranks.template allocate<float>(3 * n), out = ranks.template allocate<float>(3 * n);
+      auto const mine = in.subspan(n, n);
+      for (int turn = 0; turn < 3; ++turn) {
+        fill(device, mine, static_cast<float>(comm.rank() + 1));
+        for (auto const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
+          all_reduce(ranks, mine, out.subspan(7, n), sum{}, {.algorithm = by, .symmetric = true});
+          expect(values_of(device, out.subspan(7, n)) == std::vector<float>(n, 6), "all_reduce");
+        }
+        all_gather(ranks, mine, out, {.symmetric = true});
+        expect(values_of(device, out) == blocks_of(3, n), "all_gather");
+        gather(ranks, mine, out, 1, {.symmetric = true});
+        if (comm.rank() == 1) expect(values_of(device, out) == blocks_of(3, n), "gather");
+        all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::two_shot, .symmetric = true});
+        expect(values_of(device, mine) == std::vector<float>(n, 6), "all_reduce in place");
+        all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::one_shot, .symmetric = true});
+        expect(values_of(device, mine) == std::vector<float>(n, 18), "all_reduce in place, by the arena");
+        broadcast(ranks, mine, 2, {.symmetric = true});
       }
-      all_gather(ranks, mine, out, {.symmetric = true});
-      expect(values_of(device, out) == blocks_of(3), "all_gather");
-      gather(ranks, mine, out, 1, {.symmetric = true});
-      if (comm.rank() == 1) expect(values_of(device, out) == blocks_of(3), "gather");
-      all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::two_shot, .symmetric = true});
-      expect(values_of(device, mine) == std::vector<float>(n, 6), "all_reduce in place");
-      all_reduce(ranks, mine, sum{}, {.algorithm = algorithm_id::one_shot, .symmetric = true});
-      expect(values_of(device, mine) == std::vector<float>(n, 18), "all_reduce in place, by the arena");
-      broadcast(ranks, mine, 2, {.symmetric = true});
-    }
-    array const elsewhere = filled(device, n, 1);
-    expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(n), sum{}, {.symmetric = true}); }),
-                 error_code::bad_argument, "a symmetric all_reduce got memory that the ranks have not registered");
-  });
+      array const elsewhere = filled(device, n, 1);
+      expect_error(error_of([&] { all_reduce(ranks, elsewhere, out.first(n), sum{}, {.symmetric = true}); }),
+                   error_code::bad_argument, "a symmetric all_reduce got memory that the ranks have not registered");
+    });
 }
 
 TEST_CASE("symmetric calls of different places hear which") {

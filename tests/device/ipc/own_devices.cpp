@@ -78,6 +78,75 @@ TEST_CASE("one_shot and two_shot, by words, by packets and step by step") {
   });
 }
 
+TEST_CASE("streams wait for no word in an all_reduce of ranks with a device each") {
+  constexpr int p = 8;
+  for (bool const own : {false, true})
+    run_threads(p, [own](auto& comm) {
+      sharing_stand_in const device(own ? comm.rank() + 1 : 0);
+      cuda_ipc ranks(comm, device, 1 << 16);
+      array const data = filled(device, 8000, 1);
+      for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
+        std::size_t const before = device.signalled;
+        all_reduce(ranks, data, tutti::max{}, {.algorithm = by});
+        // To each peer: unread, ready, and that it is read; from each: unread, ready, and ready is 0 again. two_shot: ready twice.
+        std::size_t const words = (by == algorithm_id::one_shot ? 6 : 9) * (p - 1) + 2;
+        expect(device.signalled - before == (own ? 0 : words),
+               join({"operations of streams: ", device.signalled - before}));
+      }
+      ranks.work().wait();
+    });
+}
+
+TEST_CASE("one_shot and two_shot with prologue, epilogue and other types, in pieces and by more and fewer blocks") {
+  for (int const p : {2, 3, 4, 5})
+    on_own_devices(p, [](auto& ranks, auto& comm) {
+      auto const size = static_cast<float>(comm.size());
+      for (std::size_t const n : {std::size_t{5}, std::size_t{9000}, std::size_t{700}, std::size_t{0}}) {
+        array const data = filled(ranks.on(), n, 2), out = filled(ranks.on(), n, 7), counts = filled(ranks.on(), n, 1);
+        for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
+          all_reduce(ranks, data, out, fused{sum{}, scale{0.5f}, scale{3.0f}}, {.algorithm = by});
+        expect(all_are(ranks.on(), out, 3 * size), "a fused sum");
+        auto const count = [](float x, float(&values)[1]) {
+          values[0] += 1;
+          return x + values[0];
+        };
+        all_reduce(ranks, data, fused{sum{}, scale{0.5f}, with_arrays(count, counts.data())});
+        expect(all_are(ranks.on(), data, size + 2) && all_are(ranks.on(), counts, 2), "an epilogue with an array");
+      }
+    });
+}
+
+TEST_CASE("a rank that does not come to a meeting is named, and nothing is written") {
+  for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
+    on_own_devices(3, [by](auto& ranks, auto& comm) {
+      array const data = filled(ranks.on(), 20000, 1), out = filled(ranks.on(), 20000, 7);
+      barrier(ranks);
+      error const e = error_of([&] {
+        if (comm.rank() != 1) all_reduce(ranks, data, out, sum{}, {.algorithm = by, .timeout = 2s});
+        for (;; std::this_thread::sleep_for(1ms)) ranks.work().wait();
+      });
+      expect_error(e, error_code::timeout, "rank 1 has not arrived: it is at or after call #1, barrier");
+      expect(all_are(ranks.on(), out, 7), "nothing was written");
+    });
+}
+
+TEST_CASE("ranks that replay different graphs meet no others, and end") {
+  on_own_devices(2, [](auto& ranks, auto& comm) {
+    array const data = filled(ranks.on(), 9000, 1), out = filled(ranks.on(), 9000, 7);
+    stand_in_stream stream;
+    auto const captured = [&](auto const& op) {
+      stream.begin_capture();
+      all_reduce(ranks, data, out, op, {.stream = &stream, .timeout = 300ms});
+      return stream.end_capture();
+    };
+    auto const sums = captured(sum{}), largest = captured(tutti::max{});
+    stand_in_stream::launch(comm.rank() == 0 ? sums : largest);
+    expect_error(error_of([&] { ranks.work(&stream).wait(); }), error_code::timeout, "did not complete within");
+    ranks.on().wait(&stream, deadline::after(10s));
+    expect(all_are(ranks.on(), out, 7), "nothing was written");
+  });
+}
+
 TEST_CASE("calls of all kinds follow each other, on two streams by turns") {
   on_own_devices(4, [](auto& ranks, auto&) {
     stand_in_stream streams[2];

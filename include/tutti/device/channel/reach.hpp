@@ -32,15 +32,17 @@ struct several_processes {
   std::uint32_t* ended;        // in device memory: blocks that have finished this call
   std::uint32_t call;
 
-  // Called by one thread of the first block of a rank; leave() by one thread of each block at its end.
+  // Called by one thread of the first block of a rank; leave() by one thread of each block at its end. It returns whether
+  // the others have left.
   TUTTI_HOST_DEVICE void enter() const {
     store_host_word(*beat, ++*launches);
     store_host_word(*now, call);
   }
-  TUTTI_HOST_DEVICE void leave(int blocks) const {
-    if (count_up(*ended) + 1 != static_cast<std::uint32_t>(blocks)) return;
+  TUTTI_HOST_DEVICE bool leave(int blocks) const {
+    if (count_up(*ended) + 1 != static_cast<std::uint32_t>(blocks)) return false;
     *ended = 0;
     store_host_word(*now, 0);
+    return true;
   }
 };
 

@@ -103,6 +103,7 @@ class cuda_device {
     launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
   }
 
+  int multiprocessors() const { return processors_; }
   template <class Work>
   int blocks_at_once() const {
     detail::current_device const here(index_);

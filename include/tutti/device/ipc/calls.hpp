@@ -26,6 +26,9 @@
 
 namespace tutti::detail {
 
+// What waits for other ranks in a call.
+enum class waiting { streams, kernels };
+
 template <sharing_device D, transport Transport>
 class ipc_calls {
  public:
@@ -54,10 +57,11 @@ class ipc_calls {
 
   // -- Agreement.
 
-  // `r`: what the caller passes, and the algorithm and protocol, where automatic means words. `awaits(q)`: whether this
-  // rank needs data of rank q.
+  // `r`: what the caller passes, and the algorithm and protocol, where automatic means that ranks read each other's
+  // memory. `awaits(q)`: whether this rank needs data of rank q.
   template <collective C, class In, class Out, class Awaits>
-  call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op, Awaits const& awaits) {
+  call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op, waiting who,
+             Awaits const& awaits) {
     auto& watch = group_.watch();
     watch.expect_no_fault(c.where);
     call out{};
@@ -71,7 +75,7 @@ class ipc_calls {
         out.number = value_of_block(value_of_block(out.number, c.given.at(0, q).count), c.got.at(0, q).count);
     watched_call const watched{.timeout = c.how.timeout.count() > 0 ? c.how.timeout : group_.timeout(),
                                .captured = on_.capturing(c.how.stream),
-                               .kernels_wait = r.how != protocol::automatic,
+                               .kernels_wait = who == waiting::kernels,
                                .sequence = sequence_ + 1};
     auto const expected = [&](int q) {
       return q != rank_ && awaits(q) ? value_of_block(out.fingerprint, c.got.at(0, q).count) : 0;

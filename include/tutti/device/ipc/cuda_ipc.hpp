@@ -40,7 +40,8 @@ namespace tutti {
 //
 // By default, one_shot carries out a call, and two_shot a large all_reduce (tune/devices.hpp). If every rank has a
 // device of its own, kernels may wait for each other: small collectives in which all ranks hear from all use packets,
-// in which one store writes a word of data and its flag, and a call may name any algorithm. all_reduce<ring>, for
+// in which one store writes a word of data and its flag, all_reduce by one_shot or two_shot is one kernel, for which
+// there is a second memory as large as the arena, and a call may name any algorithm. all_reduce<ring>, for
 // example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
 // and output of one type; if ranks fail, its output is undefined.
 //
@@ -121,9 +122,11 @@ class cuda_ipc {
       out += detail::join({"all_reduce above ", most, " bytes uses two_shot, all else "});
     out += "uses one_shot";
     if (kernels_)
-      out += detail::join(
-          {"; every rank has a device of its own, so kernels may wait for each other: up to ", max_packet_bytes(),
-           " bytes, calls in which all ranks hear from all use packets, and calls may name any algorithm"});
+      out += detail::join({"; every rank has a device of its own, so kernels may wait for each other: up to ",
+                           max_packet_bytes(),
+                           " bytes, calls in which all ranks hear from all use packets, a larger all_reduce is one "
+                           "kernel, and calls may "
+                           "name any algorithm"});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
@@ -143,8 +146,11 @@ class cuda_ipc {
       if (C == collective::exclusive_scan) return;
       return combine_alone(c, detail::in_stages<In>(op, 1));
     }
-    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(),
-                            [&](detail::request const& r) { words().template combine<C>(c, r, op); });
+    carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
+      if constexpr (C == collective::all_reduce)
+        if (kernels_) return by_shots(c, r, op);
+      words().template combine<C>(c, r, op);
+    });
   }
 
   template <class Algorithm, collective C, class Word>
@@ -281,9 +287,24 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
-    call now = calls_->template begin<C>(c, r, op_name, [](int) { return true; });
+    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
+      calls_->end(now, c.how.stream);
+    });
+  }
+
+  template <class In, class Out, class Op>
+  void by_shots(detail::device_call<D, In, Out> const& c, detail::request const& r, Op const& op) {
+    auto const how = detail::in_stages<In>(op, size());
+    using combined = std::remove_const_t<decltype(how.op)>;
+    auto const plan = kernels_->template plan_of_shots<In, Out>(r.algorithm == algorithm_id::two_shot ? 2 : 1,
+                                                                c.given.at(0, 0).count, c.where);
+    call now = calls_->template begin<collective::all_reduce>(c, r, detail::name_of<Op>(), detail::waiting::kernels,
+                                                              [](int) { return true; });
+    calls_->or_fault_of_all(c.where, [&] {
+      kernels_->launch_shots(plan, detail::to_device_form<combined>(c.in), detail::to_device_form<combined>(c.out),
+                             now.in, now.out, how, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }
@@ -294,8 +315,8 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
     r.how = protocol::staged;
-    call now =
-        calls_->template begin<C>(c, r, op_name, [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
+    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels,
+                                         [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
       calls_->end(now, c.how.stream);

@@ -3,6 +3,7 @@
 // synchronise, and its watch.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -51,6 +52,7 @@ class device_group {
   device_group(communicator<Transport>& comm, D const& on, std::size_t arena_bytes, std::source_location where)
       : comm_{comm}, on_{on} {
     device_card mine{.host = host_identity::of_this_process(), .process = ::getpid(), .arena_bytes = arena_bytes};
+    if constexpr (cooperative_device<D>) mine.multiprocessors = on.multiprocessors();
     all_or_none(comm, where, [&] {
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
       std::byte const zeros[head_bytes]{};
@@ -64,6 +66,7 @@ class device_group {
     });
     auto const cards = exchange_cards(comm, mine, where);
     expect_one_host(comm.rank(), cards, where);
+    multiprocessors_ = std::ranges::min(cards, {}, &device_card::multiprocessors).multiprocessors;
     if constexpr (streams_share_queues<D>) expect_own_queues(comm.rank(), cards, where);
     try {
       all_or_none(comm, where, [&] {
@@ -129,6 +132,8 @@ class device_group {
         if (owners_[a] == owners_[b]) return false;
     return true;
   }
+  // The fewest of all ranks.
+  int multiprocessors() const { return multiprocessors_; }
   bool same_device(int q) const {
     return owners_[static_cast<std::size_t>(q)] == owners_[static_cast<std::size_t>(comm_.rank())];
   }
@@ -299,6 +304,7 @@ class device_group {
   std::vector<opened> opened_;
   shared_memory arena_;
   std::vector<std::array<std::byte, 16>> owners_;
+  int multiprocessors_ = 0;
   std::vector<shared_memory> registered_;
   std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
   std::optional<device_event<D>> last_;  // the end of the last call

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of ranks that are processes with a device each and wait for each other: any schedule step by step, and
-// packets.
+// Kernels of ranks that are processes with a device each and wait for each other: any schedule step by step, packets,
+// and all_reduce by blocks that meet.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include "tutti/device/front/plan.hpp"
 #include "tutti/device/ipc/group.hpp"
 #include "tutti/device/kernel/packet.hpp"
+#include "tutti/device/kernel/shots.hpp"
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/model/device.hpp"
 
@@ -24,7 +26,7 @@ namespace tutti::detail {
 
 // A kernel may wait for kernels of other devices because they run at the same time; kernels that share a device may
 // not. While it waits, the kernel reads the fault word, and ends if it is set. Its output is then undefined, except
-// that packets leave each element with its old value or the right one.
+// that packets and blocks that meet leave each element with its old value or the right one.
 template <cooperative_device D, transport Transport>
 class ipc_kernels {
  public:
@@ -32,15 +34,10 @@ class ipc_kernels {
 
   ipc_kernels(D const& on, int rank, int ranks, group_type& group, std::source_location where)
       : on_{on}, rank_{rank}, group_{group}, map_{channel_map::checked(ranks, options)} {
-    std::vector<std::byte> const zeros(map_.flag_bytes());
-    auto const posts = group.add_memory(
-        map_.post_bytes(),
-        [&](std::byte* own) {
-          on.copy({}, own, zeros.data(), zeros.size());
-          on.wait({}, deadline::after(group.timeout()));
-        },
-        where);
-    for (std::size_t q = 0; q < posts.size(); ++q) map_.posts[q] = posts[q];
+    add_posts(map_, where);
+    meetings_.ranks = ranks;
+    meetings_.half_bytes = group.arena_bytes() / 2 / access_bytes * access_bytes;
+    add_posts(meetings_, where);
   }
 
   channel_map const& channels() const { return map_; }
@@ -71,6 +68,57 @@ class ipc_kernels {
     on_.launch_together(stream, work.blocks, work);
   }
 
+  // How an all_reduce of n elements is cut; the same at all ranks. `shots`: 1 for one_shot, 2 for two_shot.
+  struct shots_plan {
+    int shots, blocks;
+    std::size_t n, each, room_bytes;
+  };
+  // Throws error: bad_argument.
+  template <class In, class Out>
+  shots_plan plan_of_shots(int shots, std::size_t n, std::source_location where) const {
+    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out)), grain = shots_grain;
+    std::size_t const half = meetings_.half_bytes, fits = half / (grain * bytes);
+    if (half < bytes)
+      refuse(rank_,
+             join({"an element of ", bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
+             "give cuda_ipc a larger arena", where);
+    std::size_t const most = std::min<std::size_t>(meeting_map::max_blocks, 2 * group_.multiprocessors());
+    std::size_t const blocks =
+        std::max<std::size_t>(std::min({(n * bytes + options.share - 1) / options.share, most, fits}), 1);
+    std::size_t const room = half / blocks / access_bytes * access_bytes;
+    return {shots, static_cast<int>(blocks), n, fits == 0 ? room / bytes : room / bytes / grain * grain, room};
+  }
+  // `inputs` and `results`: registered memory, or none.
+  template <class In, class Out, class Fused, class Place>
+  void launch_shots(shots_plan const& plan, In const* in, Out* out, Place const& inputs, Place const& results,
+                    Fused const& how, std::uint32_t call, stream_of<D> stream) {
+    shots_work<In, Out, Fused> work{.in = in,
+                                    .out = out,
+                                    .inputs = {},
+                                    .results = {},
+                                    .meetings = meetings_,
+                                    .reach = reach(call),
+                                    .rank = rank_,
+                                    .shots = plan.shots,
+                                    .blocks = plan.blocks,
+                                    .rounds = 1,
+                                    .in_place = static_cast<bool>(inputs),
+                                    .n = plan.n,
+                                    .each = plan.n,
+                                    .room_bytes = plan.room_bytes,
+                                    .how = how};
+    for (int q = 0; q < meetings_.ranks; ++q) {
+      work.inputs[q] = inputs ? inputs.at(q) : meetings_.data(q);
+      work.results[q] = results ? results.at(q) : meetings_.data(q);
+    }
+    if (!inputs) {
+      work.each = plan.each;
+      std::size_t const longest = part(plan.n, plan.blocks, 0, work.grain).count;
+      work.rounds = static_cast<int>(std::max<std::size_t>(slices(longest, plan.each), 1));
+    }
+    on_.launch_together(stream, plan.blocks, work);
+  }
+
   template <collective C, class T, class Op>
   void expect_packets_of(std::size_t n, std::source_location where) const {
     expect_packets(map_, n * sizeof(T), where);
@@ -93,6 +141,20 @@ class ipc_kernels {
 
  private:
   static constexpr channel_options options{};
+
+  // Memory whose flags are 0 at first.
+  template <class Map>
+  void add_posts(Map& map, std::source_location where) {
+    std::vector<std::byte> const zeros(map.flag_bytes());
+    auto const posts = group_.add_memory(
+        map.post_bytes(),
+        [&](std::byte* own) {
+          on_.copy({}, own, zeros.data(), zeros.size());
+          on_.wait({}, deadline::after(group_.timeout()));
+        },
+        where);
+    for (std::size_t q = 0; q < posts.size(); ++q) map.posts[q] = posts[q];
+  }
 
   several_processes reach(std::uint32_t call) const {
     device_board const board = group_.board();
@@ -126,6 +188,7 @@ class ipc_kernels {
   int rank_;
   group_type& group_;
   channel_map map_;
+  meeting_map meetings_{};
   std::byte* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
 };

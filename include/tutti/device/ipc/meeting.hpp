@@ -93,6 +93,7 @@ struct device_card {
   host_identity host{};
   std::int64_t process = 0;
   std::size_t arena_bytes = 0;
+  int multiprocessors = 0;
   device_memory_handle arena{};
   device_board_memory::place board{};                               // of rank 0
   std::shared_ptr<device_board_memory const> const* own = nullptr;  // for ranks of the same process

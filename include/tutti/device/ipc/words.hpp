@@ -80,7 +80,7 @@ class ipc_words {
   template <collective C, class In, class Out>
   call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op) {
     peers const from = first_step<C>(c).from;
-    return calls_.template begin<C>(c, r, op, [&](int q) {
+    return calls_.template begin<C>(c, r, op, waiting::streams, [&](int q) {
       for (int k = 0; k < from.count; ++k)
         if (from.at(k, size_) == q) return true;
       return false;

@@ -88,6 +88,7 @@ concept cooperative_device = device<D> && std::equality_comparable<typename D::s
                                {
                                  d.template blocks_at_once<no_work_together>()
                                } -> std::same_as<int>;  // 0: not supported
+                               { d.multiprocessors() } -> std::same_as<int>;
                                { d.launch_together(stream, blocks, work) };
                              };
 // Whether a stream that waits can hold up other streams of the same process.

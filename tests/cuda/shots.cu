@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// all_reduce by one_shot and two_shot among ranks with a GPU each, in one kernel whose blocks meet by flags. Ranks are threads, so
+// that on the PTX machine their kernels run in one machine, which then finds races between them. Exits with 77 with fewer than two
+// GPUs. `shots few` is for the PTX machine.
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/captured.cuh"
+#include "cuda/report.hpp"
+#include "support/device_algorithms.hpp"
+#include "support/expect.hpp"
+#include "support/temporary_folder.hpp"
+#include "tutti/cuda.cuh"
+#include "tutti/tutti.hpp"
+
+namespace {
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+bool few = false;  // elements and calls
+constexpr algorithm_id both_shots[] = {algorithm_id::one_shot, algorithm_id::two_shot};
+
+// The GPU and the stream of a rank.
+struct place {
+  cuda_device gpu;
+  device_stream<cuda_device> stream{gpu};
+
+  explicit place(int rank) : gpu{rank} {}
+  device_options<cuda_device> by(algorithm_id algorithm, bool symmetric = false) const {
+    return {.stream = stream.get(), .algorithm = algorithm, .symmetric = symmetric};
+  }
+  template <class T>
+  void fill(std::span<T> to, T value) const {
+    std::vector<T> const values(to.size(), value);
+    gpu.copy(stream.get(), to.data(), values.data(), to.size_bytes());
+    gpu.wait(stream.get(), deadline::after(60s));
+  }
+  template <class T>
+  void expect_all(std::span<T const> data, T value, std::string_view what) const {
+    std::vector<T> values(data.size());
+    gpu.copy(stream.get(), values.data(), data.data(), data.size_bytes());
+    gpu.wait(stream.get(), deadline::after(120s));
+    for (T const x : values)
+      if (!same_bits<T>(x, value)) return expect(false, std::string(what));
+  }
+};
+
+// Arrays of a rank. They are there before any kernel waits for others, because to allocate and to free memory can mean to wait
+// until all GPUs of the process are idle.
+template <class T>
+struct arrays {
+  place const& at;
+  device_array<cuda_device, T> in, out;
+
+  arrays(place const& where, std::size_t n) : at{where}, in{where.gpu, n}, out{where.gpu, n} {}
+
+  template <class Ranks, class Comm, class Op>
+  void check(Ranks& ranks, Comm& comm, std::size_t n, Op const& op) const {
+    for (algorithm_id const by : both_shots)
+      for (bool const in_place : {false, true}) {
+        std::vector<T> const mine = uneven_values<T>(comm.rank(), n);
+        std::vector<T> expected(n), got(n);
+        all_reduce(comm, mine, expected, op, {.algorithm = algorithm_id::one_shot});
+        std::span<T> const from(in.data(), n), to(in_place ? in.data() : out.data(), n);
+        at.gpu.copy(at.stream.get(), from.data(), mine.data(), n * sizeof(T));
+        all_reduce(ranks, from, to, op, at.by(by));
+        at.gpu.copy(at.stream.get(), got.data(), to.data(), n * sizeof(T));
+        ranks.work(at.stream.get()).wait();
+        for (std::size_t i = 0; i < n; ++i)
+          if (!same_bits<T>(got[i], expected[i]))
+            return expect(
+                false, join({name(by), in_place ? " in place" : "", " of ", n, " elements is wrong at element ", i}));
+      }
+  }
+};
+
+struct bits_of_the_host {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank());
+    std::size_t const most = few ? 9001 : 900'001;
+    arrays<float> const floats(at, most);
+    arrays<affine> const pairs(at, 6007);
+    cuda_ipc small(comm, at.gpu, 4096), large(comm, at.gpu);  // with several pieces for a block, and one
+    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{2503}})
+      floats.check(small, comm, n, sum{});
+    floats.check(large, comm, most, sum{});
+    floats.check(large, comm, most, tutti::max{});
+    pairs.check(large, comm, 6007, compose{});
+    barrier(comm);
+  }
+};
+
+// Each call uses what the one before has left, and the next may begin while others still end it.
+struct one_after_the_other {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank());
+    cuda_ipc ranks(comm, at.gpu, 4096);
+    auto const data = ranks.template allocate<float>(5000), out = ranks.template allocate<float>(5000);
+    at.fill(data, 1.0f);
+    captured const graph(at.stream.get(), [&] {
+      all_reduce(ranks, data, out, sum{}, at.by(algorithm_id::one_shot, true));
+      all_reduce(ranks, out, tutti::max{}, at.by(algorithm_id::two_shot, true));
+      all_reduce(ranks, out.first(100), data.first(100), tutti::max{}, at.by(algorithm_id::one_shot));
+    });
+    for (int turn = 0; turn < 3; ++turn) {
+      graph.replay(2);
+      all_reduce(ranks, data.first(40), tutti::max{}, at.by(algorithm_id::one_shot));
+      broadcast(ranks, data.first(300), turn % comm.size(), {.stream = at.stream.get()});
+      all_reduce(ranks, data.subspan(7, 3000), tutti::max{}, at.by(algorithm_id::two_shot));
+    }
+    ranks.work(at.stream.get()).wait();
+    float expected = 1;
+    for (int turn = 0; turn < 6; ++turn) expected *= static_cast<float>(comm.size());
+    at.template expect_all<float>(data.first(100), expected, "the sum of ones, six times");
+    at.template expect_all<float>(data.subspan(100), 1, "elements that only max has touched");
+  }
+};
+
+// `x` of an array counts the calls that have updated it.
+struct count_calls {
+  template <class A, class S>
+  TUTTI_HOST_DEVICE A operator()(A const& x, S (&values)[1]) const {
+    values[0] += 1;
+    return x + values[0];
+  }
+};
+
+struct more_in_one_pass {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank());
+    cuda_ipc ranks(comm, at.gpu, 4096);
+    auto const in = ranks.template allocate<tutti::bfloat16>(1501);
+    device_array<cuda_device, float> const out(at.gpu, in.size()), calls(at.gpu, in.size());
+    at.fill(std::span(in.data(), in.size()), tutti::bfloat16(2.0f));
+    at.fill(std::span(calls.data(), calls.size()), 0.0f);
+    barrier(comm);
+    fused const how{sum{}, scale{0.5f}, with_arrays(count_calls{}, calls.data())};
+    for (bool const symmetric : {false, true})
+      all_reduce(ranks, in, out, how, at.by(algorithm_id::automatic, symmetric));
+    ranks.work(at.stream.get()).wait();
+    at.template expect_all<float>(std::span(out.data(), out.size()), static_cast<float>(comm.size() + 2), "results");
+    at.template expect_all<float>(std::span(calls.data(), calls.size()), 2, "what the epilogue has counted");
+    barrier(comm);
+  }
+};
+
+template <class Check>
+void on_ranks(int ranks, std::string const& what, Check const& check) {
+  std::string thrown;
+  try {
+    run_threads(ranks, check);
+  } catch (std::exception const& e) {
+    thrown = std::string(": ") + e.what();
+  }
+  report(join({what, ", on ", ranks, " ranks", thrown}), thrown.empty());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  few = argc > 1 && std::string_view(argv[1]) == "few";
+  int const gpus = cuda_device_count_by_child();
+  if (gpus < 2) {
+    std::puts("skipped: there is no second GPU");
+    return 77;
+  }
+  temporary_folder const folder;
+  std::string const table = (folder.path() / "table").string();
+  std::ofstream(table) << tuning_version << "\ndevice processes packets 0\n";
+  ::setenv("TUTTI_TUNING", table.c_str(), 1);
+  for (int const p : {2, 3, 4, 5, 8})
+    if (p <= gpus) {
+      on_ranks(p, "all_reduce has the bits of the host", bits_of_the_host{});
+      on_ranks(p, "calls and graphs follow each other", one_after_the_other{});
+      on_ranks(p, "prologue, epilogue and arrays in one pass", more_in_one_pass{});
+    }
+  std::printf("%d failed\n", failed);
+  return failed == 0 ? 0 : 1;
+}
