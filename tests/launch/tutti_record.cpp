@@ -45,7 +45,7 @@ TEST_CASE("show names the ranks that are behind and the first call in which rank
   CAPTURE(both.output);
   CHECK(both.said("rank 0 is in call #2, scan (a.cpp:2)\n"));
   CHECK(both.said("rank 1 has completed call #1, all_reduce of 4 float (a.cpp:1)\n"));
-  CHECK(both.said("behind: ranks 1 have not reached call #2\n"));
+  CHECK(both.said("behind: rank 1 has not reached call #2\n"));
   CHECK(both.said("ranks disagree in call #1:\n  ranks 0: barrier\n  ranks 1: all_reduce of 4 float\n"));
 
   CHECK(both.said("rank 0 has not completed a recv (a.cpp:4)\nrank 1 has not completed a recv (a.cpp:4)\n"));
@@ -99,4 +99,38 @@ TEST_CASE("a file that is not a record or a trace is rejected") {
     CHECK(c.wait() == 1);
     CHECK(c.said("tutti-record: "));
   }
+}
+
+TEST_CASE("a file of the other kind is named, with the command that reads it") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", flight = at.path() / "r.0.json";
+  write(trace, "[\n{\"name\": \"a\"},\n{\"name\": \"b\"}\n]\n");
+  write(flight, record_of(0));
+  command shown(tool + " show " + trace);
+  CHECK(shown.wait() == 1);
+  CHECK(shown.said(trace + " is a trace, not a flight record: read it with `tutti-record draw`"));
+  command joined(tool + " join " + flight + " -o " + trace + "2");
+  CHECK(joined.wait() == 1);
+  CHECK(joined.said(flight + " is a flight record, not a trace: read it with `tutti-record show`"));
+  CHECK(!joined.said("json.exception"));
+  write(flight, R"({"calls": [5], "peers": [], "ranks": 1, "rank": 0})");
+  command broken(tool + " show " + flight);
+  CHECK(broken.wait() == 1);
+  CHECK(broken.said("a field is missing or of the wrong type"));
+  CHECK(!broken.said("json.exception"));
+}
+
+TEST_CASE("a picture cannot begin after the end, and has room for the last label") {
+  temporary_folder const at;
+  std::string const path = at.path() / "t.0.json", picture = at.path() / "t.svg";
+  write(path, R"([{"name": "a<b", "ph": "X", "ts": 1000.0, "dur": 500.0, "pid": 0, "tid": 0}])");
+  command late(tool + " draw " + path + " -o " + picture + " --begin 20");
+  CHECK(late.wait() == 1);
+  CHECK(late.said("nothing to draw from 20 ms on: the traces last 0.5 ms"));
+  command drawn(tool + " draw " + path + " -o " + picture);
+  CHECK(drawn.wait() == 0);
+  std::ifstream file(picture);
+  std::string const svg(std::istreambuf_iterator<char>(file), {});
+  CHECK(svg.find("width=\"1170\"") != std::string::npos);
+  CHECK(svg.find("a&lt;b") != std::string::npos);
 }
