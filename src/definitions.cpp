@@ -7,6 +7,7 @@
 #include "tutti/core/process_impl.hpp"
 #include "tutti/core/text_impl.hpp"
 #include "tutti/fault/observer_impl.hpp"
+#include "tutti/fault/output_file_impl.hpp"
 #include "tutti/fault/recorder_impl.hpp"
 #include "tutti/fault/settings_impl.hpp"
 #include "tutti/fault/survival_impl.hpp"

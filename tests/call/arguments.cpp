@@ -132,7 +132,8 @@ TEST_CASE("the environment is read and checked") {
   };
   with("TUTTI_TIMEOUT", "0.5", [] { CHECK(settings::from_environment().timeout == std::chrono::milliseconds(500)); });
   with("TUTTI_TIMEOUT", "soon", [&] { says("\"soon\" is not a time"); });
-  with("TUTTI_TIMEOUT", "-1", [&] { says("number of seconds above 0"); });
+  for (char const* const impossible : {"-1", "1e-300", "1e300"})
+    with("TUTTI_TIMEOUT", impossible, [&] { says("number of seconds from 1e-9 to 1e9"); });
   for (char const* const empty : {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD",
                                   "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE", "TUTTI_STATISTICS", "TUTTI_CHECK"})
     with(empty, "", [] { CHECK(settings::from_environment().timeout == std::chrono::minutes(5)); });

@@ -121,6 +121,10 @@ TEST_CASE("an environment that contradicts itself is refused") {
        "OMPI_COMM_WORLD_LOCAL_SIZE=\"3\" does not fit OMPI_COMM_WORLD_SIZE=2"},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "many"}},
        "MPI_LOCALNRANKS=\"many\" does not fit PMI_SIZE=2"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "4294967298"}},
+       "LOCAL_WORLD_SIZE=\"4294967298\" does not fit WORLD_SIZE=4"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2 or 3"}},
+       "LOCAL_WORLD_SIZE=\"2 or 3\" does not fit WORLD_SIZE=4"},
       {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2 is not a rank of WORLD_SIZE=2"}};
   for (auto const& one : cases) {
     std::string const said = refusal(one.set);

@@ -100,3 +100,37 @@ TEST_CASE("a file that is not a record or a trace is rejected") {
     CHECK(c.said("tutti-record: "));
   }
 }
+
+TEST_CASE("a file of the other kind is named, with the command that reads it") {
+  temporary_folder const at;
+  std::string const trace = at.path() / "t.0.json", flight = at.path() / "r.0.json";
+  write(trace, "[\n{\"name\": \"a\"},\n{\"name\": \"b\"}\n]\n");
+  write(flight, record_of(0));
+  command shown(tool + " show " + trace);
+  CHECK(shown.wait() == 1);
+  CHECK(shown.said(trace + " is a trace, not a flight record: read it with `tutti-record draw`"));
+  command joined(tool + " join " + flight + " -o " + trace + "2");
+  CHECK(joined.wait() == 1);
+  CHECK(joined.said(flight + " is a flight record, not a trace: read it with `tutti-record show`"));
+  CHECK(!joined.said("json.exception"));
+  write(flight, R"({"calls": [5], "peers": [], "ranks": 1, "rank": 0})");
+  command broken(tool + " show " + flight);
+  CHECK(broken.wait() == 1);
+  CHECK(broken.said("a field is missing or of the wrong type"));
+  CHECK(!broken.said("json.exception"));
+}
+
+TEST_CASE("a picture cannot begin after the end, and has room for the last label") {
+  temporary_folder const at;
+  std::string const path = at.path() / "t.0.json", picture = at.path() / "t.svg";
+  write(path, R"([{"name": "a<b", "ph": "X", "ts": 1000.0, "dur": 500.0, "pid": 0, "tid": 0}])");
+  command late(tool + " draw " + path + " -o " + picture + " --begin 20");
+  CHECK(late.wait() == 1);
+  CHECK(late.said("nothing to draw from 20 ms on: the traces last 0.5 ms"));
+  command drawn(tool + " draw " + path + " -o " + picture);
+  CHECK(drawn.wait() == 0);
+  std::ifstream file(picture);
+  std::string const svg(std::istreambuf_iterator<char>(file), {});
+  CHECK(svg.find("width=\"1170\"") != std::string::npos);
+  CHECK(svg.find("a&lt;b") != std::string::npos);
+}

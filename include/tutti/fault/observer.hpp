@@ -19,10 +19,9 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/json.hpp"
 #include "tutti/core/ranges.hpp"
-#include "tutti/core/wait.hpp"
 #include "tutti/fault/call_record.hpp"
+#include "tutti/fault/output_file.hpp"
 #include "tutti/fault/settings.hpp"
-#include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti {
 
@@ -47,26 +46,6 @@ struct recorded_place {
 recorded_place next_place(int rank);
 
 void write_log(recorded_place at, std::string const& line);
-
-// A file that several processes may append to at the same time.
-class output_file {
- public:
-  // Throws if the file cannot be written, before anything is measured.
-  [[gnu::cold]] output_file(char const* who, std::string const& path, bool empties);
-  output_file(output_file const&) = delete;
-  output_file& operator=(output_file const&) = delete;
-  ~output_file();
-
-  void add(std::string const& text);
-  void flush() noexcept;
-
- private:
-  static constexpr std::size_t enough = 1 << 16;
-  static constexpr std::chrono::milliseconds often{100};
-  descriptor file_;
-  deadline::clock::time_point flushed_{};
-  std::string pending_;
-};
 
 // Times every call, for a trace in Chrome's format (Trace Event Format, JSON array), statistics, a log or a profiler.
 // One thread is in a call, while another may request statistics or find a fault.
@@ -102,7 +81,7 @@ class observer {
   recorded_place at_;
   std::string title_;
   mutable std::mutex busy_;
-  std::optional<output_file> trace_;
+  std::optional<event_file> trace_;
   range_sink const* ranges_ = range_listener();
   shown_range range_{};
   std::chrono::nanoseconds epoch_ = day_less_steady();
@@ -138,7 +117,7 @@ void observer::end(std::uint64_t sequence, Board const& notices, int rank) {
                       fixed(in_us(began_.time_since_epoch() + epoch_)), ", \"dur\": ", fixed(in_us(took)),
                       ", \"pid\": ", at_.rank, ", \"tid\": ", at_.number, ", \"args\": {\"sequence\": ", sequence,
                       ", \"bytes\": ", call.bytes, ", \"call\": ", json_string(text),
-                      ", \"where\": ", json_string(place_in(*words, notices, rank)), "}},\n"}));
+                      ", \"where\": ", json_string(place_in(*words, notices, rank)), "}}"}));
 }
 
 }  // namespace detail

@@ -3,12 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 
 #include "tutti/core/error.hpp"
@@ -28,34 +24,6 @@ TUTTI_INLINE void write_log(recorded_place at, std::string const& line) {
   else std::fprintf(stderr, "tutti[%d, group %d] %s\n", at.rank, at.number, line.c_str());
 }
 
-TUTTI_INLINE output_file::output_file(char const* who, std::string const& path, bool empties)
-    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (empties ? O_TRUNC : 0), 0666)) {
-  if (file_.get() < 0)
-    throw error({.code = error_code::bad_argument,
-                 .what = join({who, ": ", path, " cannot be written: ", std::strerror(errno)}),
-                 .way_out = "choose a path in an existing folder, e.g. /tmp/run"});
-}
-
-TUTTI_INLINE output_file::~output_file() { flush(); }
-
-TUTTI_INLINE void output_file::add(std::string const& text) {
-  pending_ += text;
-  if (auto const now = deadline::clock::now(); pending_.size() >= enough || now - flushed_ >= often) {
-    flush();
-    flushed_ = now;
-  }
-}
-
-TUTTI_INLINE void output_file::flush() noexcept {
-  for (std::string_view rest = pending_; !rest.empty();) {
-    ssize_t const written = ::write(file_.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;  // the disk is full; the program continues
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  pending_.clear();
-}
-
 TUTTI_INLINE void observer::flush() noexcept {
   std::lock_guard const lock(busy_);
   range_ = {};
@@ -66,12 +34,11 @@ TUTTI_INLINE observer::observer(settings const& s, recorded_place at, std::strin
     : settings_(s), at_(at), title_(std::move(title)) {
   if (s.trace.empty()) return;
   trace_.emplace("TUTTI_TRACE", join({s.trace, ".", at.rank, ".json"}), at.number == 0);
-  // The format allows an array without its end, so the trace of a killed process can be read.
   if (at.number == 0)
-    trace_->add(join({"[\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": ", at.rank,
-                      ", \"args\": {\"name\": \"rank ", at.rank, "\"}},\n"}));
+    trace_->add(join({"{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": ", at.rank,
+                      ", \"args\": {\"name\": \"rank ", at.rank, "\"}}"}));
   trace_->add(join({"{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": ", at.rank, ", \"tid\": ", at.number,
-                    ", \"args\": {\"name\": ", json_string(title_), "}},\n"}));
+                    ", \"args\": {\"name\": ", json_string(title_), "}}"}));
   trace_->flush();
 }
 

@@ -14,6 +14,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/fault/observer.hpp"
+#include "tutti/fault/output_file.hpp"
 
 namespace tutti::detail {
 // How often this process has received the signal TUTTI_RECORD_SIGNAL.
@@ -125,7 +126,7 @@ void recorder::write(std::string const& prefix, std::string const& reason, std::
     out += "}";
   }
   std::string const group = at_.number == 0 ? "" : join({"-", at_.number});
-  detail::output_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), true).add(out += "]}\n");
+  detail::write_whole_file("the flight record", join({prefix, ".", at_.rank, group, ".json"}), out += "]}\n");
 }
 
 template <class Board>

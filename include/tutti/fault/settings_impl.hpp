@@ -22,8 +22,8 @@ TUTTI_INLINE settings settings::from_environment() {
   if (std::string_view const text = variable("TUTTI_TIMEOUT"); !text.empty()) {
     char* end = nullptr;
     double const seconds = std::strtod(text.data(), &end);
-    if (end == text.data() || *end != '\0' || !(seconds > 0 && seconds < 1e9))
-      refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds above 0, e.g. 300");
+    if (end == text.data() || *end != '\0' || !(seconds >= 1e-9 && seconds < 1e9))
+      refuse("TUTTI_TIMEOUT", text, "a time", "a number of seconds from 1e-9 to 1e9, e.g. 300");
     out.timeout = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9));
   }
   if (char const* const text = std::getenv("TUTTI_ALGORITHM")) out.algorithms = overrides(text);

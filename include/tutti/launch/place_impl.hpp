@@ -2,11 +2,13 @@
 // Definitions of launch/place.hpp.
 #pragma once
 
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -97,11 +99,13 @@ TUTTI_INLINE place find_place() {
     for (char const* const variable : l.local_size) {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
       // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
-      out.local_size = std::atoi(std::getenv(variable));
-      if (out.local_size < 1 || out.local_size > out.size)
+      std::string_view const text = detail::environment_text(variable);
+      out.local_size = 0;
+      auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), out.local_size);
+      bool const whole = end == text.data() + text.size() || *end == '(' || *end == ',';
+      if (trouble != std::errc{} || !whole || out.local_size < 1 || out.local_size > out.size)
         throw error({.code = error_code::bad_argument,
-                     .what = detail::join({variable, "=\"", detail::environment_text(variable), "\" does not fit ",
-                                           l.size, "=", out.size}),
+                     .what = detail::join({variable, "=\"", text, "\" does not fit ", l.size, "=", out.size}),
                      .way_out = "start the program with a launcher, or unset these variables to run alone"});
       break;
     }

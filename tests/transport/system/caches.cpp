@@ -26,7 +26,7 @@ cpu_set_t cores(std::initializer_list<int> list) {
 // A folder like /sys/devices/system/cpu that describes a machine.
 class machine {
  public:
-  void add_cache(int core, int index, int level, std::string const& shared) {
+  void add_cache(int core, int index, long long level, std::string const& shared) {
     auto const at = folder_.path() / ("cpu" + std::to_string(core)) / "cache" / ("index" + std::to_string(index));
     std::filesystem::create_directories(at);
     std::ofstream(at / "level") << level << '\n';
@@ -56,6 +56,13 @@ TEST_CASE("cores share a cache at the highest level that covers all of them") {
   CHECK(m.find({7}) == 2);
   CHECK(m.find({1, 2}) == no_cache);
   CHECK(m.find({0, 1, 2, 3, 4, 5, 6, 7}) == no_cache);
+}
+
+TEST_CASE("a level that is no number of 32 bits is ignored") {
+  machine m;
+  m.add_cache(0, 0, 3, "0-1");
+  m.add_cache(0, 1, 99999999999, "0");
+  CHECK(m.find({0, 1}) == 0);
 }
 
 TEST_CASE("without information, no cache is shared") {

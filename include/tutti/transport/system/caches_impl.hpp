@@ -2,7 +2,9 @@
 // Definitions of transport/system/caches.hpp.
 #pragma once
 
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
@@ -37,8 +39,9 @@ TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& fol
     std::string const cache = join({folder, "/cpu", detail::lowest_core(cores), "/cache/index", index});
     auto const level = read_file(join({cache, "/level"})), list = read_file(join({cache, "/shared_cpu_list"}));
     if (!level || !list) break;
-    int const number = std::atoi(level->c_str());
-    if (number < highest) continue;
+    int number = 0;
+    if (std::from_chars(level->data(), level->data() + level->size(), number).ec != std::errc{} || number < highest)
+      continue;
     highest = number;
     sharing = detail::parse_cores(list->c_str());
   }

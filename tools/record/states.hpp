@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Finds out from flight records which ranks are behind, and in which call ranks disagree.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "record/read.hpp"
+
+namespace record {
+
+// The state of a rank, from its own record or from what its peers observed.
+struct state {
+  std::uint64_t called = 0, finished = 0;
+  std::map<std::uint64_t, json> calls;
+  std::string awaits;          // the message that peers saw it wait for
+  std::optional<json> record;  // its own
+
+  std::string doing() const {
+    if (called == 0) return "has not made a call";
+    auto const call = calls.find(called);
+    std::string const what = call == calls.end() ? "" : ", " + call->second.at("call").get<std::string>();
+    std::string const where = call != calls.end() && call->second.contains("where")
+                                  ? fmt::format(" ({})", call->second.at("where").get<std::string>())
+                                  : "";
+    return fmt::format("{} call #{}{}{}", finished >= called ? "has completed" : "is in", called, what, where);
+  }
+};
+
+// Adds what a record tells of its own rank and of the others. Throws where a field is missing or of another type.
+inline void add_record(std::vector<state>& ranks, json const& written) {
+  auto const count = written.at("ranks").get<std::uint64_t>();
+  if (count != written.at("peers").size() + 1) throw std::runtime_error("it does not describe every rank");
+  if (ranks.empty()) ranks.resize(count);
+  if (ranks.size() != count)
+    throw std::runtime_error(
+        fmt::format("its communicator has {} ranks, but that of the other records has {}", count, ranks.size()));
+  state& own = ranks.at(written.at("rank").get<std::size_t>());
+  own.record = written;
+  for (json const& call : written.at("calls")) {
+    auto const number = call.at("sequence").get<std::uint64_t>();
+    own.called = std::max(own.called, number);
+    if (call.at("ended").get<bool>()) own.finished = std::max(own.finished, number);
+    own.calls[number] = call;
+  }
+  for (json const& peer : written.at("peers")) {
+    state& other = ranks.at(peer.at("rank").get<std::size_t>());
+    auto const called = peer.at("called").get<std::uint64_t>();
+    other.called = std::max(other.called, called);
+    other.finished = std::max(other.finished, peer.at("finished").get<std::uint64_t>());
+    if (peer.contains("call")) other.calls.try_emplace(called, peer);
+    if (peer.contains("awaits")) other.awaits = peer.at("awaits").get<std::string>();
+  }
+}
+
+// Tells the first recorded call in which ranks disagree.
+inline std::string disagreement(std::vector<state> const& ranks) {
+  std::map<std::uint64_t, std::map<std::uint32_t, std::vector<std::size_t>>> who;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (auto const& [number, call] : ranks[r].calls)
+      who[number][call.at("fingerprint").get<std::uint32_t>()].push_back(r);
+  for (auto const& [number, parties] : who) {
+    if (parties.size() == 1) continue;
+    std::string out = fmt::format("ranks disagree in call #{}:\n", number);
+    for (auto const& [fingerprint, members] : parties)
+      out += fmt::format("  ranks {}: {}\n", fmt::join(members, ", "),
+                         ranks[members.front()].calls.at(number).at("call").get<std::string>());
+    return out;
+  }
+  return {};
+}
+
+// Tells the sends and receives that have not completed, from the rank's own record or from what its peers observed.
+inline std::string messages_of(std::size_t rank, state const& s) {
+  if (!s.record) return s.awaits.empty() ? "" : fmt::format("rank {} is waiting in {}\n", rank, s.awaits);
+  std::string out;
+  for (json const& m : s.record->value("messages", json::array()))
+    if (!m.at("ended").get<bool>())
+      out += fmt::format("rank {} has not completed {} ({})\n", rank, m.at("message").get<std::string>(),
+                         m.at("where").get<std::string>());
+  return out;
+}
+
+inline std::string describe(std::vector<state> const& ranks) {
+  std::string out;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    out += fmt::format("rank {} {}{}\n", r, ranks[r].doing(), ranks[r].record ? "" : " (no record of this rank)");
+  for (std::size_t r = 0; r < ranks.size(); ++r) out += messages_of(r, ranks[r]);
+  auto const latest = std::ranges::max_element(ranks, {}, &state::called)->called;
+  std::vector<std::size_t> behind;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (ranks[r].called < latest) behind.push_back(r);
+  if (behind.size() == 1) out += fmt::format("behind: rank {} has not reached call #{}\n", behind[0], latest);
+  else if (!behind.empty())
+    out += fmt::format("behind: ranks {} have not reached call #{}\n", fmt::join(behind, ", "), latest);
+  else if (std::ranges::all_of(ranks, [&](state const& s) { return s.finished == latest; }))
+    out += fmt::format("no rank is behind: all have completed call #{}\n", latest);
+  else out += fmt::format("no rank is behind: all have reached call #{}\n", latest);
+  out += disagreement(ranks);
+  for (state const& s : ranks)
+    if (s.record) {
+      out += fmt::format("rank {} reports: {}\n", s.record->at("rank").get<int>(),
+                         s.record->at("reason").get<std::string>());
+      break;
+    }
+  return out;
+}
+
+// What `tutti-record show` prints of these records. Throws if one is something else.
+inline std::string show(std::vector<source> const& sources) {
+  std::vector<state> ranks;
+  for (auto const& [name, text] : sources) {
+    json const written = parse(text);
+    if (parse_trace(text).is_array())
+      throw std::runtime_error(
+          fmt::format("{} is a trace, not a flight record: read it with `tutti-record draw` or "
+                      "`tutti-record join`",
+                      name));
+    if (!is_record(written))
+      throw std::runtime_error(
+          fmt::format("{} is not a flight record: show reads the files that ranks write if TUTTI_RECORD is set", name));
+    try {
+      add_record(ranks, written);
+    } catch (json::exception const&) {
+      throw std::runtime_error(fmt::format("{} is not a flight record: a field is missing or of the wrong type", name));
+    } catch (std::exception const& e) {
+      throw std::runtime_error(fmt::format("{} does not fit: {}", name, e.what()));
+    }
+  }
+  try {
+    return describe(ranks);
+  } catch (json::exception const&) {
+    throw std::runtime_error("a call or message in these flight records lacks a field, or has one of the wrong type");
+  }
+}
+
+}  // namespace record
