@@ -4,6 +4,10 @@
 #include <stdexcept>
 #include <string>
 
+// By these two, the program links the packages of tutti-record.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "fuzz/input.hpp"
 #include "record/states.hpp"
 #include "record/trace.hpp"

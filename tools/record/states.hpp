@@ -15,7 +15,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "record/read.hpp"
+#include "read.hpp"
 
 namespace record {
 

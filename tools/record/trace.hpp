@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "record/read.hpp"
+#include "read.hpp"
 
 namespace record {
 
