@@ -11,8 +11,8 @@
 #include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/place.hpp"
-#include "tutti/transport/shared_memory/uncaught.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/transport/shared_memory/uncaught.hpp"
 
 namespace tutti {
 

@@ -146,7 +146,7 @@ struct segment_header {
   std::uint64_t identity;                                      // random
   alignas(cache_line) std::atomic<std::uint32_t> first_fault;  // the rank that found it, plus 1; 0: there is none
   std::atomic<std::uint32_t> told;  // the rank that has printed an uncaught error in full, plus 1; 0: none
-  alignas(cache_line) std::atomic<std::uint64_t> decided;      // the last agreement, and the rank whose proposal it is
+  alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and the rank whose proposal it is
 };
 
 // Differs between versions of tutti whose ranks cannot share a segment.

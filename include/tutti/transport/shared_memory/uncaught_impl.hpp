@@ -12,8 +12,8 @@
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/transport/shared_memory/uncaught.hpp"
 #include "tutti/transport/segment.hpp"
+#include "tutti/transport/shared_memory/uncaught.hpp"
 
 namespace tutti::detail {
 
