@@ -69,12 +69,12 @@ struct log_of_run {
 std::int64_t ticks() { return deadline::clock::now().time_since_epoch().count(); }
 
 // Survivors that have no communicator yet cannot shrink one.
-void expect_victim(error const& e, scenario const& s, deaths const& all, log_of_run& log) {
+void expect_victim(error const& e, int peer, scenario const& s, deaths const& all, log_of_run& log) {
   log.noticed = std::max(log.noticed.load(), ticks());
-  bool const in_init = s.where == scenario::in_init;
-  bool const known = (kills(all, e.peer()) || e.peer() == s.dies_before) && e.peer() >= 0 &&
-                     (e.code() == error_code::rank_lost || (in_init && e.code() == error_code::timeout));
-  expect(known, std::string("the loss was reported as: ") + e.what());
+  bool const guilty = peer >= 0 && (kills(all, peer) || peer == s.dies_before),
+             known =
+                 e.code() == error_code::rank_lost || (s.where == scenario::in_init && e.code() == error_code::timeout);
+  expect(guilty && known, std::string("the loss was reported as: ") + e.what());
 }
 
 // The survivors' sum of powers of two tells who took part in it.
@@ -111,7 +111,7 @@ void be_rank(scenario const& s, int rank, deaths const& all, log_of_run& log) {
     comm.emplace(init());
     if (s.where == scenario::in_init) survive_body();
   } catch (error const& e) {
-    return expect_victim(e, s, all, log);
+    return expect_victim(e, e.peer(), s, all, log);
   }
   if (s.where == scenario::in_init && somebody_dies) return;  // others may have left with an error
   comm->agree();
@@ -124,7 +124,9 @@ void be_rank(scenario const& s, int rank, deaths const& all, log_of_run& log) {
     } catch (error const& e) {
       if (!(s.revokes && e.code() == error_code::revoked)) {
         expect(somebody_dies || s.dies_before >= 0, e.what());
-        expect_victim(e, s, all, log);
+        auto const names = comm->survivors();  // of the ranks of a communicator that has shrunk
+        bool const renumbered = !names.empty() && e.peer() >= 0;
+        expect_victim(e, renumbered ? names[static_cast<std::size_t>(e.peer())] : e.peer(), s, all, log);
       }
     }
     survive_body();
