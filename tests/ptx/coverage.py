@@ -71,11 +71,10 @@ def short(name):
 
 @functools.cache
 def lines_of(file):
-    for folder in ("include", "tests"):
-        path = pathlib.Path(__file__).parents[2] / folder / file
-        if path.is_file():
-            return path.read_text().split("\n")
-    return []
+    top = pathlib.Path(__file__).parents[2]
+    # nvcc names some headers without their folder; those of kernels have the name to themselves among kernels.
+    within = [top / "include" / file, top / "tests" / file, top / "include/tutti/device/kernel" / file]
+    return next((path.read_text().split("\n") for path in within if path.is_file()), [])
 
 
 def source_line(place):
