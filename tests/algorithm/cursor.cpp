@@ -39,7 +39,7 @@ TEST_CASE("a message is cut as a whole, across its chunks") {
   CHECK(w.tracks() == 1);
   CHECK(w[0].end == 3);
   region const give = w[0].now.give;
-  for (std::size_t s : {0, 1, 2}) {
+  for (std::size_t const s : {0u, 1u, 2u}) {
     detail::message_slice const part = w.slice(0, give, 0, s);
     CHECK(part.range == extent{4 * s, s == 2 ? 2u : 4u});
     CHECK(part.more == (s < 2));

@@ -82,7 +82,8 @@ class ipc_kernels {
       refuse(rank_,
              join({"an element of ", bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
              "give cuda_ipc a larger arena", where);
-    std::size_t const most = std::min<std::size_t>(meeting_map::max_blocks, 2 * group_.multiprocessors());
+    std::size_t const most =
+        std::min<std::size_t>(meeting_map::max_blocks, 2 * static_cast<std::size_t>(group_.multiprocessors()));
     std::size_t const blocks =
         std::max<std::size_t>(std::min({(n * bytes + options.share - 1) / options.share, most, fits}), 1);
     std::size_t const room = half / blocks / access_bytes * access_bytes;
