@@ -58,7 +58,7 @@ void check_disagreement() {
 
 #if defined(MPICH_VERSION)
 // One buffer as input and as output, which MPICH refuses and Open MPI does not.
-void check_same_buffer() {
+void check_same_buffer(bool with_library) {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -74,8 +74,10 @@ void check_same_buffer() {
   refused(MPI_Exscan(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Exscan");
   refused(MPI_Reduce_scatter_block(data, data, 1, MPI_INT, MPI_SUM, comm), "MPI_Reduce_scatter_block");
   refused(MPI_Reduce_scatter(data, data, counts, MPI_INT, MPI_SUM, comm), "MPI_Reduce_scatter");
-  refused(MPI_Allgather(data, 1, MPI_INT, data, 1, MPI_INT, comm), "MPI_Allgather");
-  refused(MPI_Allgatherv(data, 1, MPI_INT, data, counts, begins, MPI_INT, comm), "MPI_Allgatherv");
+  if (with_library) {  // MPICH refuses these only on rank 0, whose block is at the start, and the others wait for ever
+    refused(MPI_Allgather(data, 1, MPI_INT, data, 1, MPI_INT, comm), "MPI_Allgather");
+    refused(MPI_Allgatherv(data, 1, MPI_INT, data, counts, begins, MPI_INT, comm), "MPI_Allgatherv");
+  }
   refused(MPI_Alltoall(data, 1, MPI_INT, data, 1, MPI_INT, comm), "MPI_Alltoall");
   int sum = 0;
   MPI_Allreduce(counts, &sum, 1, MPI_INT, MPI_SUM, comm);
@@ -92,7 +94,7 @@ int main(int argc, char**) {
   return run(MPI_THREAD_SINGLE, [&](int) {
     MPI_Barrier(MPI_COMM_WORLD);
 #if defined(MPICH_VERSION)
-    check_same_buffer();
+    check_same_buffer(with_library);
 #endif
     if (with_library) check_disagreement();
   });
