@@ -105,9 +105,9 @@ class device_watch {
 
   void run(std::stop_token const& stop) {
     std::unique_lock lock(guard_);
-    for (running_clock::rest pause; !stop.stop_requested(); pause.end()) {
-      std::chrono::microseconds const rest = faulty() ? release_every : look_every;
-      wake_.wait_for(lock, stop, rest, [] { return false; });
+    for (running_clock::rest rest; !stop.stop_requested(); rest.end()) {
+      std::chrono::microseconds const pause = faulty() ? release_every : look_every;
+      wake_.wait_for(lock, stop, pause, [] { return false; });
       if (faulty()) release();
       else examine();
     }
@@ -157,7 +157,10 @@ class device_watch {
         return board_.raise(
             {static_cast<int>(error_code::rank_left), rank_, q,
              join({"rank ", q, " left ", state_of(q), ", while rank ", rank_, " is ", state_of(rank_)})});
-    if (now - since_ >= entry->second.timeout) board_.raise(timeout_of(entry->second));
+    if (now - since_ < entry->second.timeout) return;
+    // Where none is missing, one may have come just now, because an earlier call of its stream has given up.
+    fault const late = timeout_of(entry->second);
+    if (late.peer >= 0 || now - since_ >= entry->second.timeout + standing_long) board_.raise(late);
   }
 
   // The words by which other ranks have announced their data to this one.
