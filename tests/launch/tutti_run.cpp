@@ -223,3 +223,10 @@ TEST_CASE("of errors that nobody catches, one is printed in full") {
   CHECK(lines_with(c.output, " ends too (rank lost, because of rank 2); see the error of rank 2\n") == 7);
   CHECK(!c.said("terminate called"));
 }
+
+TEST_CASE("different errors that nobody catches are all printed in full") {
+  command c(run + "-n 4 " TUTTI_RANKS " uncaught_differently");
+  CHECK(c.wait() == 134);  // SIGABRT
+  CAPTURE(c.output);
+  for (int r = 0; r < 4; ++r) CHECK(lines_with(c.output, "tutti: file " + std::to_string(r) + " cannot be read") == 1);
+}

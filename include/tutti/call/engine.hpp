@@ -77,9 +77,9 @@ class engine : public faults<Transport> {
   // A rank that has a fault may have changed memory that this rank has just read.
   void finish(std::source_location where) {
     if (notices_->faulty()) this->report_fault(where, this->in_call);
-    in_call_.store(false, std::memory_order_relaxed);
     notices_->finish(this->sequence());
     recorder_->end(this->sequence(), *notices_);
+    in_call_.store(false, std::memory_order_relaxed);
   }
   // Called when an exception ends the call early, so that the others do not wait.
   [[gnu::cold]] void give_up() noexcept;
@@ -171,7 +171,7 @@ void engine<Transport>::report_call_of_other_thread(std::source_location where) 
   throw error(
       {.code = error_code::bad_argument,
        .rank = rank(),
-       .what = join({"another thread of rank ", rank(), " is ", this->doing(rank())}),
+       .what = join({"rank ", rank(), " is still ", this->doing(rank()), ", in another thread or in its operation"}),
        .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
        .where = where});
 }

@@ -4,10 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <source_location>
 #include <sys/types.h>
 
 namespace tutti::detail {
+
+// The namespace of this process's number: processes in two containers may have equal numbers. 0: unknown.
+[[gnu::cold]] std::uint64_t process_namespace() noexcept;
 
 // How often fork() has led to this process, since the first owning_process was made.
 inline std::atomic<unsigned> forks{0};

@@ -2,7 +2,9 @@
 // Definitions of core/process.hpp.
 #pragma once
 
+#include <cstdint>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tutti/core/background.hpp"
@@ -12,6 +14,11 @@
 #include "tutti/core/text.hpp"
 
 namespace tutti::detail {
+
+TUTTI_INLINE std::uint64_t process_namespace() noexcept {
+  struct stat info{};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
 
 TUTTI_INLINE owning_process::owning_process() : number_(::getpid()) {
   static int const counted = ::pthread_atfork(nullptr, nullptr, [] {

@@ -29,7 +29,7 @@ class running_clock {
   class rest {
    public:
     // Ends the rest that began with the construction or with the last call.
-    void end() noexcept {
+    [[gnu::cold]] void end() noexcept {
       rep const now = steady::now().time_since_epoch().count();
       rep const other = awake_.exchange(now, std::memory_order_relaxed), last = other > begin_ ? other : begin_;
       if (now - last > longest.count()) stopped_.fetch_add(now - last - longest.count(), std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 // Converts a call to the words that the notice board stores, and back to text.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -129,6 +130,18 @@ template <class Board>
   out += join({" (", call.algorithm});
   if (!call.protocol.empty()) out += join({", ", call.protocol});
   return out += ")";
+}
+
+// Where ranks make the same calls and their messages do not fit, the schedule may be wrong. The registered ones are
+// proven; if the last call of this rank or the one before used another, returns words that say how to check it.
+template <class Board>
+[[gnu::cold]] std::string doubt_about_schedule(Board const& notices, int rank, std::uint64_t last) {
+  // A message that the call before has left behind shows only now.
+  for (std::uint64_t call = std::max<std::uint64_t>(last, 2) - 1; call <= last; ++call)
+    if (auto const words = notices.find(rank, call); words && own_algorithm_of(*words) != 0)
+      return join({"; ", readable(*words, notices, rank).algorithm, " of call #", call,
+                   " is the program's own algorithm, whose schedule tutti::analyze::verify can check"});
+  return {};
 }
 
 // Encodes a message that a rank waits for, or has sent or received.

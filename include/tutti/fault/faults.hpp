@@ -132,9 +132,6 @@ class faults {
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
 
   [[gnu::cold]] call_words mine() const;
-  // Where ranks make the same calls and their messages do not fit, the schedule may be wrong. The registered ones are
-  // proven; if this call or the one before used another, returns words that say how to check it.
-  [[gnu::cold]] std::string doubt_about_schedule() const;
   [[gnu::cold]] std::string last_call(int peer) const;
 
   // The earliest call still on the board in which a peer makes a different call; 0 if there is none. This rank may have
@@ -304,7 +301,8 @@ void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::so
     absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
   }
   if (first < 0)
-    absent = join({"; all ranks have arrived, but at least one of them makes no progress", doubt_about_schedule()});
+    absent = join({"; all ranks have arrived, but at least one of them makes no progress",
+                   doubt_about_schedule(*notices_, rank(), sequence())});
   double const seconds = std::chrono::duration<double>(timeout).count();
   raise({static_cast<int>(error_code::timeout), rank(), first,
          join({this_call(), " did not complete within ", seconds, " s", absent})},
@@ -326,7 +324,7 @@ void faults<Transport>::report(protocol_violation const& s, std::source_location
                    : join({"rank ", s.peer, " sent ", s.bytes, s.more ? " or more bytes" : " bytes", " where rank ",
                            rank(), " expects ", s.expected, s.expected_more ? " or more" : "", " (slice by slice)"});
   raise({static_cast<int>(error_code::mismatch), rank(), s.peer,
-         join({what, ", in ", this_call(), doubt_about_schedule()})},
+         join({what, ", in ", this_call(), doubt_about_schedule(*notices_, rank(), sequence())})},
         where, in_call);
 }
 
@@ -378,16 +376,6 @@ void faults<Transport>::raise_gone(error_code code, int peer, std::source_locati
 template <transport Transport>
 call_words faults<Transport>::mine() const {
   return notices_->find(rank(), sequence()).value();
-}
-
-template <transport Transport>
-std::string faults<Transport>::doubt_about_schedule() const {
-  // A message that the call before has left behind shows only now.
-  for (std::uint64_t call = std::max<std::uint64_t>(sequence(), 2) - 1; call <= sequence(); ++call)
-    if (auto const words = notices_->find(rank(), call); words && own_algorithm_of(*words) != 0)
-      return join({"; ", readable(*words, *notices_, rank()).algorithm, " of call #", call,
-                   " is the program's own algorithm, whose schedule tutti::analyze::verify can check"});
-  return {};
 }
 
 template <transport Transport>

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/launch/place.hpp"
 
@@ -73,9 +73,7 @@ TUTTI_INLINE std::string starter() {
   socklen_t bytes = sizeof who;
   auto const connection = environment_number("PMI_FD");
   bool const known = connection && ::getsockopt(*connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
-  struct stat numbers{};
-  if (::stat("/proc/self/ns/pid", &numbers) != 0) numbers.st_ino = 0;
-  return join({known ? who.pid : ::getppid(), "-", numbers.st_ino});
+  return join({known ? who.pid : ::getppid(), "-", process_namespace()});
 }
 
 }  // namespace detail

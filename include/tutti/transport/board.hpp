@@ -38,6 +38,13 @@ std::string read_name(name_list const& list, std::uint32_t id);
 // earlier. A rank that dies in between has raised no fault, so the others find its loss.
 void publish_fault(std::atomic<std::uint32_t>& first, fault_record& own, fault const& f) noexcept;
 fault read_fault(fault_record const& record);
+// The fault that was published in `first`. record_of(rank) is where that rank writes its own.
+template <class RecordOf>
+std::optional<fault> published_fault(std::atomic<std::uint32_t> const& first, RecordOf const& record_of) {
+  std::uint32_t const finder = first.load(std::memory_order_acquire);
+  if (finder == 0) return {};
+  return read_fault(record_of(static_cast<int>(finder - 1)));
+}
 
 class board {
  public:
@@ -83,9 +90,7 @@ class board {
     return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
   }
   std::optional<fault> find_fault() const {
-    std::uint32_t const first = segment_->header().first_fault.load(std::memory_order_acquire);
-    if (first == 0) return {};
-    return read_fault(segment_->rank(static_cast<int>(first - 1)).found);
+    return published_fault(segment_->header().first_fault, [&](int r) -> auto& { return segment_->rank(r).found; });
   }
 
  private:

@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
+#include "tutti/core/hash.hpp"
 #include "tutti/core/shape.hpp"
 
 namespace tutti::detail {
@@ -145,20 +147,16 @@ struct rank_page {
 struct segment_header {
   std::uint64_t identity;                                      // random
   alignas(cache_line) std::atomic<std::uint32_t> first_fault;  // the rank that found it, plus 1; 0: there is none
-  std::atomic<std::uint32_t> told;  // the rank that has printed an uncaught error in full, plus 1; 0: none
+  // The first uncaught error that was printed in full: a hash of its text << 32 | the rank, plus 1; 0: none.
+  std::atomic<std::uint64_t> told;
   alignas(cache_line) std::atomic<std::uint64_t> decided;  // the last agreement, and the rank whose proposal it is
 };
 
 // Differs between versions of tutti whose ranks cannot share a segment.
-inline constexpr std::uint64_t segment_layout = [] {
-  std::uint64_t out = 0xcbf29ce484222325;  // FNV-1a
-  for (std::uint64_t const word :
-       {std::uint64_t{TUTTI_VERSION_MAJOR}, std::uint64_t{TUTTI_VERSION_MINOR}, sizeof(segment_header),
-        sizeof(rank_page), offsetof(rank_page, called), offsetof(rank_page, vote), offsetof(rank_page, near),
-        sizeof(channel), sizeof(slot), slots_of(2, 0), slots_of(2, 1), slots_of(2, 5)})
-    out = (out ^ word) * 0x100000001b3;
-  return out;
-}();
+inline constexpr std::uint64_t segment_layout = hash_of(std::initializer_list<std::uint64_t>{
+    TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, sizeof(segment_header), sizeof(rank_page), offsetof(rank_page, called),
+    offsetof(rank_page, vote), offsetof(rank_page, near), sizeof(channel), sizeof(slot), slots_of(2, 0), slots_of(2, 1),
+    slots_of(2, 5)});
 
 // Computes the addresses of a segment's parts. Parts that are never touched take no memory, because the mapping is
 // sparse.

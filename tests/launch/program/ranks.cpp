@@ -93,10 +93,20 @@ int run(std::string const& task, int number) {
   for (;;) tutti::barrier(comm);
 }
 
+// Each rank fails by itself, and nobody catches the errors.
+[[noreturn]] void fail_differently() {
+  auto const comm = tutti::init();
+  throw tutti::error({.code = tutti::error_code::bad_argument,
+                      .rank = comm.rank(),
+                      .what = "file " + std::to_string(comm.rank()) + " cannot be read",
+                      .way_out = "check its name"});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "uncaught") fail_uncaught();
+  if (argc > 1 && std::string(argv[1]) == "uncaught_differently") fail_differently();
   try {
     return run(argc > 1 ? argv[1] : "sum", argc > 2 ? std::atoi(argv[2]) : 0);
   } catch (tutti::error const& e) {

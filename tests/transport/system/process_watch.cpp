@@ -105,6 +105,12 @@ TEST_CASE("where the system refuses handles of processes, their end is noticed a
     process_watch watch;
     watch.begin(process);
     if (watch.ended()) ::_exit(3);
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    rlimit const none{0, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    if (watch.ended()) ::_exit(5);  // /proc cannot be read then, which says nothing about the process
+    ::setrlimit(RLIMIT_NOFILE, &before);
     ::kill(process, SIGKILL);
     for (int i = 0; i < 10000 && !watch.ended(); ++i) ::usleep(1000);
     ::_exit(watch.ended() ? 0 : 4);  // a zombie, because its parent does not wait for it yet

@@ -125,8 +125,7 @@ class cuda_ipc {
       out += detail::join({"; every rank has a device of its own, so kernels may wait for each other: up to ",
                            max_packet_bytes(),
                            " bytes, calls in which all ranks hear from all use packets, a larger all_reduce is one "
-                           "kernel, and calls may "
-                           "name any algorithm"});
+                           "kernel, and calls may name any algorithm"});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});

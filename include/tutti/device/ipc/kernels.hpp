@@ -76,18 +76,19 @@ class ipc_kernels {
   // Throws error: bad_argument.
   template <class In, class Out>
   shots_plan plan_of_shots(int shots, std::size_t n, std::source_location where) const {
-    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out)), grain = shots_grain;
-    std::size_t const half = meetings_.half_bytes, fits = half / (grain * bytes);
+    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out));
+    std::size_t const half = meetings_.half_bytes, fits = half / (shots_grain * bytes);
     if (half < bytes)
       refuse(rank_,
              join({"an element of ", bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
              "give cuda_ipc a larger arena", where);
     std::size_t const most =
-        std::min<std::size_t>(meeting_map::max_blocks, 2 * static_cast<std::size_t>(group_.multiprocessors()));
+        static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors()));
     std::size_t const blocks =
         std::max<std::size_t>(std::min({(n * bytes + options.share - 1) / options.share, most, fits}), 1);
     std::size_t const room = half / blocks / access_bytes * access_bytes;
-    return {shots, static_cast<int>(blocks), n, fits == 0 ? room / bytes : room / bytes / grain * grain, room};
+    std::size_t const each = room / bytes;
+    return {shots, static_cast<int>(blocks), n, fits == 0 ? each : each / shots_grain * shots_grain, room};
   }
   // `inputs` and `results`: registered memory, or none.
   template <class In, class Out, class Fused, class Place>
@@ -114,7 +115,7 @@ class ipc_kernels {
     }
     if (!inputs) {
       work.each = plan.each;
-      std::size_t const longest = part(plan.n, plan.blocks, 0, work.grain).count;
+      std::size_t const longest = part(plan.n, plan.blocks, 0, shots_grain).count;
       work.rounds = static_cast<int>(std::max<std::size_t>(slices(longest, plan.each), 1));
     }
     on_.launch_together(stream, plan.blocks, work);

@@ -14,13 +14,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
 #include "tutti/collective/all_gather.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/file.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/watch/board.hpp"
@@ -76,9 +76,7 @@ struct host_identity {
   std::uint64_t machine = 0, processes = 0;
 
   static host_identity of_this_process() {
-    struct stat info{};
-    std::uint64_t const processes = ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
-    return {std::hash<std::string>{}(read_file("/proc/sys/kernel/random/boot_id").value_or("")), processes};
+    return {std::hash<std::string>{}(read_file("/proc/sys/kernel/random/boot_id").value_or("")), process_namespace()};
   }
   // Why this process cannot share memory with one there; empty if it can.
   std::string_view objection_to(host_identity const& there) const {

@@ -17,6 +17,7 @@ namespace tutti::detail {
 
 // Parts are multiples of this number of elements, so that all are aligned alike.
 inline constexpr std::size_t shots_grain = 16;
+inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 
 // Memory of each rank's device to which its peers have access: the number of meetings so far, a flag for each block, peer and
 // parity of the meeting, and two halves for data.
@@ -69,8 +70,7 @@ struct shots_work {
   std::size_t room_bytes;  // of a block in each half
   Fused how;
 
-  static constexpr int blocks_together = 2;  // per multiprocessor
-  static constexpr std::size_t grain = shots_grain;
+  static constexpr int blocks_together = shots_blocks_together;
 
   template <class Group>
   struct room {
@@ -101,7 +101,7 @@ struct shots_work {
   template <class Group>
   TUTTI_HOST_DEVICE std::uint64_t carry_out(Group const& group, std::uint64_t met, room<Group>& shared) const {
     team const all{group.rank(), group.size(), 0, 1};
-    extent const mine = part(n, blocks, group.block(), grain);
+    extent const mine = part(n, blocks, group.block(), shots_grain);
     for (int round = 0; round < rounds; ++round) {
       piece const now = piece_of(mine, round, group.block(), met + 1);
       if (!in_place) move(all, in + now.begin, reinterpret_cast<In*>(results[rank] + now.input_at), now.count);
@@ -150,7 +150,7 @@ struct shots_work {
   }
 
   TUTTI_HOST_DEVICE extent chunk_of(piece const& now, int q) const {
-    return shots == 1 ? extent{0, now.count} : part(now.count, meetings.ranks, q, grain);
+    return shots == 1 ? extent{0, now.count} : part(now.count, meetings.ranks, q, shots_grain);
   }
   TUTTI_HOST_DEVICE void combine(team const& all, piece const& now) const {
     extent const chunk = chunk_of(now, rank);

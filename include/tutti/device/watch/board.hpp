@@ -70,9 +70,7 @@ class device_board {
   void raise(fault const& f) const noexcept { publish_fault(first_fault(), rank(f.rank).found, f); }
   bool faulty() const noexcept { return first_fault().load(std::memory_order_seq_cst) != 0; }
   std::optional<fault> find_fault() const {
-    std::uint32_t const first = first_fault().load(std::memory_order_acquire);
-    if (first == 0) return {};
-    return read_fault(rank(static_cast<int>(first - 1)).found);
+    return published_fault(first_fault(), [&](int r) -> auto& { return rank(r).found; });
   }
 
   // Describes a call of this rank, and names its type and operation.

@@ -17,6 +17,7 @@
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -246,10 +247,8 @@ TUTTI_INLINE void rendezvous::expect_end() const {
 TUTTI_INLINE std::string rendezvous::fitting(std::string name) {
   constexpr std::size_t room = sizeof(sockaddr_un::sun_path) - 1;
   if (name.size() <= room) return name;
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   char text[18];
-  std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash_of(name)));
   return join({std::string_view(name).substr(0, room - 17), text});
 }
 

@@ -89,8 +89,6 @@ class shm : public detail::mailbox {
   // containers).
   [[gnu::cold]] bool try_to_fetch() noexcept;
 
-  static std::uint64_t process_namespace();
-
   // Waits for the others, and keeps a handle on their processes. If process numbers have different meanings
   // (containers), a dead peer is noticed only at the deadline.
   [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::deadline until,

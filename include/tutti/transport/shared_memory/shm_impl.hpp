@@ -7,12 +7,12 @@
 #include <new>
 #include <string>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/process.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
@@ -133,7 +133,7 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
 TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {
   auto const front = detail::segment_mapping::front(file, ranks, tracks);
   detail::rank_page& self = front.memory().rank(rank);
-  self.process_namespace = process_namespace();
+  self.process_namespace = detail::process_namespace();
   std::atomic_ref(self.process).store(static_cast<std::uint32_t>(::getpid()), std::memory_order_release);
   try {
     return detail::segment_mapping(file, ranks, tracks);
@@ -169,11 +169,6 @@ TUTTI_INLINE bool shm::reads_memory_of(int peer) noexcept {
   std::uint32_t said = 0;
   auto const at = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(there.probe));
   return copy_from(peer, reinterpret_cast<std::byte*>(&said), at, sizeof said) == 0 && said == there.process;
-}
-
-TUTTI_INLINE std::uint64_t shm::process_namespace() {
-  struct stat info{};
-  return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
 TUTTI_INLINE int shm::gone() {

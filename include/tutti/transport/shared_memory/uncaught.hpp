@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Errors that a program does not catch: the first rank of a job to end prints its error in full, the others one line.
+// Errors that a program does not catch: the first rank of a job to end prints its error in full. Others print one line
+// if they end with the same error, or because of that rank.
 #pragma once
 
 #include "tutti/transport/system/descriptor.hpp"

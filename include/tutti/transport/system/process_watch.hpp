@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <sys/types.h>
 
 #include "tutti/transport/system/descriptor.hpp"
@@ -20,13 +21,13 @@ class process_watch {
   bool ended() const noexcept;
 
  private:
-  // When a process started, in ticks since the system did; 0 if it has ended, or that is not told.
-  [[gnu::cold]] static std::uint64_t start_of(pid_t process) noexcept;
+  // When a process started, in ticks since the system did; 0 if it has ended; empty if that cannot be read.
+  [[gnu::cold]] static std::optional<std::uint64_t> start_of(pid_t process) noexcept;
 
   std::shared_ptr<descriptor const> handle_;
   // Where handles are refused (containers filter pidfd_open), /proc is asked, which takes microseconds each time.
   pid_t process_ = 0;
-  std::uint64_t start_ = 0;
+  std::optional<std::uint64_t> start_;
   bool begun_ = false;
   bool ended_ = false;  // the process had ended before there was a handle
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <sys/syscall.h>
@@ -24,30 +25,33 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
     handle_ = std::make_shared<descriptor>(std::move(handle));
     return;
   }
-  ended_ = errno == ESRCH;
-  if (!ended_) process_ = process, start_ = start_of(process);
   if (errno == EMFILE || errno == ENFILE)
     throw_system(join({"cannot watch process ", process}), "raise the limit of open files (ulimit -n)");
+  ended_ = errno == ESRCH;
+  if (!ended_) process_ = process, start_ = start_of(process);
 }
 
-TUTTI_INLINE std::uint64_t process_watch::start_of(pid_t process) noexcept {
+TUTTI_INLINE std::optional<std::uint64_t> process_watch::start_of(pid_t process) noexcept {
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
+  errno = 0;
   descriptor const file(::open(path, O_RDONLY | O_CLOEXEC));
-  ssize_t const bytes = file ? ::read(file.get(), text, sizeof text - 1) : 0;
-  if (bytes <= 0) return 0;
+  ssize_t const bytes = file ? ::read(file.get(), text, sizeof text - 1) : -1;
+  if (bytes <= 0 && (errno == ENOENT || errno == ESRCH)) return 0;
+  if (bytes <= 0) return {};
   text[bytes] = '\0';
   // The name, in parentheses, may contain any characters. After it come the state and 18 numbers, then the start.
   char const* at = std::strrchr(text, ')');
   char state = 'X';
   unsigned long long start = 0;
   char const* const fields = ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
-  if (at == nullptr || std::sscanf(at, fields, &state, &start) != 2) return 0;
-  return state == 'Z' || state == 'X' ? 0 : start;
+  if (at == nullptr || std::sscanf(at, fields, &state, &start) != 2) return {};
+  if (state == 'Z' || state == 'X') return 0;
+  return start;
 }
 
 TUTTI_INLINE bool process_watch::ended() const noexcept {
-  if (!handle_) return ended_ || (start_ != 0 && start_of(process_) != start_);
+  if (!handle_) return ended_ || (start_ && start_of(process_).value_or(*start_) != *start_);
   pollfd end{handle_->get(), POLLIN, 0};
   return ::poll(&end, 1, 0) > 0;
 }
