@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/forked_rank.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -30,26 +31,8 @@ void compute_for(std::chrono::milliseconds time) {
 // were all stopped for `stop`. They wait for each other for 2 s.
 std::vector<int> run_stopped(char const* name, std::chrono::milliseconds stop, void (*rank_of)(int rank)) {
   std::vector<pid_t> ranks;
-  for (int r = 0; r < 2; ++r) {
-    pid_t const child = ::fork();
-    REQUIRE(child >= 0);
-    if (child != 0) {
-      ranks.push_back(child);
-      continue;
-    }
-    ::setenv("TUTTI_RANK", std::to_string(r).c_str(), 1);
-    ::setenv("TUTTI_SIZE", "2", 1);
-    ::setenv("TUTTI_JOB", (name + std::to_string(::getppid())).c_str(), 1);
-    ::setenv("TUTTI_TIMEOUT", "2", 1);
-    int code = 0;
-    try {
-      rank_of(r);
-    } catch (error const& e) {
-      std::fprintf(stderr, "rank %d: %s\n", r, e.what());
-      code = 1 + static_cast<int>(e.code());
-    }
-    ::_exit(code);
-  }
+  for (int r = 0; r < 2; ++r)
+    ranks.push_back(testing::fork_rank(name + std::to_string(::getpid()), r, 2, "2", [&] { rank_of(r); }));
   std::this_thread::sleep_for(500ms);
   for (pid_t const p : ranks) ::kill(p, SIGSTOP);
   std::this_thread::sleep_for(stop);

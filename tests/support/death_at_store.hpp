@@ -168,14 +168,11 @@ class death_at_store {
 
 // These take the place of the C library's functions in the program that includes this header.
 extern "C" {
-inline void* tutti_test_map(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
   void* const out = reinterpret_cast<void*>(::syscall(SYS_mmap, at, bytes, protection, flags, file, offset));
   if (out != MAP_FAILED && (flags & MAP_SHARED) != 0 && file >= 0 && (protection & PROT_WRITE) != 0)
     tutti::testing::death_at_store::mapped(out, bytes);
   return out;
-}
-void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  return tutti_test_map(at, bytes, protection, flags, file, offset);
 }
 int munmap(void* at, std::size_t bytes) noexcept {
   tutti::testing::death_at_store::unmapped(at);

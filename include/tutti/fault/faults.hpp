@@ -294,12 +294,19 @@ template <transport Transport>
 void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
   query_peers(where);
   std::string absent;
-  int first = -1;
+  int first = -1, stopped = -1;
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank() || notices_->called(peer) >= sequence()) continue;
-    if (first < 0) first = peer;
-    absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
+    if (peer == rank()) continue;
+    bool const late = notices_->called(peer) < sequence();
+    if (late && first < 0) first = peer;
+    if (late) absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
+    if constexpr (tutti::detail::sees_stops<Transport>)
+      if (transport_->stopped(peer)) {
+        if (stopped < 0) stopped = peer;
+        absent += join({"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
+      }
   }
+  if (stopped >= 0) first = stopped;
   if (first < 0)
     absent = join({"; all ranks have arrived, but at least one of them makes no progress",
                    doubt_about_schedule(*notices_, rank(), sequence())});

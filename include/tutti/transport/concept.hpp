@@ -173,6 +173,12 @@ concept queries_peers = transport<T> && requires(T t) {
   { t.poll_notices() } noexcept;  // also tells peers which call this rank waits in
 };
 
+// Tells whether the process of a rank is stopped, by a signal or a debugger, so that a timeout can name it.
+template <class T>
+concept sees_stops = transport<T> && requires(T const c, int peer) {
+  { c.stopped(peer) } noexcept -> std::same_as<bool>;
+};
+
 }  // namespace detail
 
 // ---- Optional: collectives.

@@ -3,9 +3,6 @@
 // labels: processes
 #include <doctest/doctest.h>
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,8 +10,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 
+#include "support/system_calls.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
@@ -71,6 +68,24 @@ TEST_CASE("a process that ended before it was watched is reported as ended") {
   CHECK(gone.ended());
 }
 
+TEST_CASE("a stopped process is told from one that runs, and from one that has ended") {
+  pid_t const process = sleeping_process();
+  process_watch watch;
+  CHECK_FALSE(watch.stopped());
+  watch.begin(process);
+  CHECK_FALSE(watch.stopped());
+  ::kill(process, SIGSTOP);
+  ::waitpid(process, nullptr, WUNTRACED);
+  CHECK(watch.stopped());
+  CHECK_FALSE(watch.ended());
+  ::kill(process, SIGCONT);
+  ::waitpid(process, nullptr, WCONTINUED);
+  CHECK_FALSE(watch.stopped());
+  end(process);
+  CHECK_FALSE(watch.stopped());
+  reap(process);
+}
+
 TEST_CASE("running out of file descriptors is reported") {
   pid_t const process = sleeping_process();
   auto const begin_without_files = [&] {
@@ -94,12 +109,7 @@ TEST_CASE("running out of file descriptors is reported") {
 TEST_CASE("where the system refuses handles of processes, their end is noticed all the same") {
   pid_t const process = sleeping_process(), asker = ::fork();
   if (asker == 0) {
-    sock_filter refuse[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    sock_fprog const rules{4, refuse};
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &rules) != 0)
+    if (!tutti::testing::filter_system_calls({SYS_pidfd_open}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW))
       ::_exit(1);
     if (::syscall(SYS_pidfd_open, process, 0) >= 0 || errno != EPERM) ::_exit(2);
     process_watch watch;

@@ -19,15 +19,22 @@ class process_watch {
 
   // In order or not; false if that cannot be known.
   bool ended() const noexcept;
+  // By a signal or a debugger; false if that cannot be known.
+  [[gnu::cold]] bool stopped() const noexcept;
 
  private:
-  // When a process started, in ticks since the system did; 0 if it has ended; empty if that cannot be read.
-  [[gnu::cold]] static std::optional<std::uint64_t> start_of(pid_t process) noexcept;
+  // As /proc tells it. `start` is in ticks since the system started, and 0 if the process has ended.
+  struct sight {
+    char state;
+    std::uint64_t start;
+  };
+  // Empty if it cannot be read.
+  [[gnu::cold]] static std::optional<sight> look_at(pid_t process) noexcept;
 
-  std::shared_ptr<descriptor const> handle_;
-  // Where handles are refused (containers filter pidfd_open), /proc is asked, which takes microseconds each time.
   pid_t process_ = 0;
-  std::optional<std::uint64_t> start_;
+  std::shared_ptr<descriptor const> handle_;
+  // What was seen first, where handles are refused (containers filter pidfd_open). A look takes microseconds.
+  std::optional<sight> first_;
   bool begun_ = false;
   bool ended_ = false;  // the process had ended before there was a handle
 };

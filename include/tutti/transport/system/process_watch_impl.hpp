@@ -20,6 +20,7 @@ namespace tutti::detail {
 
 TUTTI_INLINE void process_watch::begin(pid_t process) {
   begun_ = true;
+  process_ = process;
   descriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   if (handle) {
     handle_ = std::make_shared<descriptor>(std::move(handle));
@@ -28,16 +29,17 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
   if (errno == EMFILE || errno == ENFILE)
     throw_system(join({"cannot watch process ", process}), "raise the limit of open files (ulimit -n)");
   ended_ = errno == ESRCH;
-  if (!ended_) process_ = process, start_ = start_of(process);
+  if (!ended_) first_ = look_at(process);
 }
 
-TUTTI_INLINE std::optional<std::uint64_t> process_watch::start_of(pid_t process) noexcept {
+TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
+  static constexpr sight none{'X', 0};
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
   errno = 0;
   descriptor const file(::open(path, O_RDONLY | O_CLOEXEC));
   ssize_t const bytes = file ? ::read(file.get(), text, sizeof text - 1) : -1;
-  if (bytes <= 0 && (errno == ENOENT || errno == ESRCH)) return 0;
+  if (bytes <= 0 && (errno == ENOENT || errno == ESRCH)) return none;
   if (bytes <= 0) return {};
   text[bytes] = '\0';
   // The name, in parentheses, may contain any characters. After it come the state and 18 numbers, then the start.
@@ -46,14 +48,20 @@ TUTTI_INLINE std::optional<std::uint64_t> process_watch::start_of(pid_t process)
   unsigned long long start = 0;
   char const* const fields = ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
   if (at == nullptr || std::sscanf(at, fields, &state, &start) != 2) return {};
-  if (state == 'Z' || state == 'X') return 0;
-  return start;
+  if (state == 'Z' || state == 'X') return none;
+  return sight{state, start};
 }
 
 TUTTI_INLINE bool process_watch::ended() const noexcept {
-  if (!handle_) return ended_ || (start_ && start_of(process_).value_or(*start_) != *start_);
+  if (!handle_) return ended_ || (first_ && look_at(process_).value_or(*first_).start != first_->start);
   pollfd end{handle_->get(), POLLIN, 0};
   return ::poll(&end, 1, 0) > 0;
+}
+
+TUTTI_INLINE bool process_watch::stopped() const noexcept {
+  if (process_ == 0 || ended()) return false;
+  char const state = look_at(process_).value_or(sight{'?', 0}).state;
+  return state == 'T' || state == 't';
 }
 
 }  // namespace tutti::detail
