@@ -28,6 +28,7 @@ TEST_CASE("a call of a second thread is refused while the first is in one") {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     error const e = error_of([&] { all_reduce(comm, other); });
     expect_error(e, error_code::bad_argument, "rank 0 is still in call #2, all_reduce of 1 int with sum");
+    expect_error(e, error_code::bad_argument, "which another thread made");
     send(comm, other, 1);
     first.join();
     expect(one[0] == 2, "the sum of the first thread is wrong");

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -151,26 +152,8 @@ std::string run_once(scenario const& s, deaths const& all, log_of_run& log) {
   char const* const timeout = s.where == scenario::in_init ? "2" : "20";
   for (int r = 0; r < s.ranks; ++r)
     ranks[static_cast<std::size_t>(r)] = fork_rank(job, r, s.ranks, timeout, [&] { be_rank(s, r, all, log); });
-  std::string wrong;
-  auto const until = deadline::after(60s);
-  for (int r = 0; r < s.ranks; ++r) {
-    pid_t const child = ranks[static_cast<std::size_t>(r)];
-    int status = 0;
-    while (::waitpid(child, &status, WNOHANG) == 0) {
-      if (until.passed()) {
-        wrong += " rank " + std::to_string(r) + " hangs;";
-        ::kill(child, SIGKILL);
-        ::waitpid(child, &status, 0);
-        break;
-      }
-      std::this_thread::sleep_for(200us);
-    }
-    bool const dies = kills(all, r) || r == s.dies_before;
-    bool const killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    if (dies ? !killed : status != 0)
-      wrong += " rank " + std::to_string(r) + " ended with status " + std::to_string(status) + ";";
-  }
-  return wrong;
+  return end_of_ranks(std::span(ranks).first(static_cast<std::size_t>(s.ranks)), 60s,
+                      [&](int r) { return kills(all, r) || r == s.dies_before; });
 }
 
 template <class T>

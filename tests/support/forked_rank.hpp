@@ -5,15 +5,21 @@
 #include <doctest/doctest.h>
 
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <span>
 #include <string>
+#include <thread>
 
 #include "support/environment.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
 
 namespace tutti::testing {
 
@@ -39,6 +45,28 @@ pid_t fork_rank(std::string const& job, int rank, int size, std::string const& t
     code = 100;
   }
   ::_exit(code);
+}
+
+// Waits for the ranks of a job. Returns what is wrong: a rank that still runs after `most`, or did not end as expected:
+// killed if dies(rank), with the exit code 0 otherwise.
+template <class Dies>
+std::string end_of_ranks(std::span<pid_t const> ranks, std::chrono::seconds most, Dies const& dies) {
+  std::string wrong;
+  auto const until = detail::deadline::after(most);
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    int status = 0;
+    bool hangs = false;
+    while (::waitpid(ranks[r], &status, hangs ? 0 : WNOHANG) == 0) {
+      hangs = until.passed();
+      if (hangs) ::kill(ranks[r], SIGKILL);
+      else std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    bool const killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (hangs) wrong += " rank " + std::to_string(r) + " hangs;";
+    else if (dies(static_cast<int>(r)) ? !killed : status != 0)
+      wrong += " rank " + std::to_string(r) + " ended with status " + std::to_string(status) + ";";
+  }
+  return wrong;
 }
 
 }  // namespace tutti::testing

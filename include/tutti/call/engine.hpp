@@ -171,7 +171,8 @@ void engine<Transport>::report_call_of_other_thread(std::source_location where) 
   throw error(
       {.code = error_code::bad_argument,
        .rank = rank(),
-       .what = join({"rank ", rank(), " is still ", this->doing(rank()), ", in another thread or in its operation"}),
+       .what = join({"rank ", rank(), " is still ", this->doing(rank()),
+                     ", which another thread made, or whose operation makes this one"}),
        .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
        .where = where});
 }

@@ -86,6 +86,13 @@ class faults {
   // Describes the state of a peer: "in send of 4 float to rank 1, tag 0", "after call #11, all_reduce of ..." or "in
   // call #12, ...". If its state is known only from messages, the peer may have progressed since.
   [[gnu::cold]] std::string doing(int peer) const;
+  // The other ranks whose processes are stopped, as far as the transport sees that. They are to blame for a timeout, and
+  // others may be late only because of them.
+  struct stopped_ranks {
+    int first = -1;
+    std::string text{};
+  };
+  [[gnu::cold]] stopped_ranks find_stopped() const;
 
   // Writes a flight record if a signal has requested one; called during long waits.
   [[gnu::cold]] void record_where_asked();
@@ -291,22 +298,31 @@ void faults<Transport>::report_part(error const& e, std::vector<int> const& memb
 }
 
 template <transport Transport>
+typename faults<Transport>::stopped_ranks faults<Transport>::find_stopped() const {
+  stopped_ranks out;
+  if constexpr (tutti::detail::sees_stops<Transport>)
+    for (int peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank() || !transport_->stopped(peer)) continue;
+      if (out.first < 0) out.first = peer;
+      out.text += join({"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
+    }
+  return out;
+}
+
+template <transport Transport>
 void faults<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
   query_peers(where);
   std::string absent;
-  int first = -1, stopped = -1;
+  int first = -1;
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank()) continue;
-    bool const late = notices_->called(peer) < sequence();
-    if (late && first < 0) first = peer;
-    if (late) absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
-    if constexpr (tutti::detail::sees_stops<Transport>)
-      if (transport_->stopped(peer)) {
-        if (stopped < 0) stopped = peer;
-        absent += join({"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
-      }
+    if (peer == rank() || notices_->called(peer) >= sequence()) continue;
+    if (first < 0) first = peer;
+    absent += join({"; rank ", peer, " has not arrived: it is ", doing(peer)});
   }
-  if (stopped >= 0) first = stopped;
+  if (stopped_ranks const stopped = find_stopped(); stopped.first >= 0) {
+    first = stopped.first;
+    absent += stopped.text;
+  }
   if (first < 0)
     absent = join({"; all ranks have arrived, but at least one of them makes no progress",
                    doubt_about_schedule(*notices_, rank(), sequence())});

@@ -65,6 +65,10 @@ class message_faults {
     int peer = t.source != no_rank ? t.source : t.peer;
     if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
     else what += waiting_chain(peer);
+    if (auto const stopped = engine_.find_stopped(); stopped.first >= 0) {
+      peer = stopped.first;
+      what += stopped.text;
+    }
     raise(error_code::timeout, alone() || peer == any_source ? -1 : peer, what, where);
   }
   [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {

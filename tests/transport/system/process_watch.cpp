@@ -123,7 +123,10 @@ TEST_CASE("where the system refuses handles of processes, their end is noticed a
     ::setrlimit(RLIMIT_NOFILE, &before);
     ::kill(process, SIGKILL);
     for (int i = 0; i < 10000 && !watch.ended(); ++i) ::usleep(1000);
-    ::_exit(watch.ended() ? 0 : 4);  // a zombie, because its parent does not wait for it yet
+    if (!watch.ended()) ::_exit(4);  // a zombie, because its parent does not wait for it yet
+    process_watch late;
+    late.begin(process);
+    ::_exit(late.ended() ? 0 : 6);
   }
   int status = 0;
   ::waitpid(asker, &status, 0);

@@ -23,10 +23,11 @@ class process_watch {
   [[gnu::cold]] bool stopped() const noexcept;
 
  private:
-  // As /proc tells it. `start` is in ticks since the system started, and 0 if the process has ended.
+  // As /proc tells it. `start` is in ticks since the system started, and 0 if there is no such process.
   struct sight {
     char state;
     std::uint64_t start;
+    bool ended() const noexcept { return state == 'Z' || state == 'X'; }
   };
   // Empty if it cannot be read.
   [[gnu::cold]] static std::optional<sight> look_at(pid_t process) noexcept;

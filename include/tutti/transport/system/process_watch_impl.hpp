@@ -30,16 +30,16 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
     throw_system(join({"cannot watch process ", process}), "raise the limit of open files (ulimit -n)");
   ended_ = errno == ESRCH;
   if (!ended_) first_ = look_at(process);
+  ended_ |= first_ && first_->ended();
 }
 
 TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
-  static constexpr sight none{'X', 0};
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
   errno = 0;
   descriptor const file(::open(path, O_RDONLY | O_CLOEXEC));
   ssize_t const bytes = file ? ::read(file.get(), text, sizeof text - 1) : -1;
-  if (bytes <= 0 && (errno == ENOENT || errno == ESRCH)) return none;
+  if (bytes <= 0 && (errno == ENOENT || errno == ESRCH)) return sight{'?', 0};
   if (bytes <= 0) return {};
   text[bytes] = '\0';
   // The name, in parentheses, may contain any characters. After it come the state and 18 numbers, then the start.
@@ -48,19 +48,22 @@ TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t pr
   unsigned long long start = 0;
   char const* const fields = ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
   if (at == nullptr || std::sscanf(at, fields, &state, &start) != 2) return {};
-  if (state == 'Z' || state == 'X') return none;
   return sight{state, start};
 }
 
 TUTTI_INLINE bool process_watch::ended() const noexcept {
-  if (!handle_) return ended_ || (first_ && look_at(process_).value_or(*first_).start != first_->start);
+  if (!handle_ && (ended_ || !first_)) return ended_;
+  if (!handle_) {
+    sight const now = look_at(process_).value_or(*first_);
+    return now.ended() || now.start != first_->start;
+  }
   pollfd end{handle_->get(), POLLIN, 0};
   return ::poll(&end, 1, 0) > 0;
 }
 
 TUTTI_INLINE bool process_watch::stopped() const noexcept {
   if (process_ == 0 || ended()) return false;
-  char const state = look_at(process_).value_or(sight{'?', 0}).state;
+  char const state = look_at(process_).value_or(sight{}).state;
   return state == 'T' || state == 't';
 }
 
