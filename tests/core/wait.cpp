@@ -65,3 +65,11 @@ TEST_CASE("a countdown starts when it is first read") {
   std::this_thread::sleep_for(60ms);
   CHECK(left.passed());
 }
+
+TEST_CASE("a countdown does not run while nobody checks it for long, as in a process that is stopped") {
+  countdown time(300ms);
+  CHECK_FALSE(time.passed());
+  std::this_thread::sleep_for(600ms);
+  CHECK_FALSE(time.passed());
+  while (!time.passed()) std::this_thread::sleep_for(10ms);  // but it does end
+}

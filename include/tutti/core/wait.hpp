@@ -20,6 +20,8 @@ class running_clock {
   using period = steady::period;
   using time_point = std::chrono::time_point<running_clock>;
   static constexpr bool is_steady = false;  // a thread may read it before another has noticed that it stood
+  // Of a longer pause, this much counts as running, so deadlines pass on the slowest of machines too.
+  static constexpr duration longest_pause = std::chrono::milliseconds(200);
 
   static time_point now() noexcept {
     return time_point(steady::now().time_since_epoch() - duration(stopped_.load(std::memory_order_relaxed)));
@@ -32,7 +34,8 @@ class running_clock {
     [[gnu::cold]] void end() noexcept {
       rep const now = steady::now().time_since_epoch().count();
       rep const other = awake_.exchange(now, std::memory_order_relaxed), last = other > begin_ ? other : begin_;
-      if (now - last > longest.count()) stopped_.fetch_add(now - last - longest.count(), std::memory_order_relaxed);
+      rep const extra = now - last - longest_pause.count();
+      if (extra > 0) stopped_.fetch_add(extra, std::memory_order_relaxed);
       begin_ = now;
     }
 
@@ -41,9 +44,6 @@ class running_clock {
   };
 
  private:
-  // Counted as running, however long the rest was, so deadlines pass on the slowest of machines too.
-  static constexpr duration longest = std::chrono::milliseconds(200);
-
   static inline std::atomic<rep> stopped_ = 0;
   static inline std::atomic<rep> awake_ = 0;  // when a thread was last known to run
 };
@@ -61,6 +61,9 @@ class deadline {
   }
 
   bool passed() const { return clock::now() >= end_; }
+  void postpone(clock::duration time) {
+    end_ = time > clock::time_point::max() - end_ ? clock::time_point::max() : end_ + time;
+  }
   clock::duration left() const { return end_ - clock::now(); }
 
  private:
@@ -69,20 +72,26 @@ class deadline {
 };
 
 // A duration that starts at the first check, so a short wait does not read the clock, which takes 24 ns, a quarter of a
-// small message.
+// small message. A process may be stopped between two checks while it does not rest, and a rank that makes progress is
+// not checked; such pauses do not count either.
 class countdown {
  public:
   explicit countdown(deadline::clock::duration time) : time_(time) {}
 
   bool passed() {
+    auto const now = deadline::clock::now();
     if (!running_) end_ = deadline::after(time_);
+    else if (now - checked_ > deadline::clock::longest_pause)
+      end_.postpone(now - checked_ - deadline::clock::longest_pause);
     running_ = true;
+    checked_ = now;
     return end_.passed();
   }
 
  private:
   deadline::clock::duration time_;
   deadline end_;
+  deadline::clock::time_point checked_{};
   bool running_ = false;
 };
 
