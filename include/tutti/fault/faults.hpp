@@ -300,12 +300,13 @@ void faults<Transport>::report_part(error const& e, std::vector<int> const& memb
 template <transport Transport>
 typename faults<Transport>::stopped_ranks faults<Transport>::find_stopped() const {
   stopped_ranks out;
-  if constexpr (tutti::detail::sees_stops<Transport>)
+  if constexpr (tutti::detail::sees_stops<Transport>) {
     for (int peer = 0; peer < ranks(); ++peer) {
       if (peer == rank() || !transport_->stopped(peer)) continue;
       if (out.first < 0) out.first = peer;
       out.text += join({"; the process of rank ", peer, " is stopped, by a signal or a debugger"});
     }
+  }
   return out;
 }
 
