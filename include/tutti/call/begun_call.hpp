@@ -39,7 +39,7 @@ class begun_call {
   template <class Work>
   void drive(Work& work) {
     auto& transport = engine_.transport();
-    bool const done = wait_until_done([&] { return work.poll(); }, transport.waits(), countdown(timeout_),
+    bool const done = wait_until_done([&] { return engine_.poll(work); }, transport.waits(), countdown(timeout_),
                                       [&](auto const& ready) {
                                         transport.nap(ready);
                                         engine_.examine(where_);

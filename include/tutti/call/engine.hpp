@@ -69,8 +69,7 @@ class engine : public faults<Transport> {
     std::uint64_t const sequence = this->sequence() + 1;
     sequence_.store(sequence, std::memory_order_relaxed);
     auto const place = places_.word_of(where, [&] { return shared_place(where); });
-    notices_->begin(sequence, p.words, place,
-                    this->memory_outlives_owner ? std::memory_order_release : std::memory_order_seq_cst);
+    notices_->begin(sequence, p.words, place);
     recorder_->begin(sequence, *notices_);
     if (notices_->faulty()) this->report_fault(where, this->in_call);
   }

@@ -99,6 +99,20 @@ class faults {
 
   // -- For the thread that drives the running call.
 
+  // Polls an execution. Where a rank that gives up may free arrays that its peers read, it tells them by a fault and waits
+  // until none is reading (see withdraw); here a peer says so first, and reads only if there is no fault.
+  template <class Execution>
+  [[gnu::always_inline]] progress poll(Execution& of_call) noexcept {
+    if constexpr (memory_outlives_owner || !requires { requires Execution::reads_peers; }) {
+      return of_call.poll();
+    } else {
+      notices_->set_reading(true);
+      progress const reached = notices_->faulty() ? progress::stuck : of_call.poll();
+      notices_->set_reading(false);
+      return reached;
+    }
+  }
+
   // Throws if there is no point in waiting longer.
   [[gnu::cold]] void examine(std::source_location where);
 
@@ -146,8 +160,8 @@ class faults {
   [[gnu::cold]] std::uint64_t first_disagreement(int peer) const;
   [[noreturn, gnu::cold]] void raise_mismatch(int peer, std::uint64_t call, std::source_location where);
 
-  // The caller may free its arrays after the error is thrown, so this waits until no peer can still read them. Peers in
-  // this call learn of the fault at their next wait; those that have not begun the call will not read.
+  // The caller may free its arrays after the error is thrown, so this waits until no peer reads them: for the longest
+  // operation, but not for ever.
   [[gnu::cold]] void withdraw() noexcept;
 
   [[gnu::cold]] static std::string way_out(error_code code);
@@ -355,11 +369,10 @@ void faults<Transport>::report(protocol_violation const& s, std::source_location
 template <transport Transport>
 void faults<Transport>::report_fault(std::source_location where, who_finds_it who) {
   expect_open(where);
-  // Only the thread in the call knows that it no longer reads peers' memory. For a fault of a part, the whole group
-  // decides.
+  // For a fault of a part, the whole group decides.
   if (memory_outlives_owner || who == in_call)
     notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
-  if (!memory_outlives_owner && who == in_call) withdraw();
+  if (who == in_call) withdraw();
   fault const found =
       await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
@@ -438,19 +451,17 @@ void faults<Transport>::raise_mismatch(int peer, std::uint64_t call, std::source
 
 template <transport Transport>
 void faults<Transport>::withdraw() noexcept {
-  auto const harmless = [&](int peer) {
-    return notices_->knows_fault(peer) || notices_->called(peer) < sequence() ||
-           notices_->finished(peer) >= sequence() || transport_->left(peer);
-  };
-  auto const look = [&] {
-    for (int peer = 0; peer < ranks(); ++peer)
-      if (peer != rank() && !harmless(peer)) return progress::stuck;
-    return progress::done;
-  };
-  wait_until_done(look, transport_->waits(), deadline::after(std::chrono::seconds(1)), [&](auto const& ready) {
-    transport_->nap(ready);
-    return true;
-  });
+  if constexpr (!memory_outlives_owner) {
+    auto const look = [&] {
+      for (int peer = 0; peer < ranks(); ++peer)
+        if (peer != rank() && notices_->reading(peer)) return progress::stuck;
+      return progress::done;
+    };
+    wait_until_done(look, transport_->waits(), deadline::after(environment.timeout), [&](auto const& ready) {
+      transport_->nap(ready);
+      return true;
+    });
+  }
 }
 
 template <transport Transport>

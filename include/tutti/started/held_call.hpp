@@ -67,7 +67,9 @@ class held_call final : public queued_call<Transport> {
     surfaces_ = {.input = {}, .output = {}, .scratch = {}};
     ::new (&slices_) slices(parts::slices(this->engine_, begun, c.asked, c.body.in_bytes(), memory, surfaces_));
   }
-  progress poll() noexcept override { return sends_packets_ ? packets_.poll() : slices_.poll(); }
+  progress poll() noexcept override {
+    return sends_packets_ ? this->engine_.poll(packets_) : this->engine_.poll(slices_);
+  }
   void succeed() override { packing_.unpack(); }
   protocol_violation const& found() const noexcept override {
     return sends_packets_ ? packets_.found() : slices_.found();

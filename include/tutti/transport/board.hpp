@@ -50,15 +50,13 @@ class board {
  public:
   board(segment const& s, int rank) : segment_(&s), self_(&s.rank(rank)) {}
 
-  // `order` is seq_cst if a rank that finds a fault must know which ranks began the call before they were told.
-  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::memory_order order = std::memory_order_release) noexcept {
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place) noexcept {
     write_call(self_->calls[sequence % records], sequence, at_place(call, place));
-    self_->called.store(sequence, order);
+    self_->called.store(sequence, std::memory_order_release);
   }
   void finish(std::uint64_t sequence) noexcept { self_->finished.store(sequence, std::memory_order_release); }
 
-  std::uint64_t called(int rank) const noexcept { return segment_->rank(rank).called.load(std::memory_order_seq_cst); }
+  std::uint64_t called(int rank) const noexcept { return segment_->rank(rank).called.load(std::memory_order_acquire); }
   std::uint64_t finished(int rank) const noexcept {
     return segment_->rank(rank).finished.load(std::memory_order_acquire);
   }
@@ -83,15 +81,16 @@ class board {
   bool faulty() const noexcept { return segment_->header().first_fault.load(std::memory_order_seq_cst) != 0; }
   // All ranks see the same fault, so there is nothing to decide.
   template <class Decided>
-  void acknowledge_fault(Decided const&) noexcept {
-    self_->knows_fault.store(1, std::memory_order_release);
-  }
-  bool knows_fault(int rank) const noexcept {
-    return segment_->rank(rank).knows_fault.load(std::memory_order_acquire) != 0;
-  }
+  void acknowledge_fault(Decided const&) noexcept {}
   std::optional<fault> find_fault() const {
     return published_fault(segment_->header().first_fault, [&](int r) -> auto& { return segment_->rank(r).found; });
   }
+
+  // Either a rank that has raised a fault sees that a peer is reading, or that peer sees the fault.
+  void set_reading(bool on) noexcept {
+    self_->reading.store(on, on ? std::memory_order_seq_cst : std::memory_order_release);
+  }
+  bool reading(int rank) const noexcept { return segment_->rank(rank).reading.load(std::memory_order_seq_cst) != 0; }
 
  private:
   segment const* segment_;

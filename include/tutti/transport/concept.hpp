@@ -3,7 +3,6 @@
 // its own that enables an algorithm, a protocol or a call.
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +35,8 @@ using bool_function = bool (*)();
 template <class T>
 concept notice_board =
     requires(T t, T const c, int rank, std::uint64_t sequence, call_words const& call, std::uint64_t place,
-             std::memory_order order, std::uint32_t id, std::string_view text, fault const& f, bool_function decided) {
-      { t.begin(sequence, call, place, order) } noexcept;
+             std::uint32_t id, std::string_view text, fault const& f, bool_function decided) {
+      { t.begin(sequence, call, place) } noexcept;
       { t.finish(sequence) } noexcept;
       { c.called(rank) } noexcept -> std::same_as<std::uint64_t>;
       { c.finished(rank) } noexcept -> std::same_as<std::uint64_t>;
@@ -50,7 +49,6 @@ concept notice_board =
       { t.raise(f) } noexcept;
       { c.faulty() } noexcept -> std::same_as<bool>;
       { t.acknowledge_fault(decided) } noexcept;
-      { c.knows_fault(rank) } noexcept -> std::same_as<bool>;
       { c.find_fault() } -> std::same_as<std::optional<fault>>;
     };
 
@@ -100,7 +98,8 @@ template <class T>
 concept maps_memory = transport<T> && requires(T t, T const c, int peer, int track, std::size_t bytes, bool more,
                                                std::uint32_t tag, std::uint64_t count, std::uint64_t address,
                                                void const* data, std::byte* memory, std::byte const* theirs) {
-  { T::memory_outlives_owner } -> std::convertible_to<bool>;  // peers may still read it when its owner has given up
+  // Whether peers may still read it when its owner has given up. If not, notices() tells who is reading, as board does.
+  { T::memory_outlives_owner } -> std::convertible_to<bool>;
   { c.is_shared(data, bytes) } noexcept -> std::same_as<bool>;
   { c.shared_address(data) } noexcept -> std::same_as<std::uint64_t>;  // valid at all ranks
   { c.at_shared_address(address) } noexcept -> std::same_as<std::byte const*>;

@@ -131,7 +131,7 @@ struct rank_page {
 
   alignas(cache_line) std::atomic<std::uint64_t> called;  // sequence number of the last call begun
   std::atomic<std::uint64_t> finished;                    // and of the last call completed
-  std::atomic<std::uint32_t> knows_fault;                 // it no longer reads peers' memory
+  std::atomic<std::uint32_t> reading;                     // it may be reading arrays that peers own
   // the number of rounds of packets that it has finished with
   alignas(cache_line) std::atomic<std::uint64_t> packets_read;
   call_record calls[records];

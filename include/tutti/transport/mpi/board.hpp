@@ -36,7 +36,7 @@ class mpi_board {
 
   // -- The interface of notice_board.
 
-  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place, std::memory_order) noexcept {
+  void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place) noexcept {
     write_call(news_->own[sequence % records], sequence, at_place(call, place));
     news_->called.store(sequence, std::memory_order_release);
     news_->waited.store({}, std::memory_order_relaxed);
@@ -125,12 +125,12 @@ class mpi_board {
       news_->self.knows_fault = true;
       news_->send_to_all();
     }
-    listen_until([&](int rank) { return knows_fault(rank) || left(rank) || lost(rank) || decided(); },
-                 std::chrono::seconds(1));
+    listen_until(
+        [&](int rank) { return last_notice(rank, &notice::knows_fault) || left(rank) || lost(rank) || decided(); },
+        std::chrono::seconds(1));
     auto const lock = locked();
     news_->revoke_calls_if_lost();
   }
-  bool knows_fault(int rank) const noexcept { return last_notice(rank, &notice::knows_fault); }
   std::optional<fault> find_fault() const {
     auto const lock = locked();
     for (int r = 0; r < news_->ranks(); ++r) {

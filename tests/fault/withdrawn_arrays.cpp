@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are threads read each other's arrays in place. When a call throws, its rank may free its arrays: no other rank
+// reads them any more, even if its operation takes long.
+// labels: threads waits
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Numbers in pages of their own. Reading them after withdraw() ends the process.
+class array {
+ public:
+  array() { testing::expect(memory_ != MAP_FAILED, "no memory"); }
+  array(array const&) = delete;
+  array& operator=(array const&) = delete;
+  ~array() { ::munmap(memory_, bytes); }
+  std::span<float> numbers() { return {static_cast<float*>(memory_), bytes / sizeof(float)}; }
+  void withdraw() { ::mprotect(memory_, bytes, PROT_NONE); }
+
+ private:
+  static constexpr std::size_t bytes = 1 << 20;
+  void* memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
+
+constexpr options in_place{
+    .algorithm = algorithm_id::two_shot, .protocol = protocol::direct, .timeout = std::chrono::milliseconds(200)};
+
+template <class F>
+std::optional<error_code> code_of(F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    return e.code();
+  }
+  return {};
+}
+
+// An operation whose first use on one thread takes longer than the others wait.
+thread_local bool slow = false;
+std::atomic<bool> in_operation = false;
+constexpr auto slow_sum = [](float a, float b) {
+  if (slow) {
+    slow = false;
+    in_operation = true;
+    std::this_thread::sleep_for(2s);
+    in_operation = false;
+  }
+  return a + b;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that has given up waits for a peer's operation on its array") {
+  run_threads(2, [](auto& comm) {
+    array mine;
+    slow = comm.rank() == 1;
+    auto const thrown = code_of([&] { all_reduce(comm, mine.numbers(), slow_sum, in_place); });
+    testing::expect(thrown == error_code::timeout, "no timeout");
+    if (comm.rank() == 0) testing::expect(!in_operation, "rank 1 may still read");
+    mine.withdraw();
+  });
+}
