@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <cerrno>
@@ -18,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
+#include "support/system_calls.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
@@ -178,4 +181,39 @@ TEST_CASE("a process of another job's size or another version of tutti is let in
   CHECK_MESSAGE(has(larger, "a process joined as rank 2 of 4, but this job has 3 ranks"), larger.said);
   outcome const newer = join_as(job("newer"), {.layout = segment_layout + 1, .rank = 2, .ranks = 3});
   CHECK_MESSAGE(has(newer, "a process joined as rank 2 that was built with another version of tutti"), newer.said);
+}
+
+TEST_CASE("a system call that is refused is named immediately, and the others learn which rank gave up") {
+  struct refusal {
+    unsigned call;
+    int rank;  // to which it is refused
+    char const* said;
+  };
+  for (refusal const& r : {refusal{SYS_accept4, 0, "cannot accept connections of 3 ranks: Operation not permitted"},
+                           refusal{SYS_memfd_create, 0, "memfd_create failed: Operation not permitted"},
+                           refusal{SYS_bind, 0, "cannot listen for the other ranks: Operation not permitted"},
+                           refusal{SYS_connect, 1, "cannot connect to rank 0: Operation not permitted"}}) {
+    CAPTURE(r.said);
+    std::string const name = job("refused-" + std::to_string(r.call));
+    auto const time_of = [&](int rank) { return rank == r.rank ? 60s : 2s; };
+    auto const began = deadline::clock::now();
+    std::vector<outcome> all(3);
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        if (rank == r.rank)
+          testing::expect(testing::filter_system_calls({r.call}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW),
+                          "no filter");
+        all[static_cast<std::size_t>(rank)] = meet(name, rank, 3, time_of(rank));
+      });
+    threads.clear();
+    for (int rank = 0; rank < 3; ++rank) {
+      outcome const& o = all[static_cast<std::size_t>(rank)];
+      CAPTURE(rank);
+      CAPTURE(o.said);
+      if (rank != r.rank) CHECK(o.peer == r.rank);
+      else CHECK(has(o, r.said));
+    }
+    CHECK(deadline::clock::now() - began < 50s);
+  }
 }

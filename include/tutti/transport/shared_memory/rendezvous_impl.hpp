@@ -24,6 +24,8 @@
 
 namespace tutti::detail {
 
+inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
+
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others)
     : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
   std::string const name = fitting(join({"tutti-", ::geteuid(), "-", job}));
@@ -109,6 +111,8 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
     if (waiting[0].revents != 0) {
       descriptor guest(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!guest && (errno == EMFILE || errno == ENFILE)) refuse_files();
+      if (!guest && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED)
+        throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), allow_sockets);
       if (guest && same_user(guest)) nameless.push_back(std::move(guest));
     }
   }
@@ -171,6 +175,8 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
                      .way_out = "start the job again; if that does not help, another user holds the name on purpose"});
       greeting const mine{.rank = rank_, .ranks = ranks_};
       if (::send(host.get(), &mine, sizeof mine, MSG_NOSIGNAL) == sizeof mine) return receive_file(host);
+    } else if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {  // not just early
+      throw_system(join({"cannot connect to rank ", name_of(0)}), allow_sockets);
     }
     if (until_.passed())
       throw error({.code = error_code::timeout,
@@ -219,9 +225,12 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
     return descriptor(number);
   }
   message.content.text[sizeof message.content.text - 1] = '\0';
-  throw error({.code = static_cast<error_code>(message.content.code),
+  auto const code = static_cast<error_code>(message.content.code);
+  int const peer = message.content.peer;
+  bool const its_own = code == error_code::system || peer == name_of(rank_);
+  throw error({.code = code,
                .rank = name_of(rank_),
-               .peer = message.content.peer == name_of(rank_) ? name_of(0) : message.content.peer,
+               .peer = its_own ? name_of(0) : peer,
                .what = join({called(0), " gave up: ", message.content.text}),
                .way_out = ""});
 }

@@ -47,7 +47,8 @@ TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
 TUTTI_INLINE descriptor create_segment_file(int ranks, int tracks, std::size_t heap_space) {
   descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::fchmod(file.get(), 0600) != 0)
-    throw_system("memfd_create failed", "tutti's shared memory needs Linux 3.17 or later");
+    throw_system("memfd_create failed",
+                 "tutti's shared memory needs Linux 3.17 or later, and a sandbox that allows this call");
   std::size_t const bytes = segment(nullptr, ranks, tracks, detail::heap_bytes(ranks, heap_space)).bytes();
   // Where the limit of file sizes is lower, ftruncate ends the process by a signal.
   rlimit limit{};
