@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that have operations in flight are stopped, killed, replaced by another program and forked at random moments, in
-// processes that may be refused system calls. Every result is exact or an error; the error names the guilty rank on all
-// others, nothing waits past its deadline, and the survivors go on without it.
+// Ranks that have operations in flight are stopped, killed, replaced by another program and forked, or lose their array, at
+// random moments, in processes that may be refused system calls, and beside another job. Every result is exact or an error;
+// the error is the same on all other ranks and names the guilty one, nothing waits past its deadline, and the survivors go
+// on without it.
 // TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own.
 // labels: processes alone waits optimised native
 // timeout: 300
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 #include <deque>
 #include <filesystem>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,14 +41,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum class mishap { none, one_stopped, all_stopped, forks, stopped_too_long, killed, replaced };
-constexpr std::array<char const*, 7> mishap_names{"nothing happens",
+enum class mishap { none, one_stopped, all_stopped, forks, stopped_too_long, killed, replaced, unmaps };
+constexpr std::array<char const*, 8> mishap_names{"nothing happens",
                                                   "a rank is stopped for a moment",
                                                   "all ranks are stopped for longer than the timeout",
                                                   "a rank forks",
                                                   "a rank is stopped for longer than the timeout",
                                                   "a rank is killed",
-                                                  "a rank becomes another program"};
+                                                  "a rank becomes another program",
+                                                  "a rank unmaps its array during a call"};
 
 // What happens to a job. All of it follows from the seed, and its processes know it.
 struct fate {
@@ -54,13 +58,23 @@ struct fate {
   mishap what;
   std::chrono::microseconds after;
   bool refuse_handles, refuse_reading;  // by the system, to the rank after the victim
+  bool beside_others;                   // another job runs at the same time
   bool fatal() const { return what >= mishap::stopped_too_long; }
-  bool ends_victim() const { return what >= mishap::killed; }
+  bool ends_victim() const { return what == mishap::killed || what == mishap::replaced; }
   std::chrono::milliseconds stop() const {
     if (what == mishap::one_stopped) return 100ms;
     return what == mishap::all_stopped ? 3s : 5s;
   }
-  std::string timeout() const { return what == mishap::all_stopped || what == mishap::stopped_too_long ? "2" : "10"; }
+  std::chrono::seconds timeout() const {
+    return what == mishap::all_stopped || what == mishap::stopped_too_long ? 2s : 10s;
+  }
+  // What the other ranks are told.
+  bool explains(error_code code) const {
+    if (what == mishap::stopped_too_long) return code == error_code::timeout;
+    // Whoever is first: a peer that reads the array, or the victim, which then ends.
+    if (what == mishap::unmaps && code == error_code::system) return true;
+    return code == error_code::rank_lost;
+  }
 
   static fate of(unsigned seed) {
     std::mt19937 random(seed);
@@ -73,6 +87,7 @@ struct fate {
     out.after = std::chrono::microseconds(below(50'000));
     out.refuse_handles = below(4) == 0;
     out.refuse_reading = below(4) == 0;
+    out.beside_others = below(4) == 0;
     return out;
   }
 };
@@ -120,6 +135,17 @@ class traffic {
   void end_all() {
     while (!in_flight_.empty()) end_oldest();
   }
+  // A call during which the victim's array vanishes.
+  void lose_array(int victim) {
+    constexpr std::size_t bytes = 1 << 20;
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    expect(memory != MAP_FAILED, "no memory");
+    work sum = all_reduce(async(comm_), std::span(static_cast<int*>(memory), bytes / sizeof(int)));
+    if (rank() == victim) ::munmap(memory, bytes);
+    sum.wait();
+    if (rank() != victim) ::munmap(memory, bytes);
+  }
 
  private:
   struct pending {
@@ -160,8 +186,13 @@ void disturb_itself(fate const& f) {
   }
 }
 
+// The error of a rank, for the process that has started it.
+struct verdict {
+  int code, peer;
+};
+
 // `ready` is closed once this rank's operations begin.
-void be_rank(fate const& f, int rank, int ready) {
+void be_rank(fate const& f, int rank, int ready, verdict& said) {
   if (rank == (f.victim + 1) % f.ranks) {
     if (f.refuse_handles)
       expect(filter_system_calls({SYS_pidfd_open}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW), "no filter");
@@ -175,15 +206,21 @@ void be_rank(fate const& f, int rank, int ready) {
   std::jthread disturbance;
   if (rank == f.victim && (f.what == mishap::replaced || f.what == mishap::forks))
     disturbance = std::jthread([&] { disturb_itself(f); });
+  auto last = deadline::clock::now();
   try {
-    for (int i = 0; f.fatal() || i < 400; ++i) all.step();
+    for (int i = 0; f.fatal() || i < 400; ++i) {
+      last = deadline::clock::now();
+      if (f.what == mishap::unmaps && f.after < i * 1ms) all.lose_array(f.victim);
+      else all.step();
+    }
     all.end_all();
     return;
   } catch (error const& e) {
     if (!f.fatal()) throw;
     if (rank == f.victim) return;
-    error_code const wanted = f.ends_victim() ? error_code::rank_lost : error_code::timeout;
-    if (e.code() != wanted || e.peer() != f.victim) throw;
+    said = {static_cast<int>(e.code()), e.peer()};
+    if (!f.explains(e.code()) || e.peer() != f.victim) throw;
+    expect(deadline::clock::now() - last < f.timeout() + 5s, "the error came after the deadline");
     bool const named = e.happened().find("is stopped, by a signal or a debugger") != std::string::npos;
     if (named != (f.what == mishap::stopped_too_long)) throw;
   }
@@ -201,14 +238,42 @@ void stop_and_resume(std::vector<pid_t> const& ranks, std::chrono::milliseconds 
   for (pid_t const process : ranks) ::kill(process, SIGCONT);
 }
 
+// Another job of the same user, which nothing happens to.
+void be_other_job(unsigned seed) {
+  auto comm = init();
+  traffic all(comm, seed);
+  for (int i = 0; i < 100; ++i) all.step();
+  all.end_all();
+}
+
+// What all survivors were told must be the same.
+std::string differences(fate const& f, std::span<verdict const> all) {
+  if (!f.fatal()) return "";
+  verdict const& one = all[static_cast<std::size_t>(f.victim == 0)];
+  for (int r = 0; r < f.ranks; ++r)
+    if (verdict const& v = all[static_cast<std::size_t>(r)];
+        r != f.victim && (v.code != one.code || v.peer != one.peer))
+      return " ranks were told different things;";
+  return "";
+}
+
 std::string run(fate const& f) {
   std::string const job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(f.seed);
+  void* const shared = ::mmap(nullptr, sizeof(verdict) * 8, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(shared != MAP_FAILED);
+  std::span const said(static_cast<verdict*>(shared), static_cast<std::size_t>(f.ranks));
   std::array<int, 2> all_ready{};
   REQUIRE(::pipe2(all_ready.data(), O_CLOEXEC) == 0);
   std::vector<pid_t> ranks;
   for (int r = 0; r < f.ranks; ++r)
-    ranks.push_back(fork_rank(job, r, f.ranks, f.timeout(), [&] { be_rank(f, r, all_ready[1]); }));
+    ranks.push_back(fork_rank(job, r, f.ranks, std::to_string(f.timeout().count()), [&] {
+      if (f.what == mishap::unmaps) std::signal(SIGSEGV, SIG_DFL);
+      be_rank(f, r, all_ready[1], said[static_cast<std::size_t>(r)]);
+    }));
   ::close(all_ready[1]);
+  std::vector<pid_t> others;
+  for (int r = 0; f.beside_others && r < 2; ++r)
+    others.push_back(fork_rank(job + "-beside", r, 2, "20", [&] { be_other_job(f.seed); }));
   char none = 0;
   static_cast<void>(::read(all_ready[0], &none, 1));  // ends once all ranks have closed it, or have ended
   ::close(all_ready[0]);
@@ -217,7 +282,15 @@ std::string run(fate const& f) {
   if (f.what == mishap::killed) ::kill(victim, SIGKILL);
   if (f.what == mishap::one_stopped || f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop());
   if (f.what == mishap::all_stopped) stop_and_resume(ranks, f.stop());
-  return end_of_ranks(ranks, 30s, [&](int r) { return f.what == mishap::killed && r == f.victim; });
+  std::string const wrong = end_of_ranks(ranks, 30s, [&](int r, int status) {
+    if (r != f.victim) return status == 0;
+    if (f.what == mishap::unmaps) return status == 0 || WIFSIGNALED(status);
+    return f.what == mishap::killed ? was_killed(status) : status == 0;
+  });
+  std::string const wrong_beside = end_of_ranks(others, 30s, [](int, int status) { return status == 0; });
+  std::string const unlike = differences(f, said);
+  ::munmap(shared, sizeof(verdict) * 8);
+  return wrong + wrong_beside + unlike;
 }
 
 int number_in(char const* variable, int otherwise) {
@@ -235,7 +308,7 @@ std::size_t shared_files() {
 }  // namespace
 
 TEST_CASE("whatever happens to one rank or to all, results are exact or errors name the guilty rank") {
-  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 21);
+  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 24);
   std::size_t const files = shared_files();
   for (int seed = first; seed < first + runs; ++seed) {
     fate const f = fate::of(static_cast<unsigned>(seed));

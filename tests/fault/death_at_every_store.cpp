@@ -152,8 +152,9 @@ std::string run_once(scenario const& s, deaths const& all, log_of_run& log) {
   char const* const timeout = s.where == scenario::in_init ? "2" : "20";
   for (int r = 0; r < s.ranks; ++r)
     ranks[static_cast<std::size_t>(r)] = fork_rank(job, r, s.ranks, timeout, [&] { be_rank(s, r, all, log); });
-  return end_of_ranks(std::span(ranks).first(static_cast<std::size_t>(s.ranks)), 60s,
-                      [&](int r) { return kills(all, r) || r == s.dies_before; });
+  return end_of_ranks(std::span(ranks).first(static_cast<std::size_t>(s.ranks)), 60s, [&](int r, int status) {
+    return kills(all, r) || r == s.dies_before ? was_killed(status) : status == 0;
+  });
 }
 
 template <class T>

@@ -4,37 +4,19 @@
 // labels: threads waits
 #include <doctest/doctest.h>
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <thread>
 
 #include "support/expect.hpp"
+#include "support/own_pages.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
 using namespace std::chrono_literals;
 
 namespace {
-
-// Numbers in pages of their own. Reading them after withdraw() ends the process.
-class array {
- public:
-  array() { testing::expect(memory_ != MAP_FAILED, "no memory"); }
-  array(array const&) = delete;
-  array& operator=(array const&) = delete;
-  ~array() { ::munmap(memory_, bytes); }
-  std::span<float> numbers() { return {static_cast<float*>(memory_), bytes / sizeof(float)}; }
-  void withdraw() { ::mprotect(memory_, bytes, PROT_NONE); }
-
- private:
-  static constexpr std::size_t bytes = 1 << 20;
-  void* memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-};
 
 constexpr options in_place{
     .algorithm = algorithm_id::two_shot, .protocol = protocol::direct, .timeout = std::chrono::milliseconds(200)};
@@ -66,7 +48,7 @@ constexpr auto slow_sum = [](float a, float b) {
 
 TEST_CASE("a rank that has given up waits for a peer's operation on its array") {
   run_threads(2, [](auto& comm) {
-    array mine;
+    testing::own_pages mine(1 << 18);
     slow = comm.rank() == 1;
     auto const thrown = code_of([&] { all_reduce(comm, mine.numbers(), slow_sum, in_place); });
     testing::expect(thrown == error_code::timeout, "no timeout");

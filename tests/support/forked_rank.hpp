@@ -47,10 +47,12 @@ pid_t fork_rank(std::string const& job, int rank, int size, std::string const& t
   ::_exit(code);
 }
 
-// Waits for the ranks of a job. Returns what is wrong: a rank that still runs after `most`, or did not end as expected:
-// killed if dies(rank), with the exit code 0 otherwise.
-template <class Dies>
-std::string end_of_ranks(std::span<pid_t const> ranks, std::chrono::seconds most, Dies const& dies) {
+inline bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
+
+// Waits for the ranks of a job. Returns what is wrong: a rank that still runs after `most`, or whose status is not
+// right(rank, status).
+template <class Right>
+std::string end_of_ranks(std::span<pid_t const> ranks, std::chrono::seconds most, Right const& right) {
   std::string wrong;
   auto const until = detail::deadline::after(most);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -61,9 +63,8 @@ std::string end_of_ranks(std::span<pid_t const> ranks, std::chrono::seconds most
       if (hangs) ::kill(ranks[r], SIGKILL);
       else std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    bool const killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     if (hangs) wrong += " rank " + std::to_string(r) + " hangs;";
-    else if (dies(static_cast<int>(r)) ? !killed : status != 0)
+    else if (!right(static_cast<int>(r), status))
       wrong += " rank " + std::to_string(r) + " ended with status " + std::to_string(status) + ";";
   }
   return wrong;

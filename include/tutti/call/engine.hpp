@@ -82,13 +82,13 @@ class engine : public faults<Transport> {
   }
   // Called when an exception ends the call early, so that the others do not wait.
   [[gnu::cold]] void give_up() noexcept;
-  // Called when a blocking call has thrown: if that was a fault, messages in flight end too, whose memory the program may
-  // release now. The caller holds no lock.
-  [[gnu::cold]] void end_messages_if_faulty() noexcept {
-    if (notices_ && notices_->faulty()) end_messages();
+  // Called before a call or message throws: if that is a fault, all others in flight end too, because the program may then
+  // release their memory.
+  [[gnu::cold]] void stop_in_flight_if_faulty() noexcept {
+    if (this->has_fault()) for_each_queue([](pending_calls& all) { all.stop(); });
   }
-  [[gnu::cold]] void end_messages() noexcept {
-    if (auto* const all = messages.get()) all->give_up();
+  [[gnu::cold]] void give_up_in_flight() noexcept {
+    for_each_queue([](pending_calls& all) { all.give_up(); });
   }
 
   // Marks every message of the running call, and depends on all earlier calls. If two ranks make different calls in
@@ -119,6 +119,11 @@ class engine : public faults<Transport> {
   // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
 
+  template <class F>
+  void for_each_queue(F&& f) noexcept {
+    for (pending_calls* const all : {started.get(), messages.get()})
+      if (all != nullptr) f(*all);
+  }
   void make_recorder() { recorder_.emplace(this->environment, rank(), ranks(), Transport::name); }
 
   grown_memory<Transport> inbox_;
@@ -214,13 +219,13 @@ void engine<Transport>::write_record(std::string const& prefix, std::string cons
   recorder_->write(prefix, reason, this->sequence(), *notices_);
 }
 
-// Throws a fault of the whole, whose messages its only node has.
+// Throws a fault of the whole, whose calls and messages its only node has.
 template <transport Whole, transport Node>
 void expect_no_fault_around(engine<Whole>& whole, engine<Node>& node, std::source_location where) {
   try {
     whole.expect_no_fault(where);
   } catch (...) {
-    node.end_messages();
+    node.give_up_in_flight();
     throw;
   }
 }

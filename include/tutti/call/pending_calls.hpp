@@ -26,6 +26,9 @@ class pending_calls {
   virtual bool wait(pending_call const* one, deadline until) = 0;
   // Ends all calls without further progress, if they are of a communicator, which then has a fault for all ranks.
   virtual void give_up() noexcept {}
+  // The same where the communicator has a fault, which is about to be thrown. Returns once no thread touches the memory of
+  // these calls any more. The caller may hold the lock of another queue of the communicator that has stopped.
+  virtual void stop() noexcept {}
 
   // The number of calls and of continuations. A thread that reads 0 sees all effects of those that have ended.
   std::size_t count() const noexcept { return count_.load(std::memory_order_acquire); }

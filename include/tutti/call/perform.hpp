@@ -76,7 +76,7 @@ void complete_in_type(engine<Transport>& on, Call& c) try {
     begun.finish();
   }
 } catch (...) {
-  on.end_messages_if_faulty();
+  on.stop_in_flight_if_faulty();
   throw;
 }
 

@@ -143,7 +143,7 @@ void call_in_bytes<C, Transport, Memory>::complete(engine<Transport>& on, call_t
   carry_out<C>(on, begun, call.asked, body, memory);
   begun.finish();
 } catch (...) {
-  on.end_messages_if_faulty();
+  on.stop_in_flight_if_faulty();
   throw;
 }
 template <collective C, class Transport, class Memory>

@@ -59,9 +59,10 @@ class faults {
   // The number of the call that began last.
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
 
+  bool has_fault() const noexcept { return notices_ && notices_->faulty(); }
   void expect_no_fault(std::source_location where = std::source_location::current()) {
     expect_open(where);
-    if (notices_ && notices_->faulty()) report_fault(where, beside_calls);
+    if (has_fault()) report_fault(where, beside_calls);
   }
   // The same for a rank that has waited long: also asks for faults of an enclosing group.
   [[gnu::cold]] void expect_no_fault_anywhere(std::source_location where);
@@ -179,7 +180,7 @@ void faults<Transport>::expect_no_fault_anywhere(std::source_location where) {
 template <transport Transport>
 void faults<Transport>::expect_no_fault_anywhere(std::source_location where, who_finds_it who) {
   expect_open(where);
-  if (notices_ && notices_->faulty()) report_fault(where, who);
+  if (has_fault()) report_fault(where, who);
   if (fault_outside)
     if (auto const f = fault_outside()) raise({f->code, rank(), -1, f->text}, where, who);
 }

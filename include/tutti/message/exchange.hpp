@@ -342,6 +342,7 @@ class exchange final : public call_queue<Transport> {
   }
   [[gnu::cold]] void drop_all(std::exception_ptr const& thrown) noexcept {
     messenger_.drop_all();
+    this->stop_others_if_faulty();
     end_started([](auto const&) { return true; }, thrown);
   }
   template <class F>
@@ -357,6 +358,10 @@ class exchange final : public call_queue<Transport> {
       });
     } catch (...) {
     }
+  }
+
+  void end_all() noexcept override {
+    if (std::exception_ptr const found = fault({})) drop_all(found);
   }
 
   // -- Faults.

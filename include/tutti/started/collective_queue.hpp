@@ -79,6 +79,7 @@ class queued_call : public pending_call {
     try {
       f();
     } catch (...) {
+      static_cast<collective_queue<Transport>*>(queue())->stop_others_if_faulty();
       end(std::current_exception());
     }
     if (ended()) began_ = false;
@@ -127,6 +128,7 @@ class collective_queue final : public call_queue<Transport> {
   }
 
  private:
+  friend class queued_call<Transport>;
   using call_queue<Transport>::busy_;
   using call_queue<Transport>::engine_;
 
@@ -153,6 +155,9 @@ class collective_queue final : public call_queue<Transport> {
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
     if (first_) engine_.give_up();
+    end_all();
+  }
+  void end_all() noexcept override {
     for (; first_; drop_first()) first_->examine();
   }
 

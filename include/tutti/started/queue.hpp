@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <sched.h>
 #include <thread>
 #include <utility>
 
@@ -34,6 +35,18 @@ class call_queue : public pending_calls {
     std::unique_lock const lock(busy_, std::try_to_lock);
     return lock ? move(false) : progress::stuck;
   }
+  // Takes the lock only if it is free: its holder may be about to stop this queue and then the caller's.
+  void stop() noexcept final {
+    progress_list::moving const now;
+    while (!stopped_.load(std::memory_order_acquire)) {
+      if (std::unique_lock const lock(busy_, std::try_to_lock); lock) {
+        stopped_.store(true, std::memory_order_release);
+        end_all();
+      } else {
+        ::sched_yield();
+      }
+    }
+  }
 
  protected:
   explicit call_queue(engine<Transport>& on) : engine_(on) {}
@@ -41,6 +54,15 @@ class call_queue : public pending_calls {
   // Under the lock: progresses as far as possible without waiting. `waits`: this thread will poll again.
   virtual progress move(bool waits) noexcept = 0;
   void give_up() noexcept override = 0;
+  // Under the lock: ends all calls with the fault that the communicator has.
+  [[gnu::cold]] virtual void end_all() noexcept = 0;
+
+  // Under the lock, before calls of this queue end with an error: if that is a fault, they touch no memory from here on,
+  // and neither do the calls of the other queue.
+  [[gnu::cold]] void stop_others_if_faulty() noexcept {
+    if (engine_.has_fault()) stopped_.store(true, std::memory_order_release);
+    engine_.stop_in_flight_if_faulty();
+  }
 
   void use_here() noexcept { thread_ = std::this_thread::get_id(); }
   // Counts a further call, which the list of the process includes from now on.
@@ -98,6 +120,7 @@ class call_queue : public pending_calls {
   }
 
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // the thread that used this communicator last
+  std::atomic<bool> stopped_ = false;                                // a fault has ended all calls
   bool listed_ = false;
   unsigned looks_ = 0;
   deadline next_look_ = deadline::after(nap_length);
