@@ -52,8 +52,15 @@ class hierarchical : public mpi {
   std::byte* allocate(std::size_t bytes) { return shared_->allocate(bytes); }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept { shared_->deallocate(memory, bytes); }
 
-  // Tells peers at once, because both levels are closed before this transport.
-  void leave() noexcept { leave_at_once(); }
+  // Tells peers at once, because both levels are closed before this transport. It waits for none that has ended, which the
+  // MPI may not have noticed.
+  void leave() noexcept {
+    for (int const m : nodes_.members(nodes_.node_of(rank()))) {
+      int const local = nodes_.local_rank(m);
+      if (m != rank() && shared_->lost(local) && !shared_->left(local)) board_.note_lost(m);
+    }
+    leave_at_once();
+  }
 
   // Like mpi::subgroup; ranks keep their nodes.
   [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::deadline until) {

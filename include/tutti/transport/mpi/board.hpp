@@ -198,6 +198,10 @@ class mpi_board {
     auto const lock = locked();
     news_->look_for_lost();
   }
+  void note_lost(int rank) noexcept {
+    auto const lock = locked();
+    news_->note_lost(rank);
+  }
   // Peers are told only once this rank has waited long for them: they need not know if all leave together.
   void leave() noexcept {
     auto const lock = locked();

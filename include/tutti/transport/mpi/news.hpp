@@ -143,8 +143,9 @@ struct mpi_news {
 
   void look_for_lost() noexcept {
     if (!mpi_survives()) return;
-    for (int const r : mpi_lost(comm)) anyone_lost = peers[static_cast<std::size_t>(r)].lost = true;
+    for (int const r : mpi_lost(comm)) note_lost(r);
   }
+  void note_lost(int rank) noexcept { anyone_lost = peers[static_cast<std::size_t>(rank)].lost = true; }
   // Releases ranks that wait in the MPI for a lost rank, or for one that has given up because of it.
   void revoke_calls_if_lost() noexcept {
     if (anyone_lost && !std::exchange(calls_revoked, true)) mpi_revoke(calls);
@@ -166,9 +167,9 @@ struct mpi_news {
   }
   void send_to(int to, std::shared_ptr<notice const> const& text) noexcept {
     peer& p = peers[static_cast<std::size_t>(to)];
-    p.stale = !p.current.idle();
+    p.stale = !p.lost && !p.current.idle();
     behind |= p.stale;
-    if (!p.stale) send(to, p.current, text);
+    if (!p.stale && !p.lost) send(to, p.current, text);
   }
   void send(int to, letter& l, std::shared_ptr<notice const> const& text) noexcept {
     l.text = text;
