@@ -162,9 +162,10 @@ engine<Transport>::~engine() {
   started.reset();
   messages.reset();
   if (ranks() == 1) return;
-  if constexpr (has_levels<Transport>) levels->end_started();
   if constexpr (has_levels<Transport>) {
+    levels->end_started();
     if (auto const f = this->poll_fault()) levels->take_over(*f);
+    levels->leave();
   }
   transport().leave();
 }

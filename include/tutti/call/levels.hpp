@@ -91,6 +91,12 @@ class levels {
     if (across_) across_->engine().started.reset();
   }
 
+  // Tells the ranks of both parts that this one leaves, before it waits for those of one to leave too.
+  void leave() noexcept {
+    if (inside_.size() > 1) inside_.engine().transport().leave();
+    if (across_) across_->engine().transport().leave_at_once();
+  }
+
   // Called when the whole has a fault: no rank waits for another in a part.
   void take_over(fault const& f) noexcept {
     inside_.engine().take_over(f);

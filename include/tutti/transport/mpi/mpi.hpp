@@ -63,7 +63,7 @@ class mpi : public detail::mpi_ranks {
     if (closed && !unread) return;
     comm_.abandon();
     if (closed) return;
-    if (!board_.anyone_lost())
+    if (!board_.anyone_lost() && !board_.faulty())  // the ranks know why
       std::fprintf(stderr,
                    "tutti: rank %d closes a communicator that other ranks still have open, so its MPI communicator is "
                    "not freed; "
