@@ -59,7 +59,7 @@ class message_channels {
   struct incoming {
     arrival at;
     message_head front{};
-    bool out_of_sequence = false;  // lost, repeated, truncated, or of another communicator
+    bool out_of_sequence = false;  // lost, repeated, truncated, damaged, or of another communicator
 
     explicit operator bool() const { return at.state != arrival::nothing; }
   };
@@ -73,7 +73,7 @@ class message_channels {
       return out;
     }
     if (a) std::memcpy(&out.front, a.data, std::min(sizeof out.front, a.bytes));
-    out.out_of_sequence = !a || out.front.length != a.bytes;
+    out.out_of_sequence = !a || out.front.length != a.bytes || !out.front.fits(a.bytes);
     if (out.out_of_sequence) return out;
     ++of(from).template on<Track>().received;
     of(from).credit += out.front.credit;
@@ -105,6 +105,9 @@ class message_channels {
     for (peer& p : peers_) p = peer{};
   }
 
+  // The tag of message `number` of a channel, by which a lost, repeated or stray message is detected.
+  static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
+
  private:
   static constexpr std::size_t initial_credit = std::size_t{256} << 10;
   static constexpr std::size_t credit_for(std::size_t bytes) { return bytes + cache_line; }
@@ -112,8 +115,6 @@ class message_channels {
     if constexpr (has_eager_limit<Transport>) return Transport::eager_bytes - message_head::eager_head_bytes;
     else return Transport::slice_bytes - message_head::eager_head_bytes;
   }
-  // The tag of message `number` of a channel, by which a lost, repeated or stray message is detected.
-  static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
   static_assert(Transport::slice_bytes <= message_head::max_length);
 
   // Messages sent to a peer, and received from it.

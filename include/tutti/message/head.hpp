@@ -33,6 +33,21 @@ struct message_head {
   static constexpr std::uint32_t max_length = (1u << 24) - 1;
   // The part of the head that precedes the payload of an eager message, and of a slice.
   static constexpr std::size_t eager_head_bytes = 16, slice_head_bytes = 24;
+
+  // Whether a message of so many bytes can have this head. One that does not is damaged.
+  bool fits(std::size_t bytes_on_the_wire) const noexcept {
+    switch (kind) {
+      case message_kind::eager: return bytes_on_the_wire >= eager_head_bytes;
+      case message_kind::slice: return bytes_on_the_wire >= slice_head_bytes;
+      case message_kind::offer:
+      case message_kind::shared_offer:
+      case message_kind::request:
+      case message_kind::taken:
+      case message_kind::credit:
+      case message_kind::name: return bytes_on_the_wire >= sizeof(message_head);
+    }
+    return false;
+  }
 };
 static_assert(sizeof(message_head) <= inline_bytes);
 static_assert(offsetof(message_head, id) == message_head::eager_head_bytes &&
