@@ -145,7 +145,7 @@ struct mpi_news {
     if (!mpi_survives()) return;
     for (int const r : mpi_lost(comm)) note_lost(r);
   }
-  void note_lost(int rank) noexcept { anyone_lost = peers[static_cast<std::size_t>(rank)].lost = true; }
+  void note_lost(int r) noexcept { anyone_lost = peers[static_cast<std::size_t>(r)].lost = true; }
   // Releases ranks that wait in the MPI for a lost rank, or for one that has given up because of it.
   void revoke_calls_if_lost() noexcept {
     if (anyone_lost && !std::exchange(calls_revoked, true)) mpi_revoke(calls);
