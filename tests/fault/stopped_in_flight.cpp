@@ -7,10 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,16 +26,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-template <class F>
-std::optional<error_code> code_of(F&& f) {
-  try {
-    f();
-  } catch (error const& e) {
-    return e.code();
-  }
-  return {};
-}
-
 constexpr std::size_t many = 1 << 20;
 
 // Rank 1 offers a message, and sends its slices only after rank 0 has withdrawn the array for it.
@@ -47,13 +36,13 @@ void message_beside_a_call(int rank) {
     auto const received = irecv(comm, array.numbers(), 1);
     int one = 1;
     work sum = all_reduce(async(comm), std::span(&one, 1), tutti::sum{}, {.timeout = 300ms});
-    expect(code_of([&] { sum.wait(); }) == error_code::timeout, "no timeout of the call");
+    expect_error(error_of([&] { sum.wait(); }), error_code::timeout, "all_reduce of 1 int");
     array.withdraw();
     std::this_thread::sleep_for(2s);
   } else {
     work sent = isend(comm, array.numbers(), 0);
     std::this_thread::sleep_for(1500ms);
-    expect(code_of([&] { sent.wait(); }) == error_code::timeout, "no fault of the message");
+    expect_error(error_of([&] { sent.wait(); }), error_code::timeout, "all_reduce of 1 int");
   }
 }
 
@@ -67,12 +56,12 @@ void call_beside_a_message(int rank) {
   if (rank == 0) {
     std::vector<float> nothing(1);
     auto received = irecv(comm, nothing, 1, 7, {.timeout = 300ms});
-    expect(code_of([&] { received.wait(); }) == error_code::timeout, "no timeout of the message");
+    expect_error(error_of([&] { received.wait(); }), error_code::timeout, "on rank 0 did not complete");
     array.withdraw();
     std::this_thread::sleep_for(2s);
   } else {
     std::this_thread::sleep_for(1500ms);
-    expect(code_of([&] { cast.wait(); }) == error_code::timeout, "no fault of the call");
+    expect_error(error_of([&] { cast.wait(); }), error_code::timeout, "on rank 0 did not complete");
   }
 }
 
