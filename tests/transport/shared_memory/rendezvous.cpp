@@ -195,7 +195,7 @@ TEST_CASE("a system call that is refused is named immediately, and the others le
                            refusal{SYS_connect, 1, "cannot connect to rank 0: Operation not permitted"}}) {
     CAPTURE(r.said);
     std::string const name = job("refused-" + std::to_string(r.call));
-    auto const time_of = [&](int rank) { return rank == r.rank ? 60s : 2s; };
+    auto const time_of = [&](int rank) { return rank == r.rank ? 60s : 4s; };
     auto const began = deadline::clock::now();
     std::vector<outcome> all(3);
     std::vector<std::jthread> threads;
