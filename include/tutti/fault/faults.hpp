@@ -371,8 +371,7 @@ template <transport Transport>
 void faults<Transport>::report_fault(std::source_location where, who_finds_it who) {
   expect_open(where);
   // For a fault of a part, the whole group decides.
-  if (memory_outlives_owner || who == in_call)
-    notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
+  notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
   if (who == in_call) withdraw();
   fault const found =
       await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
