@@ -259,9 +259,7 @@ std::string differences(fate const& f, std::span<verdict const> all) {
 
 std::string run(fate const& f) {
   std::string const job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(f.seed);
-  void* const shared = ::mmap(nullptr, sizeof(verdict) * 8, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(shared != MAP_FAILED);
-  std::span const said(static_cast<verdict*>(shared), static_cast<std::size_t>(f.ranks));
+  shared_with_forks<verdict> const said(static_cast<std::size_t>(f.ranks));
   std::array<int, 2> all_ready{};
   REQUIRE(::pipe2(all_ready.data(), O_CLOEXEC) == 0);
   std::vector<pid_t> ranks;
@@ -288,9 +286,7 @@ std::string run(fate const& f) {
     return f.what == mishap::killed ? was_killed(status) : status == 0;
   });
   std::string const wrong_beside = end_of_ranks(others, 30s, [](int, int status) { return status == 0; });
-  std::string const unlike = differences(f, said);
-  ::munmap(shared, sizeof(verdict) * 8);
-  return wrong + wrong_beside + unlike;
+  return wrong + wrong_beside + differences(f, said.all());
 }
 
 int number_in(char const* variable, int otherwise) {

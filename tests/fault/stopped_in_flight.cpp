@@ -4,7 +4,6 @@
 // labels: processes waits native
 #include <doctest/doctest.h>
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,22 +33,13 @@ constexpr std::size_t many = 1 << 20;
 enum stage { both_begin, rank_1_has_begun, array_withdrawn, rank_1_has_ended };
 class stages {
  public:
-  stages() : memory_(::mmap(nullptr, sizeof *now(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    REQUIRE(memory_ != MAP_FAILED);
-  }
-  stages(stages const&) = delete;
-  stages& operator=(stages const&) = delete;
-  ~stages() { ::munmap(memory_, sizeof *now()); }
-
-  void reach(stage s) { now()->store(s); }
+  void reach(stage s) { now_[0].store(s); }
   void await(stage s) {
-    while (now()->load() < s) std::this_thread::sleep_for(1ms);
+    while (now_[0].load() < s) std::this_thread::sleep_for(1ms);
   }
 
  private:
-  std::atomic<int>* now() const { return static_cast<std::atomic<int>*>(memory_); }
-
-  void* memory_;
+  shared_with_forks<std::atomic<int>> now_;
 };
 
 // Rank 1 offers a message, and sends its slices only after rank 0 has withdrawn the array for it.

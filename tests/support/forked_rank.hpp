@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,26 @@ pid_t fork_rank(std::string const& job, int rank, int size, std::string const& t
   }
   ::_exit(code);
 }
+
+// Objects that this process shares with those that it forks; zero at first.
+template <class T>
+class shared_with_forks {
+ public:
+  explicit shared_with_forks(std::size_t count = 1) : count_(count) {
+    memory_ = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory_ != MAP_FAILED);
+  }
+  shared_with_forks(shared_with_forks const&) = delete;
+  shared_with_forks& operator=(shared_with_forks const&) = delete;
+  ~shared_with_forks() { ::munmap(memory_, count_ * sizeof(T)); }
+
+  std::span<T> all() const { return {static_cast<T*>(memory_), count_}; }
+  T& operator[](std::size_t i) const { return all()[i]; }
+
+ private:
+  std::size_t count_;
+  void* memory_;
+};
 
 inline bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
 
