@@ -65,14 +65,8 @@ struct block {
 
   double& at(std::size_t i, std::size_t j) { return now[i * width + j]; }
   std::span<double> row(std::size_t i) { return std::span(now).subspan(i * width + 1, columns); }
-  // A column lies apart in memory, so it travels as a copy.
-  std::vector<double> column(std::size_t j) {
-    std::vector<double> out;
-    for (std::size_t i = 1; i <= rows; ++i) out.push_back(at(i, j));
-    return out;
-  }
-  void set_column(std::size_t j, std::vector<double> const& values) {
-    for (std::size_t i = 1; i <= rows; ++i) at(i, j) = values[i - 1];
+  tutti::strided_span<double> column(std::size_t j) {
+    return tutti::strided(&at(1, j), rows, static_cast<std::ptrdiff_t>(width));
   }
   std::vector<double> own() {
     std::vector<double> out;
@@ -84,20 +78,16 @@ struct block {
   void exchange(Communicator& comm, grid const& ranks) {
     int const above = ranks.neighbour(-1, 0), below = ranks.neighbour(1, 0);
     int const left = ranks.neighbour(0, -1), right = ranks.neighbour(0, 1);
-    std::vector<double> const to_left = column(1), to_right = column(columns);
-    std::vector<double> from_left(rows), from_right(rows);  // 0: the edge
     tutti::batch(comm)
         .send(row(1), above)
         .send(row(rows), below)
-        .send(to_left, left)
-        .send(to_right, right)
+        .send(column(1), left)
+        .send(column(columns), right)
         .recv(row(0), above)
         .recv(row(rows + 1), below)
-        .recv(from_left, left)
-        .recv(from_right, right)
+        .recv(column(0), left)
+        .recv(column(columns + 1), right)
         .run();
-    set_column(0, from_left);
-    set_column(columns + 1, from_right);
   }
 
   // Returns the greatest change.

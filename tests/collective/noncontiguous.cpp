@@ -42,6 +42,9 @@ void check_every_kind(Comm& comm) {
   check_calls_with_gaps<dense_matrix, strided_array>(comm);
   check_calls_with_gaps<eigen_block<Eigen::ColMajor>, eigen_block<Eigen::RowMajor>>(comm);
   check_calls_with_gaps<reversed_view, reversed_view>(comm);
+  check_messages_with_gaps<strided_array, padded_rows>(comm);
+  check_messages_with_gaps<reversed_view, reversed_array>(comm);
+  check_messages_with_gaps<dense_matrix, reversed_view>(comm);
 }
 
 // Matrices, parts of them and vectors.

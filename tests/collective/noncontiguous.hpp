@@ -3,6 +3,7 @@
 // leaves the memory between the elements alone. Each function is executed by every rank.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <deque>
@@ -177,6 +178,62 @@ void check_calls_with_gaps(Comm& comm) {
     for (auto const way : {ways_to_call::blocking, ways_to_call::started, ways_to_call::prepared, ways_to_call::batch})
       check_calls_with_gaps<In, Out, float>(comm, count, way);
   check_calls_with_gaps<In, Out, float>(comm, 5000, ways_to_call::blocking, {.protocol = protocol::staged});
+}
+
+// Around a ring: each rank receives into an array that is longer than the message by some elements.
+template <class In, class Out, class Comm>
+void check_messages_with_gaps(Comm& comm) {
+  int const ranks = comm.size(), rank = comm.rank(), right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
+  for (std::size_t const count : {0u, 1u, 5u, 300u, 21000u, 300000u}) {
+    auto const values_of = [&](int source) {
+      std::vector<float> values(count);
+      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(source) + static_cast<float>(i) / 4;
+      return values;
+    };
+    filled_array<In, float> const in(values_of(rank));
+    auto const check = [&](char const* way, auto&& exchange) {
+      std::vector<float> buffer(count + 7, 5.0f);
+      filled_array<Out, float> out(buffer);
+      expect(exchange(out.array) == received{left, 3, count}, std::string("the receive has another result: ") + way);
+      std::ranges::copy(values_of(left), buffer.begin());
+      expect(out.has(buffer), std::string("a message has other elements, or something else has changed: ") + way);
+    };
+    check("send_recv", [&](auto& out) { return send_recv(comm, in.array, right, out, left, 3); });
+    check("recv", [&](auto& out) {
+      work const sent = isend(comm, in.array, right, 3);
+      received const got = recv(comm, out, any_source, 3);
+      work(sent).wait();
+      return got;
+    });
+    check("send", [&](auto& out) {
+      receive_work incoming = irecv(comm, out, left, 3);
+      send(comm, in.array, right, 3);
+      return incoming.get();
+    });
+    check("prepared", [&](auto& out) {
+      filled_array<In, float> twice(std::vector<float>(count, -1.0f));
+      persistent to_right = send(prepared(comm), twice.array, right, 3);
+      persistent_receive from_left = recv(prepared(comm), out, left, 3);
+      received got{};
+      for (int turn = 0; turn < 2; ++turn) {
+        from_left.start();
+        to_right.start();
+        got = from_left.get();
+        to_right.wait();
+        twice.memory = in.memory;  // of the second turn
+      }
+      return got;
+    });
+    check("batch::run", [&](auto& out) { return batch(comm).send(in.array, right, 3).recv(out, left, 3).run().at(0); });
+    check("batch::start", [&](auto& out) {
+      batch both(comm);
+      both.send(in.array, right, 3).recv(out, left, 3);
+      return both.start().get().at(0);
+    });
+    filled_array<Out, float> unused(std::vector<float>(count, 1.0f));
+    send_recv(comm, in.array, no_rank, unused.array, no_rank);
+    expect(unused.memory == unused.before, "a receive from no_rank changes its array");
+  }
 }
 
 // The forms of a call with one array, or with none to write to.

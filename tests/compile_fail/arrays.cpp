@@ -56,11 +56,11 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
 #elif TUTTI_CASE == 19  // expect: the elements of this range can only be reached
   std::vector<std::list<float> > lists;
   tutti::all_reduce(comm, lists);
-#elif TUTTI_CASE == 20  // expect: not contiguous in memory, which messages and lists of arrays need
-  tutti::send(comm, deque, 1);
-#elif TUTTI_CASE == 21  // expect: not contiguous in memory, which messages and lists of arrays need
-  tutti::recv(comm, deque, 1);
-#elif TUTTI_CASE == 22  // expect: not contiguous in memory, which messages and lists of arrays need
+#elif TUTTI_CASE == 20  // expect: the input is a temporary
+  tutti::isend(comm, std::deque<float>(8), 1);
+#elif TUTTI_CASE == 21  // expect: the output is const
+  tutti::recv(comm, std::as_const(deque), 1);
+#elif TUTTI_CASE == 22  // expect: not contiguous in memory, which lists of arrays need
   std::vector<std::deque<float> > deques;
   tutti::all_reduce(comm, deques);
 #elif TUTTI_CASE == 23  // expect: if it is the output, it is const

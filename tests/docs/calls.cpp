@@ -34,6 +34,12 @@ void exchange_by_messages(Communicator& comm) {
   tutti::send_recv(comm, halo, right, border, left);  // out and in at once: cannot deadlock
   expect(border[0] == left, "a halo");
 
+  std::size_t const rows = 5, columns = 4;
+  std::vector<float> field(rows * columns, static_cast<float>(comm.rank()));
+  auto const column = [&](std::size_t j) { return tutti::strided(field.data() + j, rows, columns); };
+  tutti::send_recv(comm, column(1), left, column(0), right);
+  expect(field[0] == static_cast<float>(right) && field[1] == static_cast<float>(comm.rank()), "a column");
+
   int const above = comm.rank() > 0 ? comm.rank() - 1 : tutti::no_rank;
   int const below = comm.rank() + 1 < comm.size() ? comm.rank() + 1 : tutti::no_rank;
   std::vector<double> top(100), bottom(100), from_above(100), from_below(100);

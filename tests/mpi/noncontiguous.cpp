@@ -16,6 +16,7 @@ template <class Comm>
 void check_with_gaps(Comm& comm) {
   check_calls_with_gaps<strided_array, padded_layers>(comm);
   check_calls_with_gaps<padded_rows, reversed_view>(comm);
+  check_messages_with_gaps<strided_array, padded_rows>(comm);
   check_forms_with_gaps(comm);
 }
 

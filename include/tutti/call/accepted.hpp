@@ -155,8 +155,8 @@ consteval bool expect_contiguous() {
   else if constexpr (std::ranges::contiguous_range<R>) return true;
   else {
     static_assert(never<R>,
-                  "the elements of this array are not contiguous in memory, which messages and lists of arrays need; "
-                  "copy them to a std::vector, and pass that");
+                  "the elements of this array are not contiguous in memory, which lists of arrays need; copy them to a "
+                  "std::vector, and pass that");
     return false;
   }
 }

@@ -64,10 +64,13 @@ class grid {
       out += count;
     });
   }
-  void copy_from(value_type const* in) const {
-    for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
-      copy(in, 1, row, stride, count);
-      in += count;
+  // To the first `count` elements.
+  void copy_from(value_type const* in, std::size_t count) const {
+    for_each_row([&](T* row, std::size_t in_row, std::ptrdiff_t stride) {
+      std::size_t const copied = std::min(in_row, count);
+      copy(in, 1, row, stride, copied);
+      in += copied;
+      count -= copied;
     });
   }
   // Calls f(data, count) for each run of elements that follow each other.
@@ -120,8 +123,8 @@ class indexed_range {
   std::size_t size() const { return static_cast<std::size_t>(std::ranges::size(range_)); }
   value_type* contiguous() const { return nullptr; }
   void copy_to(value_type* out) const { std::ranges::copy(range_, out); }
-  void copy_from(value_type const* in) const {
-    std::ranges::copy_n(in, static_cast<std::ptrdiff_t>(size()), std::ranges::begin(range_));
+  void copy_from(value_type const* in, std::size_t count) const {
+    std::ranges::copy_n(in, static_cast<std::ptrdiff_t>(count), std::ranges::begin(range_));
   }
   template <class F>
   void for_each_run(F&& f) const {

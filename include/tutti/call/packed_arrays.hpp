@@ -47,7 +47,7 @@ class packed_array {
     if (copy_ != nullptr) array_.copy_to(copy_);
   }
   void unpack() const {
-    if (copy_ != nullptr) array_.copy_from(copy_);
+    if (copy_ != nullptr) array_.copy_from(copy_, array_.size());
   }
   // Calls f(data, count) for the memory of the caller.
   template <class F>

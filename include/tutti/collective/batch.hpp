@@ -64,7 +64,9 @@ class batch : public detail::deferring<Transport> {
   batch& send(In&& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_sent<batch&, In>()) {
       detail::check_message(*this, "batch::send", detail::inputs(in), to, tag, false, where);
-      messages_.push_back(detail::send_of(detail::inputs(in), to, tag));
+      auto const sent = detail::message_array_of<detail::element_in<In> const>(detail::inputs(in));
+      messages_.push_back(detail::send_of(sent.elements, to, tag));
+      gaps_.push_back(sent.gaps);
     }
     return *this;
   }
@@ -72,7 +74,9 @@ class batch : public detail::deferring<Transport> {
   batch& recv(Out&& out, int from, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_received<batch&, Out>()) {
       detail::check_message(*this, "batch::recv", detail::elements(out), from, tag, true, where);
-      messages_.push_back(detail::receive_of(detail::elements(out), from, tag));
+      auto const taken = detail::message_array_of<detail::element_in<Out>>(detail::elements(out));
+      messages_.push_back(detail::receive_of(taken.elements, from, tag));
+      gaps_.push_back(taken.gaps);
     }
     return *this;
   }
@@ -86,7 +90,11 @@ class batch : public detail::deferring<Transport> {
     std::exception_ptr thrown;
     try {
       start_calls(calls);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (gaps_[i] && all[i].what == detail::transfer::send) gaps_[i]->pack();
       detail::run_transfers(this->blocking(), all, o, where);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (gaps_[i] && all[i].what == detail::transfer::receive) gaps_[i]->unpack(all[i].got);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -113,11 +121,12 @@ class batch : public detail::deferring<Transport> {
     detail::start_all(all, [&] {
       start_calls(all);
       for (auto const what : {detail::transfer::receive, detail::transfer::send})
-        for (detail::transfer const& t : messages_) {
+        for (std::size_t i = 0; i < messages_.size(); ++i) {
+          detail::transfer const& t = messages_[i];
           if (t.what != what) continue;
           auto const make = [&] { return t; };
           auto const begun =
-              t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, o, where);
+              t.ended ? detail::begun_transfer{} : detail::start_transfer(this->blocking(), make, gaps_[i], o, where);
           all.emplace_back(begun.call);
           if (what == detail::transfer::receive) receives.emplace_back(begun, t.element_bytes);
         }
@@ -183,6 +192,7 @@ class batch : public detail::deferring<Transport> {
   coalescing bucket_;
   batch_work last_;
   std::vector<detail::transfer> messages_;
+  std::vector<std::shared_ptr<detail::gap_copy>> gaps_;  // by message; null if its array has none
   std::vector<std::unique_ptr<listed>> calls_;
 };
 

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -191,7 +190,8 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
 
   auto const now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
   std::vector<failure> failures;
-  std::optional<deadline> patience_left;
+  bool impatient = false;
+  deadline patience;
   std::int64_t last_look = now();
   for (int running = ranks; running > 0;) {
     std::vector<pollfd> waiting(family.all.size(), {-1, POLLIN, 0});
@@ -199,7 +199,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       if (family.all[r].running) waiting[r].fd = family.all[r].ended.get();
     waiting.push_back({survival.handle(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), 100);
-    if (patience_left && patience_left->passed()) family.kill();
+    if (patience.passed()) family.kill();
     std::int64_t const this_look = now();
     for (int r = 0; r < ranks; ++r) {
       auto& c = family.all[static_cast<std::size_t>(r)];
@@ -211,7 +211,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       c.running = false;
       --running;
       if (status == 0 && !taken_away) continue;
-      if (!patience_left) patience_left = deadline::after(std::chrono::seconds(10));
+      if (!std::exchange(impatient, true)) patience = deadline::after(std::chrono::seconds(10));
       if (taken_away) {
         failures.push_back(
             {last_look, r,
@@ -220,7 +220,10 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       }
       failures.push_back(make_failure(r, status, c.report.get(), last_look));
     }
-    if (survival.heard()) patience_left.reset();  // of failures seen by now
+    if (survival.heard()) {  // of failures seen by now
+      impatient = false;
+      patience = {};
+    }
     last_look = this_look;
   }
   if (failures.empty()) return;

@@ -83,11 +83,7 @@ class exchange final : public call_queue<Transport> {
   // another core. That took half of the time of many small messages.
   template <class Make>
   begun_transfer begin(Make&& make, std::chrono::nanoseconds timeout, std::source_location where) {
-    if (engine_.environment.checks_buffers) {
-      auto call = prepare_checked(make(), timeout, where);
-      call->start_checked([&] { add(call); });
-      return {std::move(call)};
-    }
+    if (engine_.environment.checks_buffers) return begin_kept(make(), nullptr, timeout, where);
     expect_usable(where);
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
@@ -123,9 +119,18 @@ class exchange final : public call_queue<Transport> {
     return {std::move(spare_)};
   }
 
+  // The same for one that needs memory: for its copy of an array with gaps, or for the check of its buffers.
+  begun_transfer begin_kept(transfer const& t, std::shared_ptr<gap_copy> gaps, std::chrono::nanoseconds timeout,
+                            std::source_location where) {
+    auto call = keep(t, std::move(gaps), timeout, where);
+    call->start_checked([&] { add(call); });
+    return {std::move(call)};
+  }
+
   template <class Operation>
-  Operation prepare(transfer const& t, std::chrono::nanoseconds timeout, std::source_location where) {
-    return Operation(prepare_checked(t, timeout, where), [](std::shared_ptr<pending_call> const& call) {
+  Operation prepare(transfer const& t, std::shared_ptr<gap_copy> gaps, std::chrono::nanoseconds timeout,
+                    std::source_location where) {
+    return Operation(keep(t, std::move(gaps), timeout, where), [](std::shared_ptr<pending_call> const& call) {
       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
     });
   }
@@ -187,16 +192,18 @@ class exchange final : public call_queue<Transport> {
     this->use_here();
   }
 
-  std::shared_ptr<started_transfer> prepare_checked(transfer const& t, std::chrono::nanoseconds timeout,
-                                                    std::source_location where) {
-    auto out = std::make_shared<started_transfer>(*this, t, timeout_of(timeout), where);
+  std::shared_ptr<started_transfer> keep(transfer const& t, std::shared_ptr<gap_copy> gaps,
+                                         std::chrono::nanoseconds timeout, std::source_location where) {
+    std::unique_ptr<buffers_in_use> use;
     if (engine_.environment.checks_buffers && t.peer != no_rank) {
       bool const sends = t.what == transfer::send;
-      auto use = std::make_unique<buffers_in_use>(sends ? "send" : "recv", engine_.rank(), where);
-      if (sends) use->reads(t.from, t.bytes);
+      use = std::make_unique<buffers_in_use>(sends ? "send" : "recv", engine_.rank(), where);
+      if (gaps) gaps->list_buffers(*use, sends);
+      else if (sends) use->reads(t.from, t.bytes);
       else use->writes(t.to, t.bytes);
-      out->check(std::move(use));
     }
+    auto out = std::make_shared<started_transfer>(*this, t, std::move(gaps), timeout_of(timeout), where);
+    if (use) out->check(std::move(use));
     return out;
   }
   void add(std::shared_ptr<started_transfer> const& call) {

@@ -62,10 +62,10 @@ using persistent_receive = detail::receiving<persistent>;
 namespace detail {
 
 // `array`: what is sent, or has room for what is received.
-template <class Comm, class T>
-void check_message(Comm const& comm, char const* what, std::span<T> array, int peer, int tag, bool receives,
+template <class Comm, class Array>
+void check_message(Comm const& comm, char const* what, Array const& array, int peer, int tag, bool receives,
                    std::source_location where) {
-  if (!is_possible_size<T>(array.size()))
+  if (!is_possible_size<typename Array::value_type>(array.size()))
     refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
   bool const rank = (peer >= 0 && peer < comm.size()) || peer == no_rank || (receives && peer == any_source);
   if (!rank)
@@ -117,25 +117,25 @@ void run_transfers(communicator<Transport>& comm, std::span<transfer> all, optio
   with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
 }
 template <class Transport, class Make>
-begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, options const& o,
-                              std::source_location where) {
-  return with_exchange(comm, where, [&](auto& messages) { return messages.begin(make, o.timeout, where); });
+begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, std::shared_ptr<gap_copy> const& gaps,
+                              options const& o, std::source_location where) {
+  return with_exchange(comm, where, [&](auto& messages) {
+    return gaps ? messages.begin_kept(make(), gaps, o.timeout, where) : messages.begin(make, o.timeout, where);
+  });
 }
 template <class Operation, class Transport>
-Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, options const& o,
-                           std::source_location where) {
+Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, std::shared_ptr<gap_copy> const& gaps,
+                           options const& o, std::source_location where) {
   return with_exchange(comm, where,
-                       [&](auto& messages) { return messages.template prepare<Operation>(t, o.timeout, where); });
+                       [&](auto& messages) { return messages.template prepare<Operation>(t, gaps, o.timeout, where); });
 }
 
 // Checks the data of a send: an array or, in a blocking call, a value.
 template <class Comm, class In>
 consteval bool accepts_sent() {
   if constexpr (!expect_communicator<Comm>()) return false;
-  else if constexpr (array_argument<In>) {
-    if constexpr (expect_contiguous<In>()) return expect_input<Comm, In>();
-    else return false;
-  } else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
+  else if constexpr (array_argument<In>) return expect_input<Comm, In>();
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
   else {
     static_assert(never<In>,
                   "a value that is sent later must stay where it is until then; pass it as std::span(&value, 1)");
@@ -150,41 +150,46 @@ consteval bool accepts_received() {
           never<Out>,
           "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
           "std::span(&value, 1)");
-    else if constexpr (expect_contiguous<Out>()) return expect_output<Out>();
+    else return expect_output<Out>();
   }
   return false;
 }
 
-template <class Comm, class T>
-returned_by<Comm> send_array(Comm& comm, std::span<T const> in, int to, int tag, options const& o,
+template <class Comm, class Array>
+returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, options const& o,
                              std::source_location where) {
   check_message(comm, "send", in, to, tag, false, where);
   check_options(comm, "send", o, where);
-  auto const make = [&] { return send_of(in, to, tag); };
+  auto const sent = message_array_of<typename Array::value_type const>(in);
+  auto const make = [&] { return send_of(sent.elements, to, tag); };
   if constexpr (is_asynchronous<Comm>) {
     if (to == no_rank) return work();
-    return work(start_transfer(comm.blocking(), make, o, where).call);
+    return work(start_transfer(comm.blocking(), make, sent.gaps, o, where).call);
   } else if constexpr (defers_calls<Comm>) {
-    return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), o, where), where);
+    return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), sent.gaps, o, where), where);
   } else {
     transfer t = make();
+    if (sent.gaps) sent.gaps->pack();
     if (to != no_rank) run_transfers(comm, {&t, 1}, o, where);
   }
 }
 
-template <class Comm, class T>
-auto receive_array(Comm& comm, std::span<T> out, int from, int tag, options const& o, std::source_location where) {
+template <class Comm, class Array>
+auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) {
+  using T = typename Array::value_type;
   check_message(comm, "recv", out, from, tag, true, where);
   check_options(comm, "recv", o, where);
-  auto const make = [&] { return receive_of(out, from, tag); };
+  auto const taken = message_array_of<T>(out);
+  auto const make = [&] { return receive_of(taken.elements, from, tag); };
   if constexpr (is_asynchronous<Comm>) {
     if (from == no_rank) return receive_work();
-    return receive_work(start_transfer(comm.blocking(), make, o, where), sizeof(T));
+    return receive_work(start_transfer(comm.blocking(), make, taken.gaps, o, where), sizeof(T));
   } else if constexpr (defers_calls<Comm>) {
-    return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), o, where), where);
+    return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), taken.gaps, o, where), where);
   } else {
     transfer t = make();
     if (from != no_rank) run_transfers(comm, {&t, 1}, o, where);
+    if (taken.gaps) taken.gaps->unpack(t.got);
     return received_of(t);
   }
 }
@@ -192,7 +197,8 @@ auto receive_array(Comm& comm, std::span<T> out, int from, int tag, options cons
 }  // namespace detail
 
 // Sends `in`, an array or a value, to rank `to`, which receives it with the same element type and a matching tag; it may
-// have room for more. Any count, any rank, this one included. With no_rank nothing is done.
+// have room for more. Any count, any rank, this one included. With no_rank nothing is done. The array may have gaps, also on
+// one side only; then a contiguous copy travels.
 //
 // Returns when `in` may change: a small message at once, if the channel has room (for 4 messages or more), or if the
 // receiver waits for this rank and has room for messages that it has not asked for (256 KiB); any other when it has been
@@ -283,12 +289,15 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
     detail::check_message(comm, "send_recv", detail::inputs(in), to, tag, false, where);
     detail::check_message(comm, "send_recv", detail::elements(out), from, tag, true, where);
     detail::check_options(comm, "send_recv", o, where);
-    detail::transfer both[] = {detail::receive_of(detail::elements(out), from, tag),
-                               detail::send_of(detail::inputs(in), to, tag)};
+    auto const taken = detail::message_array_of<detail::element_in<Out>>(detail::elements(out));
+    auto const sent = detail::message_array_of<detail::element_in<In> const>(detail::inputs(in));
+    detail::transfer both[] = {detail::receive_of(taken.elements, from, tag), detail::send_of(sent.elements, to, tag)};
     if (detail::overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
       detail::refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap",
                      where);
+    if (sent.gaps) sent.gaps->pack();
     detail::run_transfers(comm, both, o, where);
+    if (taken.gaps) taken.gaps->unpack(both[0].got);
     return detail::received_of(both[0]);
   } else {
     return {};
