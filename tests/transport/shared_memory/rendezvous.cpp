@@ -174,7 +174,8 @@ TEST_CASE("a process of another job's size or another version of tutti is let in
     a.join(), b.join();
     CHECK(host.code == error_code::mismatch);
     CHECK(host.peer == 2);
-    CHECK((guest.code == error_code::mismatch || guest.code == error_code::rank_lost));
+    bool const came_after_host_had_left = has(guest, "rank 0 did not open the meeting point");
+    CHECK((guest.code == error_code::mismatch || guest.code == error_code::rank_lost || came_after_host_had_left));
     return host;
   };
   outcome const larger = join_as(job("larger"), {.rank = 2, .ranks = 4});
