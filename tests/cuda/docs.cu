@@ -53,4 +53,11 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
                     tutti::fused{tutti::sum{}, tutti::scale{1.0f / static_cast<float>(comm.size())},
                                  tutti::with_arrays(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(weights),
                                                     tutti::device_data(mean), tutti::device_data(variance))});
+
+  thrust::device_vector<tutti::scale<float>> loss_scale(1, tutti::scale<float>{0.5f});
+  thrust::device_vector<tutti::adam_step> adam(1, tutti::adam_step{.rate = 1e-3f});
+  tutti::fused const step{tutti::mean{}, tutti::from_memory(tutti::device_data(loss_scale)),
+                          tutti::with_arrays(tutti::from_memory(tutti::device_data(adam)), tutti::device_data(weights),
+                                             tutti::device_data(mean), tutti::device_data(variance))};
+  tutti::all_reduce(ranks, gradient, weights, step, {.stream = stream});  // captured once
 }

@@ -71,6 +71,9 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(kernel<pass<8, tutti::bfloat16, float, fused<sum, unchanged, scale<float>>>>),
     reinterpret_cast<void const*>(
         kernel<pass<4, tutti::bfloat16, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),
+    reinterpret_cast<void const*>(
+        kernel<pass<4, float, float,
+                    fused<sum, stage_in_memory<scale<float>>, arrays_step<stage_in_memory<adam_step>, float, 3>>>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::reduce_scatter, float>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::scan, float>>),
     reinterpret_cast<void const*>(kernel<jobs<collective::all_gather, std::uint32_t, fused<bit_or>>>),

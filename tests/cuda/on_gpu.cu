@@ -222,6 +222,38 @@ void check_sgd(cuda_device const& gpu, int fan_in) {
   report("a step of SGD in the pass over " + std::to_string(fan_in) + " gradients", good);
 }
 
+// Two settings are written between the replays of one graph.
+void check_stages_in_memory(cuda_device const& gpu) {
+  cuda_local const ranks(gpu, 3);
+  std::size_t const n = 1003;
+  cudaStream_t const stream = gpu.make_stream();
+  auto const in = to_device(ranks, ranks_values<float>(3, std::vector<float>(n, 1.0f)));
+  auto out = to_device(ranks, ranks_values<float>(3, std::vector<float>(n)));
+  device_array<cuda_device, scale<float>> const factor(gpu, 1);
+  device_array<cuda_device, clip<float>> const limits(gpu, 1);
+  auto const set = [&](scale<float> f, clip<float> l) {
+    gpu.copy(stream, factor.data(), &f, sizeof f);
+    gpu.copy(stream, limits.data(), &l, sizeof l);
+    gpu.wait(stream, soon());  // f and l end here
+  };
+  {
+    captured const graph(stream, [&] {
+      all_reduce(ranks, in, out, fused{sum{}, from_memory(factor.data()), from_memory(limits.data())},
+                 {.stream = stream});
+    });
+    bool good = true;
+    for (float const by : {2.0f, 5.0f, 0.5f}) {
+      set({by}, {2.0f, 12.0f});
+      graph.replay();
+      gpu.wait(stream, soon());
+      for (auto const& x : to_host(gpu, out))
+        good = good && x == std::vector<float>(n, std::clamp(3 * by, 2.0f, 12.0f));
+    }
+    report("stages in memory change between the replays of a graph", good);
+  }
+  gpu.end_stream(stream);
+}
+
 void check_unscale(cuda_device const& gpu, int fan_in) {
   std::size_t const n = several_turns<float>(fan_in);
   auto const arrays =
@@ -351,6 +383,7 @@ int main(int argc, char** argv) {
       check_sgd(gpu, fan_in);
       check_unscale(gpu, fan_in);
     }
+    check_stages_in_memory(gpu);
     check_streams_and_graphs(gpu);
     check_staged(gpu);
     if (!quick) check_errors(gpu);  // a sanitizer counts calls that fail

@@ -94,6 +94,52 @@ TUTTI_HOST_DEVICE constexpr fused<Op, Before, After> shifted_by(std::size_t begi
 
 }  // namespace detail
 
+namespace detail {
+
+// A copy of an object that stays as it is while the kernel runs, so the compiler may read it once for many elements.
+template <class F>
+TUTTI_HOST_DEVICE F load_constant(F const* from) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (alignof(F) % 4 == 0) {
+    union words {
+      TUTTI_HOST_DEVICE words() {}
+      unsigned of[sizeof(F) / 4];
+      F whole;
+    } copy;
+    TUTTI_UNROLL
+    for (unsigned k = 0; k < sizeof(F) / 4; ++k) copy.of[k] = __ldg(reinterpret_cast<unsigned const*>(from) + k);
+    return copy.whole;
+  }
+#endif
+  return *from;
+}
+
+// The stage that from_memory makes.
+template <class F>
+struct stage_in_memory {
+  F const* memory;
+
+  template <class... Arguments>
+  TUTTI_HOST_DEVICE auto operator()(Arguments&&... arguments) const
+      -> decltype((*memory)(static_cast<Arguments&&>(arguments)...)) {
+    return load_constant(memory)(static_cast<Arguments&&>(arguments)...);
+  }
+};
+
+}  // namespace detail
+
+// A prologue, an epilogue, or the step of with_arrays, that the call reads from memory when it runs: device memory that the GPUs
+// of the call can access. Elsewhere a call keeps its functors as they were when it was made, which a captured graph repeats with
+// each replay. The program writes to the memory between replays, on the stream of the call, and not while the call runs.
+//
+//   fused{sum{}, from_memory(loss_scale), with_arrays(from_memory(adam), weights, mean, variance)}
+template <class F>
+constexpr detail::stage_in_memory<F> from_memory(F const* stage) {
+  static_assert(std::is_trivially_copyable_v<F>,
+                "a stage in memory is copied as bytes, so it must be trivially copyable");
+  return {stage};
+}
+
 // A prologue or epilogue that multiplies by a factor.
 template <class F>
 struct scale {
@@ -135,7 +181,8 @@ struct unscale {
 template <class F>
 unscale(F, int*) -> unscale<F>;
 
-// An epilogue for with_arrays: stochastic gradient descent with momentum, weight -= rate * velocity, with velocity = momentum * velocity + gradient. Arrays: weight, velocity.
+// An epilogue for with_arrays: stochastic gradient descent with momentum, weight -= rate * velocity, with velocity = momentum *
+// velocity + gradient. Arrays: weight, velocity.
 template <class F>
 struct basic_sgd_step {
   F rate, momentum = 0;
@@ -154,8 +201,8 @@ struct basic_sgd_step {
 // basic_sgd_step in float.
 using sgd_step = basic_sgd_step<float>;
 
-// An epilogue for with_arrays: Adam (Kingma and Ba 2014) with decoupled weight decay (Loshchilov and Hutter 2017). The corrections are 1 - beta^t for step t.
-// Arrays: weight, mean and variance of gradients.
+// An epilogue for with_arrays: Adam (Kingma and Ba 2014) with decoupled weight decay (Loshchilov and Hutter 2017). The
+// corrections are 1 - beta^t for step t. Arrays: weight, mean and variance of gradients.
 template <class F>
 struct basic_adam_step {
   F rate, beta1 = F(0.9), beta2 = F(0.999), epsilon = F(1e-8), decay = 0, correction1 = 1, correction2 = 1;

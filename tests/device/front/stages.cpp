@@ -77,6 +77,21 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
                  how);
   expect_same("a block's weights after a step", own_kept, [&](std::size_t i) { return weights[i] - 0.5f * block[i]; });
 
+  // What is in memory when a call runs.
+  device_array<typename R::device_type, scale<float>> const factor(on, 1);
+  device_array<typename R::device_type, sgd_step> const rate(on, 1);
+  fused const in_memory{mean{}, from_memory(factor.data()),
+                        with_arrays(from_memory(rate.data()), kept.data(), speed.data())};
+  for (float const by : {2.0f, 4.0f}) {
+    scale<float> const twice_or_more{by};
+    sgd_step const step_now{.rate = by};
+    on.copy(stream, factor.data(), &twice_or_more, sizeof twice_or_more);
+    on.copy(stream, rate.data(), &step_now, sizeof step_now);
+    on.copy(stream, kept.data(), weights.data(), n * sizeof(float));
+    all_reduce(ranks, of_call, to, in_memory, how);
+    expect_same("a step in memory", kept, [&](std::size_t i) { return weights[i] - by * (by / 2 * result[i]); });
+  }
+
   all_reduce(comm, head, result, premultiplied_sum{0.3f});
   all_reduce(ranks, of_call, to, fused{premultiplied_sum{0.3f}, scale{2.0f}}, how);
   expect_same("a pre-multiplied sum with a prologue", to, [&](std::size_t i) { return result[i]; });
