@@ -75,6 +75,7 @@ struct packet_work {
   struct elements {
     T of[unit];
   };
+  static constexpr int peers_at_once = words < 8 ? static_cast<int>(8 / words) : 1;
 
   // Unit i of this rank's block for a peer.
   TUTTI_HOST_DEVICE elements own(int rank, int peer, std::size_t i) const {
@@ -92,12 +93,14 @@ struct packet_work {
   TUTTI_HOST_DEVICE void send_word(int rank, int peer, std::uint64_t call, std::size_t word, std::uint32_t data) const {
     store_word<Reach::scope>(channels.inbox(peer, rank, call)[word], call << 32 | data);
   }
-  TUTTI_HOST_DEVICE std::uint32_t receive_word(int rank, int peer, std::uint64_t call, std::size_t word,
-                                               bool& stopped) const {
-    std::uint64_t const& from = channels.inbox(rank, peer, call)[word];
+  TUTTI_HOST_DEVICE std::uint64_t look_for_word(int rank, int peer, std::uint64_t call, std::size_t word) const {
+    return load_word<Reach::scope>(channels.inbox(rank, peer, call)[word]);
+  }
+  // `found`: what look_for_word has returned.
+  TUTTI_HOST_DEVICE std::uint32_t receive_word(std::uint64_t found, int rank, int peer, std::uint64_t call,
+                                               std::size_t word, bool& stopped) const {
     polling_wait<Reach> wait(reach, channels.timeout);
-    std::uint64_t found = load_word<Reach::scope>(from);
-    for (; found >> 32 != static_cast<std::uint32_t>(call); found = load_word<Reach::scope>(from))
+    for (; found >> 32 != static_cast<std::uint32_t>(call); found = look_for_word(rank, peer, call, word))
       if (!wait.keep_polling()) {
         stopped = true;
         break;
@@ -112,7 +115,9 @@ struct packet_work {
     group.sync();
     for (int peer = group.rank(); peer < ranks; peer += group.size()) {
       bool stopped = false;
-      bool const same = receive_word(rank, peer, call, channels.packet_words, stopped) == reach.call;
+      std::size_t const last = channels.packet_words;
+      bool const same =
+          receive_word(look_for_word(rank, peer, call, last), rank, peer, call, last, stopped) == reach.call;
       polling_wait<Reach> wait(reach, 0);
       while (!same && wait.keep_polling()) {
       }
@@ -123,9 +128,10 @@ struct packet_work {
   }
 
   TUTTI_HOST_DEVICE void send(int rank, std::uint64_t call, std::size_t i) const {
+    elements mine = own(rank, rank, i);
     for (int k = 1; k < ranks; ++k) {
       int const peer = wrap(rank + k, ranks);
-      elements const mine = own(rank, peer, i);
+      if constexpr (dealt) mine = own(rank, peer, i);
       std::uint32_t data[words];
       std::memcpy(data, &mine, sizeof data);
       TUTTI_UNROLL
@@ -133,27 +139,47 @@ struct packet_work {
     }
   }
 
-  TUTTI_HOST_DEVICE elements received(int rank, int peer, std::uint64_t call, std::size_t i, bool& stopped) const {
-    if (peer == rank) return own(rank, rank, i);
-    std::uint32_t data[words];
-    TUTTI_UNROLL
-    for (std::size_t w = 0; w < words; ++w) data[w] = receive_word(rank, peer, call, i * words + w, stopped);
-    elements all;
-    std::memcpy(static_cast<void*>(&all), data, sizeof data);
-    return all;
+  // Calls f(peer, its elements) for all ranks in order. The words of several peers are loaded before the first of them is
+  // awaited, because one load takes as long as all of them.
+  template <class F>
+  TUTTI_HOST_DEVICE void for_each_received(int rank, std::uint64_t call, std::size_t i, bool& stopped,
+                                           F const& f) const {
+    for (int begin = 0; begin < ranks; begin += peers_at_once) {
+      std::uint64_t found[peers_at_once][words];
+      TUTTI_UNROLL
+      for (int k = 0; k < peers_at_once; ++k) {
+        int const peer = begin + k;
+        TUTTI_UNROLL
+        for (std::size_t w = 0; w < words; ++w)
+          found[k][w] = peer < ranks && peer != rank ? look_for_word(rank, peer, call, i * words + w) : 0;
+      }
+      TUTTI_UNROLL
+      for (int k = 0; k < peers_at_once; ++k) {
+        int const peer = begin + k;
+        if (peer >= ranks) break;
+        if (peer == rank) {
+          f(peer, own(rank, rank, i));
+          continue;
+        }
+        std::uint32_t data[words];
+        TUTTI_UNROLL
+        for (std::size_t w = 0; w < words; ++w)
+          data[w] = receive_word(found[k][w], rank, peer, call, i * words + w, stopped);
+        elements all;
+        std::memcpy(static_cast<void*>(&all), data, sizeof data);
+        f(peer, all);
+      }
+    }
   }
 
   TUTTI_HOST_DEVICE void receive(int rank, std::uint64_t call, std::size_t i, bool stopped) const {
     if constexpr (combines) {
       A all[unit];
-      elements const one = received(rank, 0, call, i, stopped);
-      TUTTI_UNROLL
-      for (std::size_t k = 0; k < unit; ++k) all[k] = widened<A>(one.of[k]);
-      for (int peer = 1; peer < ranks; ++peer) {
-        elements const next = received(rank, peer, call, i, stopped);
+      for_each_received(rank, call, i, stopped, [&](int peer, elements const& next) {
         TUTTI_UNROLL
-        for (std::size_t k = 0; k < unit; ++k) all[k] = static_cast<A>(op(all[k], widened<A>(next.of[k])));
-      }
+        for (std::size_t k = 0; k < unit; ++k)
+          all[k] = peer == 0 ? widened<A>(next.of[k]) : static_cast<A>(op(all[k], widened<A>(next.of[k])));
+      });
       if (stopped) return;
       TUTTI_UNROLL
       for (std::size_t k = 0; k < unit; ++k)
@@ -162,13 +188,12 @@ struct packet_work {
           out[rank][i * unit + k] = narrowed<T>(all[k]);
         }
     } else {
-      for (int peer = 0; peer < ranks; ++peer) {
-        elements const x = received(rank, peer, call, i, stopped);
+      for_each_received(rank, call, i, stopped, [&](int peer, elements const& x) {
         if (stopped) return;
         TUTTI_UNROLL
         for (std::size_t k = 0; k < unit; ++k)
           if (i * unit + k < n) out[rank][static_cast<std::size_t>(peer) * n + i * unit + k] = x.of[k];
-      }
+      });
     }
   }
 };
