@@ -57,7 +57,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   std::vector<std::list<float> > lists;
   tutti::all_reduce(comm, lists);
 #elif TUTTI_CASE == 20  // expect: the input is a temporary
-  tutti::isend(comm, std::deque<float>(8), 1);
+  static_cast<void>(tutti::isend(comm, std::deque<float>(8), 1));
 #elif TUTTI_CASE == 21  // expect: the output is const
   tutti::recv(comm, std::as_const(deque), 1);
 #elif TUTTI_CASE == 22  // expect: not contiguous in memory, which lists of arrays need
