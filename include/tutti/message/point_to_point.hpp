@@ -262,8 +262,10 @@ template <class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
                          std::source_location where = std::source_location::current()) {
-  if constexpr (detail::expect_blocking<Comm&>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
-  else return {};
+  if constexpr (detail::expect_blocking<Comm&>())
+    if constexpr (detail::accepts_sent<decltype(async(comm)), In>())
+      return send(async(comm), std::forward<In>(in), to, tag, o, where);
+  return {};
 }
 
 // recv on async(comm): starts a receive and returns its work, whose get() returns sender, tag and count.
@@ -271,8 +273,10 @@ template <class Comm, class Out>
   requires detail::host_ranks<Comm>
 [[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
                                  std::source_location where = std::source_location::current()) {
-  if constexpr (detail::expect_blocking<Comm&>()) return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
-  else return {};
+  if constexpr (detail::expect_blocking<Comm&>())
+    if constexpr (detail::accepts_received<decltype(async(comm)), Out>())
+      return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
+  return {};
 }
 
 // Sends `in` to a rank and receives `out` from another, or from the same, at once, so no circle of ranks can wait for
