@@ -155,6 +155,17 @@ consteval bool accepts_received() {
   return false;
 }
 
+template <class Comm, class In>
+consteval bool accepts_isend() {
+  if constexpr (expect_blocking<Comm>()) return accepts_sent<decltype(async(std::declval<Comm>())), In>();
+  else return false;
+}
+template <class Comm, class Out>
+consteval bool accepts_irecv() {
+  if constexpr (expect_blocking<Comm>()) return accepts_received<decltype(async(std::declval<Comm>())), Out>();
+  else return false;
+}
+
 template <class Comm, class Array>
 returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, options const& o,
                              std::source_location where) {
@@ -262,10 +273,8 @@ template <class Comm, class In>
   requires detail::host_ranks<Comm>
 [[nodiscard]] work isend(Comm& comm, In&& in, int to, int tag = 0, options const& o = {},
                          std::source_location where = std::source_location::current()) {
-  if constexpr (detail::expect_blocking<Comm&>())
-    if constexpr (detail::accepts_sent<decltype(async(comm)), In>())
-      return send(async(comm), std::forward<In>(in), to, tag, o, where);
-  return {};
+  if constexpr (detail::accepts_isend<Comm&, In>()) return send(async(comm), std::forward<In>(in), to, tag, o, where);
+  else return {};
 }
 
 // recv on async(comm): starts a receive and returns its work, whose get() returns sender, tag and count.
@@ -273,10 +282,9 @@ template <class Comm, class Out>
   requires detail::host_ranks<Comm>
 [[nodiscard]] receive_work irecv(Comm& comm, Out&& out, int from, int tag = 0, options const& o = {},
                                  std::source_location where = std::source_location::current()) {
-  if constexpr (detail::expect_blocking<Comm&>())
-    if constexpr (detail::accepts_received<decltype(async(comm)), Out>())
-      return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
-  return {};
+  if constexpr (detail::accepts_irecv<Comm&, Out>())
+    return recv(async(comm), std::forward<Out>(out), from, tag, o, where);
+  else return {};
 }
 
 // Sends `in` to a rank and receives `out` from another, or from the same, at once, so no circle of ranks can wait for
