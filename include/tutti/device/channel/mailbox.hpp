@@ -107,7 +107,7 @@ struct channel_map {
     return posts[rank] + flag_bytes() + (channel * size + static_cast<std::size_t>(message % size)) * slot_bytes();
   }
 
-  // The packets from another rank in a call, the number of calls so far, and of blocks that have finished the present one.
+  // The packets from another rank in a call, and the number of calls so far.
   TUTTI_HOST_DEVICE std::uint64_t* inbox(int rank, int from, std::uint64_t call) const {
     std::size_t const kind = call % 2;
     return reinterpret_cast<std::uint64_t*>(posts[rank] + packets_begin()) +
@@ -115,9 +115,6 @@ struct channel_map {
   }
   TUTTI_HOST_DEVICE std::uint64_t& packet_calls(int rank) const {
     return reinterpret_cast<std::uint64_t*>(posts[rank] + packets_begin())[inbox_words()];
-  }
-  TUTTI_HOST_DEVICE std::uint32_t& packet_blocks_ended(int rank) const {
-    return *reinterpret_cast<std::uint32_t*>(&packet_calls(rank) + 1);
   }
 };
 

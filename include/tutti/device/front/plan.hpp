@@ -101,14 +101,11 @@ class steps_plan {
   layout whole_;
 };
 
-// The number of blocks of a rank that packets of these bytes are worth. Throws error: bad_argument, if there are too many bytes.
-inline int packet_blocks(channel_map const& channels, std::size_t bytes, std::source_location where) {
+inline void expect_packets(channel_map const& channels, std::size_t bytes, std::source_location where) {
   if (bytes > channels.packet_bytes())
     refuse_call(join({"packets of ", bytes, " bytes were asked for, but among ", channels.ranks,
                       " ranks they have at most ", channels.packet_bytes()}),
                 "leave the protocol automatic", where);
-  static constexpr std::size_t share = 1024;  // a word for each of 256 threads
-  return static_cast<int>(std::max<std::size_t>((bytes + share - 1) / share, 1));
 }
 
 }  // namespace tutti::detail

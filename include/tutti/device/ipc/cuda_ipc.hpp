@@ -284,11 +284,11 @@ class cuda_ipc {
   void by_packets(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
     if (!kernels_ || r.ragged || r.algorithm != algorithm_id::one_shot) expect_no_protocol(c);
     std::size_t const n = elements_of<T>(r);
-    int const blocks = kernels_->template packet_blocks_of<C, T, Op>(n, c.where);
+    kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
     call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_packets<C>(c.in, c.out, n, blocks, op, now.number, c.how.stream);
+      kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }

@@ -121,29 +121,24 @@ class ipc_kernels {
     on_.launch_together(stream, plan.blocks, work);
   }
 
-  // The number of blocks for packets of n elements. Throws error: bad_argument.
   template <collective C, class T, class Op>
-  int packet_blocks_of(std::size_t n, std::source_location where) const {
-    using work = packet_work<C, T, Op, several_processes>;
-    int const wanted = packet_blocks(map_, n * sizeof(T), where);
-    expect_blocks<work>(1, where);
-    return std::min(wanted, on_.template blocks_at_once<work>());
+  void expect_packets_of(std::size_t n, std::source_location where) const {
+    expect_packets(map_, n * sizeof(T), where);
+    expect_blocks<packet_work<C, T, Op, several_processes>>(1, where);
   }
   template <collective C, class T, class Op>
-  void launch_packets(T const* in, T* out, std::size_t n, int blocks, Op const& op, std::uint32_t call,
-                      stream_of<D> stream) {
+  void launch_packets(T const* in, T* out, std::size_t n, Op const& op, std::uint32_t call, stream_of<D> stream) {
     packet_work<C, T, Op, several_processes> work{.in = {},
                                                   .out = {},
                                                   .first = rank_,
                                                   .channels = map_,
                                                   .reach = reach(call),
                                                   .ranks = map_.ranks,
-                                                  .blocks = blocks,
                                                   .n = n,
                                                   .op = op};
     work.in[rank_] = in;
     work.out[rank_] = out;
-    on_.launch_together(stream, blocks, work);
+    on_.launch_together(stream, 1, work);
   }
 
  private:

@@ -15,12 +15,12 @@
 
 namespace tutti::detail {
 
-// Implements the schedules of one_shot in which every rank receives from all. A word with the flag of this call also has its
-// data, so a message takes one store, one successful load and no fence. Each block of a rank has its own part of all messages.
+// Implements the schedules of one_shot in which every rank receives from all, with one block per rank. A word with the flag of
+// this call also has its data, so a message takes one store, one successful load and no fence.
 //
 // Inboxes alternate between two sets by the parity of the call. A rank in call n has received from all in call n-1, so all have
 // finished reading the words of call n-2, which may be overwritten. The number of the call is in device memory, so replays of a
-// captured graph continue to count; the last block of a rank that ends increases it.
+// captured graph continue to count.
 //
 // Ranks of several processes may make different calls, so one more word identifies the call. After a fault, a rank stores no
 // results.
@@ -34,11 +34,10 @@ struct packet_work {
   channel_map channels;
   Reach reach;
   int ranks;
-  int blocks;     // of each rank
-  std::size_t n;  // elements of the message, or of a rank's block of it
+  std::size_t n;  // elements of the message, or of a block
   Op op;
 
-  static constexpr int blocks_together = 1;  // per multiprocessor; a rank has few blocks
+  static constexpr int blocks_together = 1;  // per multiprocessor; a rank has one block
 
   template <class Group>
   struct room {
@@ -47,14 +46,13 @@ struct packet_work {
 
   template <block_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
-    int const rank = first + group.block() / blocks, part = group.block() % blocks;
-    auto const begin = static_cast<std::size_t>(part * group.size() + group.rank()),
-               step = static_cast<std::size_t>(blocks * group.size());
+    int const rank = first + group.block();
+    auto const begin = static_cast<std::size_t>(group.rank()), step = static_cast<std::size_t>(group.size());
     std::uint64_t& calls = channels.packet_calls(rank);
     std::uint64_t const call = calls + 1;
     bool stopped = false;
     if constexpr (may_give_up<Reach>) {
-      if (begin == 0) reach.enter();
+      if (group.rank() == 0) reach.enter();
       stopped = load_host_word(*reach.fault) != 0;  // used only when results are stored, so its latency is hidden
       for (std::size_t k = begin; k < static_cast<std::size_t>(ranks); k += step)
         send_word(rank, static_cast<int>(k), call, channels.packet_words, reach.call);
@@ -64,12 +62,8 @@ struct packet_work {
     for (std::size_t i = begin; i * unit < n; i += step) receive(rank, call, i, stopped);
     group.sync();
     if (group.rank() == 0) {
-      std::uint32_t& ended = channels.packet_blocks_ended(rank);
-      if (count_up(ended) + 1 == static_cast<std::uint32_t>(blocks)) {
-        ended = 0;
-        calls = call;
-        if constexpr (may_give_up<Reach>) reach.leave(1);
-      }
+      calls = call;
+      if constexpr (may_give_up<Reach>) reach.leave(1);
     }
   }
 
