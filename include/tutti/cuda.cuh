@@ -2,6 +2,8 @@
 // The parts of tutti that run on GPUs, for nvcc. Also include tutti.hpp for collectives on host memory.
 #pragma once
 
+#include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
+
 #include "tutti/device/cuda/nvtx.cuh"
 #include "tutti/device/cuda/runtime.cuh"
 #include "tutti/device/cuda/types.cuh"

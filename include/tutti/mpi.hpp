@@ -2,6 +2,8 @@
 // Everything of tutti.hpp, and collectives over MPI.
 #pragma once
 
+#include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
+
 #include "tutti/collective/two_level.hpp"
 #include "tutti/launch/mpi.hpp"
 #include "tutti/native/mpi_collectives.hpp"

@@ -2,4 +2,6 @@
 // Collectives of objects, serialised by cereal, which must be installed.
 #pragma once
 
+#include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
+
 #include "tutti/collective/objects.hpp"

@@ -2,6 +2,8 @@
 // Everything that needs C++20 and POSIX alone: collectives over shared memory, and how ranks start.
 #pragma once
 
+#include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
+
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/explain.hpp"

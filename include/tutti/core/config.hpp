@@ -3,11 +3,10 @@
 // functions and loops.
 #pragma once
 
-// Included first everywhere. The missing file is a fatal error, so an old compiler prints only these two lines.
+// Included first everywhere. A compiler stops at a header that it does not find, so an old one prints this line alone.
 #if (defined(__clang__) && __clang_major__ < 16) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ < 12) || \
     __cplusplus < 202002L
-#error "tutti needs g++ 12 or clang 16, or a later one, and -std=c++20 or later"
-#include <a newer compiler>
+#include <tutti needs g++ 12 or clang 16, or a later one, and -std=c++20 or later>
 #endif
 
 #define TUTTI_VERSION_MAJOR 0
