@@ -92,28 +92,6 @@ TUTTI_HOST_DEVICE constexpr fused<Op, Before, After> shifted_by(std::size_t begi
   return how;
 }
 
-}  // namespace detail
-
-namespace detail {
-
-// A copy of an object that stays as it is while the kernel runs, so the compiler may read it once for many elements.
-template <class F>
-TUTTI_HOST_DEVICE F load_constant(F const* from) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (alignof(F) % 4 == 0) {
-    union words {
-      TUTTI_HOST_DEVICE words() {}
-      unsigned of[sizeof(F) / 4];
-      F whole;
-    } copy;
-    TUTTI_UNROLL
-    for (unsigned k = 0; k < sizeof(F) / 4; ++k) copy.of[k] = __ldg(reinterpret_cast<unsigned const*>(from) + k);
-    return copy.whole;
-  }
-#endif
-  return *from;
-}
-
 // The stage that from_memory makes.
 template <class F>
 struct stage_in_memory {
@@ -122,7 +100,7 @@ struct stage_in_memory {
   template <class... Arguments>
   TUTTI_HOST_DEVICE auto operator()(Arguments&&... arguments) const
       -> decltype((*memory)(static_cast<Arguments&&>(arguments)...)) {
-    return load_constant(memory)(static_cast<Arguments&&>(arguments)...);
+    return (*memory)(static_cast<Arguments&&>(arguments)...);
   }
 };
 
@@ -136,7 +114,7 @@ struct stage_in_memory {
 template <class F>
 constexpr detail::stage_in_memory<F> from_memory(F const* stage) {
   static_assert(std::is_trivially_copyable_v<F>,
-                "a stage in memory is copied as bytes, so it must be trivially copyable");
+                "a stage is copied to the memory of a GPU as bytes, so it must be trivially copyable");
   return {stage};
 }
 
