@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arrays that are not contiguous, over one transport: every collective gives the results that it gives on vectors, and
-// leaves the memory between the elements alone. Each function is executed by every rank.
+// Arrays that are not contiguous, over one transport: collectives and messages give the results that they give on vectors,
+// and leave the memory between the elements alone. Each function is executed by every rank.
 #pragma once
 
 #include <algorithm>

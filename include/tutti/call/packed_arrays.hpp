@@ -19,6 +19,15 @@ namespace tutti::detail {
 template <collective C>
 inline constexpr bool has_one_array = C == collective::broadcast;
 
+struct free_aligned {
+  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{cache_line}); }
+};
+using aligned_memory = std::unique_ptr<std::byte, free_aligned>;
+
+inline aligned_memory allocate_aligned(std::size_t bytes) {
+  return aligned_memory(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{cache_line})));
+}
+
 // In place of packed_arrays where the arrays of a call are contiguous.
 struct nothing_to_pack {
   void pack() const {}
@@ -46,8 +55,11 @@ class packed_array {
   void pack() const {
     if (copy_ != nullptr) array_.copy_to(copy_);
   }
-  void unpack() const {
-    if (copy_ != nullptr) array_.copy_from(copy_, array_.size());
+  void unpack() const { unpack(array_.size()); }
+  // The first `count` elements.
+  void unpack(std::size_t count) const {
+    if constexpr (Array::writable)
+      if (copy_ != nullptr) array_.copy_from(copy_, count);
   }
   // Calls f(data, count) for the memory of the caller.
   template <class F>
@@ -97,7 +109,7 @@ class packed_arrays {
     if constexpr (is_communicator<Comm>) {
       memory = comm.engine().packed.at_least(all);
     } else {
-      own_.reset(static_cast<std::byte*>(::operator new(all, std::align_val_t{cache_line})));
+      own_ = allocate_aligned(all);
       memory = own_.get();
     }
     in_.place(memory);
@@ -128,14 +140,10 @@ class packed_arrays {
  private:
   static constexpr bool one_array = has_one_array<C>;
 
-  struct free_aligned {
-    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{cache_line}); }
-  };
-
   bool gives_, gets_, keeps_;
   packed_array<In> in_;
   packed_array<Out> out_;
-  std::unique_ptr<std::byte, free_aligned> own_;  // of a call that is started later, which may outlive its communicator
+  aligned_memory own_;  // of a call that is started later, which may outlive its communicator
 };
 
 // Arrays of which each is a std::span.

@@ -63,8 +63,9 @@ class batch : public detail::deferring<Transport> {
   template <class In>
   batch& send(In&& in, int to, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_sent<batch&, In>()) {
-      detail::check_message(*this, "batch::send", detail::inputs(in), to, tag, false, where);
-      auto const sent = detail::message_array_of<detail::element_in<In> const>(detail::inputs(in));
+      auto const given = detail::inputs(in);
+      detail::check_message(*this, "batch::send", given, to, tag, false, where);
+      auto const sent = detail::message_array_of<detail::element_in<In> const>(given);
       messages_.push_back(detail::send_of(sent.elements, to, tag));
       gaps_.push_back(sent.gaps);
     }
@@ -73,8 +74,9 @@ class batch : public detail::deferring<Transport> {
   template <class Out>
   batch& recv(Out&& out, int from, int tag = 0, std::source_location where = std::source_location::current()) {
     if constexpr (detail::accepts_received<batch&, Out>()) {
-      detail::check_message(*this, "batch::recv", detail::elements(out), from, tag, true, where);
-      auto const taken = detail::message_array_of<detail::element_in<Out>>(detail::elements(out));
+      auto const wanted = detail::elements(out);
+      detail::check_message(*this, "batch::recv", wanted, from, tag, true, where);
+      auto const taken = detail::message_array_of<detail::element_in<Out>>(wanted);
       messages_.push_back(detail::receive_of(taken.elements, from, tag));
       gaps_.push_back(taken.gaps);
     }
@@ -90,11 +92,7 @@ class batch : public detail::deferring<Transport> {
     std::exception_ptr thrown;
     try {
       start_calls(calls);
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (gaps_[i] && all[i].what == detail::transfer::send) gaps_[i]->pack();
-      detail::run_transfers(this->blocking(), all, o, where);
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (gaps_[i] && all[i].what == detail::transfer::receive) gaps_[i]->unpack(all[i].got);
+      detail::run_transfers(this->blocking(), all, gaps_, o, where);
     } catch (...) {
       thrown = std::current_exception();
     }
@@ -192,7 +190,7 @@ class batch : public detail::deferring<Transport> {
   coalescing bucket_;
   batch_work last_;
   std::vector<detail::transfer> messages_;
-  std::vector<std::shared_ptr<detail::gap_copy>> gaps_;  // by message; null if its array has none
+  std::vector<detail::shared_gaps> gaps_;  // by message
   std::vector<std::unique_ptr<listed>> calls_;
 };
 

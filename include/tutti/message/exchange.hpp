@@ -120,7 +120,7 @@ class exchange final : public call_queue<Transport> {
   }
 
   // The same for one that needs memory: for its copy of an array with gaps, or for the check of its buffers.
-  begun_transfer begin_kept(transfer const& t, std::shared_ptr<gap_copy> gaps, std::chrono::nanoseconds timeout,
+  begun_transfer begin_kept(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout,
                             std::source_location where) {
     auto call = keep(t, std::move(gaps), timeout, where);
     call->start_checked([&] { add(call); });
@@ -128,8 +128,7 @@ class exchange final : public call_queue<Transport> {
   }
 
   template <class Operation>
-  Operation prepare(transfer const& t, std::shared_ptr<gap_copy> gaps, std::chrono::nanoseconds timeout,
-                    std::source_location where) {
+  Operation prepare(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout, std::source_location where) {
     return Operation(keep(t, std::move(gaps), timeout, where), [](std::shared_ptr<pending_call> const& call) {
       static_cast<exchange*>(call->queue())->add(std::static_pointer_cast<started_transfer>(call));
     });
@@ -192,8 +191,8 @@ class exchange final : public call_queue<Transport> {
     this->use_here();
   }
 
-  std::shared_ptr<started_transfer> keep(transfer const& t, std::shared_ptr<gap_copy> gaps,
-                                         std::chrono::nanoseconds timeout, std::source_location where) {
+  std::shared_ptr<started_transfer> keep(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout,
+                                         std::source_location where) {
     std::unique_ptr<buffers_in_use> use;
     if (engine_.environment.checks_buffers && t.peer != no_rank) {
       bool const sends = t.what == transfer::send;

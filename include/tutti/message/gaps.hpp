@@ -2,17 +2,13 @@
 // Messages of arrays with gaps: a contiguous copy of the elements travels.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <span>
-#include <type_traits>
-#include <utility>
 
-#include "tutti/call/noncontiguous.hpp"
+#include "tutti/call/packed_arrays.hpp"
+#include "tutti/execute/transfer.hpp"
 #include "tutti/started/buffer_check.hpp"
-#include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
@@ -24,24 +20,29 @@ class gap_copy {
   gap_copy& operator=(gap_copy const&) = delete;
   virtual ~gap_copy() = default;
 
-  virtual void pack() = 0;                     // before a send starts
-  virtual void unpack(std::size_t bytes) = 0;  // after a receive of as many bytes
+  // Called before the message starts, and when it has ended.
+  void begin(transfer const& message) {
+    if (message.what == transfer::send) pack();
+  }
+  void end(transfer const& message) {
+    if (message.what == transfer::receive) unpack(message.got);
+  }
   virtual void list_buffers(buffers_in_use& use, bool sends) const = 0;
+
+ private:
+  virtual void pack() = 0;
+  virtual void unpack(std::size_t bytes) = 0;
 };
+using shared_gaps = std::shared_ptr<gap_copy>;  // null if there are no gaps
 
 template <class Array>
 class gap_copy_of final : public gap_copy {
  public:
-  using element = typename Array::value_type;
-
-  explicit gap_copy_of(Array const& array)
-      : array_(array), memory_(static_cast<std::byte*>(::operator new(array.size() * sizeof(element), alignment))) {}
-
-  element* data() const { return reinterpret_cast<element*>(memory_.get()); }
-  void pack() override { array_.copy_to(data()); }
-  void unpack(std::size_t bytes) override {
-    if constexpr (Array::writable) array_.copy_from(data(), bytes / sizeof(element));
+  explicit gap_copy_of(Array const& array) : array_(array, true), memory_(allocate_aligned(array_.bytes())) {
+    array_.place(memory_.get());
   }
+
+  auto elements() const { return array_.elements(); }
   void list_buffers(buffers_in_use& use, bool sends) const override {
     array_.for_each_run([&](auto* data, std::size_t count) {
       if (sends) use.reads(data, count * sizeof *data);
@@ -50,20 +51,18 @@ class gap_copy_of final : public gap_copy {
   }
 
  private:
-  static constexpr std::align_val_t alignment{std::max(alignof(element), cache_line)};
-  struct free_memory {
-    void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
-  };
+  void pack() override { array_.pack(); }
+  void unpack(std::size_t bytes) override { array_.unpack(bytes / sizeof(typename Array::value_type)); }
 
-  Array array_;
-  std::unique_ptr<std::byte, free_memory> memory_;
+  packed_array<Array> array_;
+  aligned_memory memory_;
 };
 
 // The array of a message: its elements, or their copy.
 template <class T>
 struct message_array {
   std::span<T> elements;
-  std::shared_ptr<gap_copy> gaps{};  // null if there are none
+  shared_gaps gaps{};
 };
 
 template <class T, std::size_t Extent>
@@ -74,8 +73,8 @@ message_array<T> message_array_of(std::span<T, Extent> array) {
 template <class T, class Array>
 message_array<T> message_array_of(Array const& array) {
   if (auto* const data = array.contiguous()) return {std::span<T>(data, array.size())};
-  auto copy = std::make_shared<gap_copy_of<Array>>(array);
-  return {std::span<T>(copy->data(), array.size()), copy};
+  auto const copy = std::make_shared<gap_copy_of<Array>>(array);
+  return {copy->elements(), copy};
 }
 
 }  // namespace tutti::detail

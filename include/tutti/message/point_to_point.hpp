@@ -112,20 +112,24 @@ transfer receive_of(std::span<T> into, int from, int tag) {
 }
 
 template <class Transport>
-void run_transfers(communicator<Transport>& comm, std::span<transfer> all, options const& o,
-                   std::source_location where) {
+void run_transfers(communicator<Transport>& comm, std::span<transfer> all, std::span<shared_gaps const> gaps,
+                   options const& o, std::source_location where) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (gaps[i]) gaps[i]->begin(all[i]);
   with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (gaps[i]) gaps[i]->end(all[i]);
 }
 template <class Transport, class Make>
-begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, std::shared_ptr<gap_copy> const& gaps,
-                              options const& o, std::source_location where) {
+begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, shared_gaps const& gaps, options const& o,
+                              std::source_location where) {
   return with_exchange(comm, where, [&](auto& messages) {
     return gaps ? messages.begin_kept(make(), gaps, o.timeout, where) : messages.begin(make, o.timeout, where);
   });
 }
 template <class Operation, class Transport>
-Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, std::shared_ptr<gap_copy> const& gaps,
-                           options const& o, std::source_location where) {
+Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, shared_gaps const& gaps, options const& o,
+                           std::source_location where) {
   return with_exchange(comm, where,
                        [&](auto& messages) { return messages.template prepare<Operation>(t, gaps, o.timeout, where); });
 }
@@ -180,8 +184,7 @@ returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, optio
     return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), sent.gaps, o, where), where);
   } else {
     transfer t = make();
-    if (sent.gaps) sent.gaps->pack();
-    if (to != no_rank) run_transfers(comm, {&t, 1}, o, where);
+    if (to != no_rank) run_transfers(comm, {&t, 1}, {&sent.gaps, 1}, o, where);
   }
 }
 
@@ -199,8 +202,7 @@ auto receive_array(Comm& comm, Array const& out, int from, int tag, options cons
     return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), taken.gaps, o, where), where);
   } else {
     transfer t = make();
-    if (from != no_rank) run_transfers(comm, {&t, 1}, o, where);
-    if (taken.gaps) taken.gaps->unpack(t.got);
+    if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
     return received_of(t);
   }
 }
@@ -298,18 +300,19 @@ received send_recv(Comm&& comm, In&& in, int to, Out&& out, int from, int tag = 
                    std::source_location where = std::source_location::current()) {
   if constexpr (detail::expect_blocking<Comm>() && detail::accepts_sent<Comm, In>() &&
                 detail::accepts_received<Comm, Out>()) {
-    detail::check_message(comm, "send_recv", detail::inputs(in), to, tag, false, where);
-    detail::check_message(comm, "send_recv", detail::elements(out), from, tag, true, where);
+    auto const given = detail::inputs(in);
+    auto const wanted = detail::elements(out);
+    detail::check_message(comm, "send_recv", given, to, tag, false, where);
+    detail::check_message(comm, "send_recv", wanted, from, tag, true, where);
     detail::check_options(comm, "send_recv", o, where);
-    auto const taken = detail::message_array_of<detail::element_in<Out>>(detail::elements(out));
-    auto const sent = detail::message_array_of<detail::element_in<In> const>(detail::inputs(in));
+    auto const taken = detail::message_array_of<detail::element_in<Out>>(wanted);
+    auto const sent = detail::message_array_of<detail::element_in<In> const>(given);
     detail::transfer both[] = {detail::receive_of(taken.elements, from, tag), detail::send_of(sent.elements, to, tag)};
     if (detail::overlap(both[1].from, both[1].bytes, both[0].to, both[0].bytes))
       detail::refuse(comm.rank(), "input and output of send_recv overlap", "use two buffers that do not overlap",
                      where);
-    if (sent.gaps) sent.gaps->pack();
-    detail::run_transfers(comm, both, o, where);
-    if (taken.gaps) taken.gaps->unpack(both[0].got);
+    detail::shared_gaps const gaps[] = {taken.gaps, sent.gaps};
+    detail::run_transfers(comm, both, gaps, o, where);
     return detail::received_of(both[0]);
   } else {
     return {};

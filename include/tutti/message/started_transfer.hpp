@@ -20,23 +20,23 @@ class started_transfer final : public pending_call {
  public:
   // The caller sets `message` before it starts.
   explicit started_transfer(pending_calls& queue) : pending_call(queue) {}
-  started_transfer(pending_calls& queue, transfer const& t, std::shared_ptr<gap_copy> gaps,
-                   std::chrono::nanoseconds timeout, std::source_location where)
+  started_transfer(pending_calls& queue, transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout,
+                   std::source_location where)
       : pending_call(&queue, prepared), message(t), limit(timeout), place(where), initial_(t), gaps_(std::move(gaps)) {}
 
   using pending_call::begin_now;
   void restart() {
-    if (gaps_ && message.what == transfer::send) gaps_->pack();
+    if (gaps_) gaps_->begin(initial_);
     pending_call::restart();
     message = initial_;
     time = countdown(limit);
   }
   void end(std::exception_ptr thrown, clock::time_point when = clock::now()) noexcept {
-    if (gaps_ && !thrown && message.what == transfer::receive) try {
-        gaps_->unpack(message.got);
-      } catch (...) {
-        thrown = std::current_exception();
-      }
+    try {
+      if (gaps_ && !thrown) gaps_->end(message);
+    } catch (...) {  // of a view of the program
+      thrown = std::current_exception();
+    }
     pending_call::end(std::move(thrown), when);
   }
 
@@ -47,7 +47,7 @@ class started_transfer final : public pending_call {
 
  private:
   transfer const initial_;
-  std::shared_ptr<gap_copy> gaps_;  // null if the array has none
+  shared_gaps gaps_;
 };
 
 // The outcome of starting a transfer. A null `call` means that it has completed; the rest is then the result of a receive.
