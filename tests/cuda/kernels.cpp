@@ -119,7 +119,7 @@ int fan_in(std::string const& name) {
 }  // namespace
 
 TEST_CASE("kernels compile without a warning and stay in registers") {
-  for (std::string const architecture : {"sm_75", "sm_80", "sm_90a"}) {
+  for (std::string const architecture : {"sm_80", "sm_90a"}) {
     CAPTURE(architecture);
     kernels const all = compiled_for(architecture);
     print(architecture, all, "registers | local bytes", &kernel::registers, &kernel::local_bytes);
