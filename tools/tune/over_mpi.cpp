@@ -57,14 +57,8 @@ std::vector<result> measure(settings const& s, tutti::communicator<Transport>& c
 
 tutti::detail::owned_table table_at(std::string const& path) {
   if (auto const text = tutti::detail::read_file(path)) return tutti::detail::parse_table(*text, path);
-  tutti::detail::tuning_table const& t = tutti::detail::shipped;
-  return {.machine = std::string(t.machine),
-          .date = std::string(t.date),
-          .command = std::string(t.command),
-          .apart = t.apart,
-          .crowded = t.crowded,
-          .rules = {t.rules.begin(), t.rules.end()},
-          .links = t.links};
+  std::size_t const built_in = tutti::detail::find_shipped_table();
+  return tutti::detail::parse_table(to_text(tutti::detail::shipped_tables.at(built_in).table), "the built-in table");
 }
 
 // Inserts rules for ranks with this reach before those of the table, in which the first match decides, and removes the rules that can

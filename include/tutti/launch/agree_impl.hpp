@@ -2,12 +2,15 @@
 // Definitions of launch/agree.hpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
 #include "tutti/core/text.hpp"
 #include "tutti/launch/agree.hpp"
 #include "tutti/tune/find.hpp"
+#include "tutti/tune/shipped.hpp"
 
 namespace tutti::detail {
 
@@ -19,7 +22,8 @@ TUTTI_INLINE std::string table_news::make(tuning_table const& compiled) {
       parse_table(file->text, file->path);
       return join({"t", links, file->path, "\n", file->text});
     }
-    return own ? join({"t", links, "the program's table\n", to_text(compiled)}) : join({"b", links});
+    return own ? join({"t", links, "the program's table\n", to_text(compiled)})
+               : join({"b", links, find_shipped_table()});
   } catch (std::exception const& e) {
     std::string_view what = e.what();
     if (what.starts_with("tutti: ")) what.remove_prefix(7);
@@ -29,7 +33,11 @@ TUTTI_INLINE std::string table_news::make(tuning_table const& compiled) {
 
 TUTTI_INLINE void table_news::read(std::string const& text, int rank, tuning& out) {
   if (text.front() == fault) throw error({.code = error_code::bad_argument, .rank = rank, .what = text.substr(1)});
-  if (text.front() != table) return;
+  if (text.front() == built_in) {
+    std::size_t const which = static_cast<std::size_t>(std::atoi(text.c_str() + 2));
+    out = tuning(shipped_tables.at(which).table);
+    return;
+  }
   std::size_t const end = text.find('\n');
   std::string source = text.substr(2, end - 2);
   auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);

@@ -2,6 +2,7 @@
 // Finds the tuning table of this machine.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,9 @@ namespace tutti::detail {
 
 // Describes this machine as a table does: "AMD EPYC, 2 cores".
 [[gnu::cold]] std::string this_machine();
+
+// The position in shipped_tables of the table for this machine's processor.
+[[gnu::cold]] std::size_t find_shipped_table();
 
 // The file that tutti-tune writes and rank 0 reads: tutti/tuning in $XDG_CONFIG_HOME or ~/.config. Empty if there is no
 // home.

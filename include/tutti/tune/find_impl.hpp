@@ -3,16 +3,22 @@
 #pragma once
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "tutti/core/error.hpp"
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/tune/find.hpp"
+#include "tutti/tune/shipped.hpp"
 #include "tutti/tune/text.hpp"
 
 namespace tutti::detail {
@@ -25,6 +31,21 @@ TUTTI_INLINE std::string this_machine() {
     if (std::size_t const colon = line.find(": "); colon != line.npos) model = line.substr(colon + 2);
   }
   return join({model, ", ", ::sysconf(_SC_NPROCESSORS_ONLN), " cores"});
+}
+
+TUTTI_INLINE std::size_t find_shipped_table() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return 0;
+  unsigned const words[] = {b, d, c};
+  char vendor[sizeof words];
+  std::memcpy(vendor, words, sizeof words);
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 0;
+  unsigned const family = a >> 8 & 0xf, extended = family == 0xf ? a >> 20 & 0xff : 0;
+  return shipped_for({{vendor, sizeof vendor}, family + extended});
+#else
+  return 0;
+#endif
 }
 
 TUTTI_INLINE std::string usual_tuning_path() {

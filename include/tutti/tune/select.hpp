@@ -41,7 +41,7 @@ struct known_link {
 // The table that a rank chooses by. All ranks have the same table, and so make the same choice.
 class tuning {
  public:
-  tuning() = default;  // the table that tutti ships
+  explicit tuning(tuning_table const& built_in = shipped) : table_(built_in) {}
   tuning(owned_table table, std::string source);
 
   tuning_table const& table() const { return table_; }
@@ -83,7 +83,7 @@ class tuning {
   [[gnu::cold]] work_of_each const& works_of(problem const& p);
 
   std::shared_ptr<owned_table const> own_;
-  tuning_table table_ = shipped;
+  tuning_table table_;
   std::string source_ = "the built-in table";
   bool measured_at_start_ = false;
   std::vector<std::shared_ptr<known_works const>> known_;

@@ -114,13 +114,15 @@ struct tuning_table {
   std::string_view machine, date, command;  // the origin of the measurements
   costs apart, crowded;                     // for problems that no rule matches
   std::span<rule const> rules;
-  link_times links{};  // only measured ones
+  std::span<rule const> over_messages{};  // further rules, which shipped tables share
+  link_times links{};                     // only measured ones
   device_limits devices{};
 
   constexpr costs const& cost(bool is_crowded) const { return is_crowded ? crowded : apart; }
   constexpr rule const* find(problem const& p) const {
-    for (rule const& r : rules)
-      if (r.fits(p)) return &r;
+    for (std::span<rule const> const some : {rules, over_messages})
+      for (rule const& r : some)
+        if (r.fits(p)) return &r;
     return nullptr;
   }
 };

@@ -21,7 +21,7 @@ struct owned_table {
   link_times links{};
   device_limits devices{};
 
-  tuning_table view() const { return {machine, date, command, apart, crowded, rules, links, devices}; }
+  tuning_table view() const { return {machine, date, command, apart, crowded, rules, {}, links, devices}; }
 };
 
 [[gnu::cold]] std::string bytes_up_to(std::size_t limit);

@@ -39,7 +39,8 @@ TUTTI_INLINE std::string to_text(tuning_table const& t) {
     if (t.devices.*value != device_limits{}.*value)
       out += join({"device ", what, " ", bytes_up_to(t.devices.*value), "\n"});
   out += join({"# collective ranks cores reach up-to-bytes algorithm protocol ns at-bytes\n"});
-  for (rule const& r : t.rules) out += join({"rule ", to_text(r), "\n"});
+  for (std::span<rule const> const some : {t.rules, t.over_messages})
+    for (rule const& r : some) out += join({"rule ", to_text(r), "\n"});
   return out;
 }
 

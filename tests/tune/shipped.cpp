@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The table that a machine without one of its own uses follows from its processor.
+#include "tutti/tune/shipped.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string_view>
+
+#include "tutti/tune/find.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+
+namespace {
+
+std::string_view machine_for(processor const& p) { return shipped_tables.at(shipped_for(p)).table.machine; }
+
+}  // namespace
+
+TEST_CASE("each table is for the processor that it was measured on") {
+  for (shipped_table const& one : shipped_tables) CHECK(machine_for(one.measured_on) == one.table.machine);
+}
+
+TEST_CASE("another family of a vendor has a table of this vendor, another vendor the first table") {
+  CHECK(machine_for({"AuthenticAMD", 99}) == tables::amd_zen5.machine);
+  CHECK(machine_for({"GenuineIntel", 19}) == tables::intel_xeon.machine);
+  CHECK(machine_for({"HygonGenuine", 24}) == shipped.machine);
+  CHECK(machine_for({}) == shipped.machine);
+}
+
+TEST_CASE("this machine has one of the tables") { CHECK(find_shipped_table() < shipped_tables.size()); }
+
+TEST_CASE("every table serves every collective that it was measured for") {
+  for (shipped_table const& one : shipped_tables) {
+    CAPTURE(one.table.machine);
+    CHECK(one.table.apart.hop > 0);
+    CHECK(one.table.crowded.hop > 0);
+    for (rule const& r : one.table.rules) CHECK((r.algorithm != algorithm_id::automatic && r.nanoseconds > 0));
+  }
+}
