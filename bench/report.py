@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Prints tables and draws plots of the JSON lines that bench/run.py writes: report.py file.jsonl... [--output name]"""
+"""Prints tables and draws plots of the JSON lines that bench/run.py writes: report.py file.jsonl... [--ranking] [--output name]"""
 
 import argparse
 import json
@@ -139,6 +139,26 @@ def read(files):
     return list(rows.values())
 
 
+def ranking(files):
+    """Returns the lines of one table with all rows, the smallest ratio to the best peer first, each with the time of memcpy."""
+    rows = []
+    for records in read(files):
+        best = next((r for r in records if r.get("best_peer")), None)
+        limit = next((r for r in records if r.get("role") == "limit"), None)
+        for r in records if best else []:
+            if r["role"] == "ours":
+                rows.append((r["ratio"], [
+                    f"**{r['ratio']:.2f}**", f"{r['ratio_min']:.2f}..{r['ratio_max']:.2f}",
+                    "!" if r["disturbed"] else "~" if r.get("spread") else "", title(r), size_text(r["bytes"]), r["contender"],
+                    r["runs"], time_text(r["us"]), time_text(best["us"]), best["contender"],
+                    time_text(limit["us"]) if limit else ""]))
+    rows.sort(key=lambda row: row[0])
+    heading = ["ratio", "min..max", "", "row", "size", "buffers", "runs", "us", "best peer's us", "best peer", "memcpy us"]
+    slower = sum(ratio < 1 for ratio, _ in rows)
+    return [f"{slower} of {len(rows)} rows are slower than the best peer.", "", line(heading), line(["---"] * len(heading))] + \
+        [line(cells) for _, cells in rows]
+
+
 def plot(files, path):
     """Draws a column for each table of several sizes: the times of all contenders above, the ratios to the best peer below."""
     try:
@@ -202,11 +222,15 @@ def plot(files, path):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("files", nargs="+")
+    p.add_argument("--ranking", action="store_true", help="print one table, the smallest ratio first")
     p.add_argument("--output", help="also write plots to this name with .svg and .png appended")
     options = p.parse_args()
-    table = Table()
-    for records in read(options.files):
-        print("\n".join(table.lines(records)))
+    if options.ranking:
+        print("\n".join(ranking(options.files)))
+    else:
+        table = Table()
+        for records in read(options.files):
+            print("\n".join(table.lines(records)))
     if options.output:
         plot(options.files, options.output)
 
