@@ -26,7 +26,8 @@ struct resolution {
 
 // All ranks number agreements alike. Each rank writes its vote. A rank that has seen a vote or the end of every other, or
 // whose time is up, writes the outcome on its own page, and then its rank and the number of the agreement into one shared
-// word by compare-and-swap. The first to succeed has decided for all, and its outcome stays readable after it ends.
+// word by compare-and-swap. The first to succeed has decided for all, and its outcome stays readable after it ends. The word
+// also names the rank that decided the agreement before, whose outcome a late rank may still have to read.
 class ballot {
  public:
   ballot(segment const& s, int rank, int ranks) : segment_(&s), rank_(rank), ranks_(ranks) {}
@@ -49,21 +50,24 @@ class ballot {
 
   // Does nothing if this agreement has been decided.
   void propose(std::uint64_t number, resolution const& v) noexcept;
-  // Empty until the agreement is decided. For a rank so late that the others have decided two more agreements, the outcome
-  // is lost, and is reported as its own timeout.
+  // Empty until the agreement is decided. For a rank so late that the others have begun to decide the second agreement
+  // after it, the outcome is lost, and is reported as its own timeout.
   std::optional<resolution> decision(std::uint64_t number) const;
   std::uint64_t last_decided() const noexcept {
     return number_of(segment_->header().decided.load(std::memory_order_acquire));
   }
 
  private:
-  static constexpr int rank_bits = 16;
   static constexpr std::uint64_t counted = (std::uint64_t{1} << 31) - 1;
-  static_assert(max_ranks <= 1 << rank_bits);
 
   using set = std::atomic<std::uint64_t>[proposal::words];
 
-  static std::uint64_t number_of(std::uint64_t decided) noexcept { return decided >> rank_bits; }
+  // The word of a decision: the number of the agreement << 32 | the rank that decided the one before << 16 | the rank.
+  static constexpr std::uint64_t nobody = 0xffff;
+  static_assert(max_ranks <= nobody);
+  static std::uint64_t number_of(std::uint64_t decided) noexcept { return decided >> 32; }
+  static std::uint64_t rank_of(std::uint64_t decided) noexcept { return decided & nobody; }
+  static std::uint64_t rank_before(std::uint64_t decided) noexcept { return decided >> 16 & nobody; }
 
   static void write(std::vector<int> const& ranks, set& to) noexcept;
   std::vector<int> read(set const& from) const;

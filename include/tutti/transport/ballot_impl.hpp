@@ -19,18 +19,20 @@ TUTTI_INLINE void ballot::propose(std::uint64_t number, resolution const& v) noe
   write(v.left, mine.left);
   write(v.named, mine.named);
   mine.number.store(number, std::memory_order_release);
-  segment_->header().decided.compare_exchange_strong(last, number << rank_bits | static_cast<std::uint64_t>(rank_),
-                                                     std::memory_order_acq_rel);
+  std::uint64_t const before = number_of(last) + 1 == number ? rank_of(last) : nobody;
+  segment_->header().decided.compare_exchange_strong(
+      last, number << 32 | before << 16 | static_cast<std::uint64_t>(rank_), std::memory_order_acq_rel);
 }
 
 TUTTI_INLINE std::optional<resolution> ballot::decision(std::uint64_t number) const {
   std::uint64_t const word = segment_->header().decided.load(std::memory_order_acquire);
   if (number_of(word) < number) return {};
+  std::uint64_t const decider = number_of(word) == number       ? rank_of(word)
+                                : number_of(word) == number + 1 ? rank_before(word)
+                                                                : nobody;
   resolution out;
-  if (number_of(word) == number)
-    if (read(segment_->rank(static_cast<int>(word & ((1u << rank_bits) - 1))).proposed[number % proposals], number,
-             out))
-      return out;
+  if (decider != nobody && read(segment_->rank(static_cast<int>(decider)).proposed[number % proposals], number, out))
+    return out;
   out.outcome = resolution::timed_out;
   out.gone = out.left = {};
   out.named = {rank_};
