@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/partition.hpp"
 #include "tutti/reduce/operation.hpp"
 
 namespace tutti {
@@ -55,8 +56,11 @@ inline constexpr bool is_fused<fused<Op, Before, After>> = true;
 
 namespace detail {
 
-// The epilogue that with_arrays makes.
-template <class Step, class S, int Arrays>
+// The elements of the arrays of an epilogue: those of the rank's result, or those that the rank owns.
+enum class held { all, shard };
+
+// The epilogue that with_arrays and with_shards make.
+template <class Step, class S, int Arrays, held Elements = held::all>
 struct arrays_step {
   Step step;
   S* arrays[Arrays];
@@ -75,14 +79,52 @@ constexpr detail::arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest))> wi
   return {step, {first, rest...}};
 }
 
+// The same with arrays that are divided among the ranks, as ZeRO-1 divides the state of an optimiser: each rank passes only the
+// elements that it owns, combines and updates these, and gets the results of all ranks, which are equal everywhere. Only
+// all_reduce among ranks that each pass a buffer takes it, and carries it out by two_shot.
+//
+//   tutti::extent const mine = tutti::shard_of(ranks, gradient.size());     // weights, mean, variance: mine.count elements
+//   fused{sum{}, scale{1.0f / 8}, with_shards(adam_step{.rate = 1e-3f}, weights, mean, variance)}
+template <class Step, element S, std::same_as<S>... Rest>
+constexpr detail::arrays_step<Step, S, 1 + static_cast<int>(sizeof...(Rest)), detail::held::shard> with_shards(
+    Step step, S* first, Rest*... rest) {
+  return {step, {first, rest...}};
+}
+
+namespace detail {
+
+// Shards are multiples of this number of elements, so that all are aligned alike.
+inline constexpr std::size_t shard_grain = 16;
+
+}  // namespace detail
+
+// The elements of a message of n elements that a rank owns: shards in rank order, of which the first are one grain of 16 elements
+// longer if need be. Depends on nothing but n and the number of ranks.
+constexpr extent shard_of(std::size_t n, int ranks, int rank) { return part(n, ranks, rank, detail::shard_grain); }
+template <class Ranks>
+constexpr extent shard_of(Ranks const& ranks, std::size_t n) {
+  return shard_of(n, ranks.size(), ranks.rank());
+}
+
 namespace detail {
 
 template <class>
 inline constexpr int arrays_of = 0;
-template <class Step, class S, int Arrays>
-inline constexpr int arrays_of<arrays_step<Step, S, Arrays>> = Arrays;
+template <class Step, class S, int Arrays, held Elements>
+inline constexpr int arrays_of<arrays_step<Step, S, Arrays, Elements>> = Arrays;
 template <class Op, class Before, class After>
 inline constexpr int arrays_of<fused<Op, Before, After>> = arrays_of<After>;
+
+template <class>
+inline constexpr bool has_shards = false;
+template <class Step, class S, int Arrays>
+inline constexpr bool has_shards<arrays_step<Step, S, Arrays, held::shard>> = true;
+template <class Op, class Before, class After>
+inline constexpr bool has_shards<fused<Op, Before, After>> = has_shards<After>;
+
+// Whether each rank may combine a part of the message alone.
+template <class Op>
+inline constexpr bool works_in_parts = arrays_of<Op> == 0 || has_shards<Op>;
 
 // The operation for a pass that starts at element `begin` and counts from 0.
 template <class Op, class Before, class After>

@@ -92,6 +92,19 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
     expect_same("a step in memory", kept, [&](std::size_t i) { return weights[i] - by * (by / 2 * result[i]); });
   }
 
+  // Each rank has the part of the arrays that it owns, twice: what a step leaves is where the next finds it.
+  extent const mine = shard_of(ranks, n);
+  std::span const own_part = std::span(weights).subspan(mine.begin, mine.count);
+  auto const shard = result_on_device(std::vector<float>(own_part.begin(), own_part.end()));
+  auto const shard_speed = result_on_device(std::vector<float>(mine.count));
+  fused const in_shards{mean{}, scale{2.0f}, with_shards(sgd_step{.rate = 0.5f}, shard.data(), shard_speed.data())};
+  for (float const turns : {1.0f, 2.0f}) {
+    auto const moved_so_far = [&](std::size_t i) { return weights[i] - turns * 0.5f * result[i]; };
+    all_reduce(ranks, of_call, to, in_shards, how);
+    expect_same("a shard of the weights", shard, [&](std::size_t i) { return moved_so_far(mine.begin + i); });
+    expect_same("the result of all shards", to, moved_so_far);
+  }
+
   all_reduce(comm, head, result, premultiplied_sum{0.3f});
   all_reduce(ranks, of_call, to, fused{premultiplied_sum{0.3f}, scale{2.0f}}, how);
   expect_same("a pre-multiplied sum with a prologue", to, [&](std::size_t i) { return result[i]; });
@@ -100,6 +113,10 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   expect_error(
       error_of([&] { all_reduce(ranks, of_call, to, step, {.stream = stream, .algorithm = algorithm_id::two_shot}); }),
       error_code::bad_argument, "two_shot cannot update the arrays of an epilogue");
+  expect_error(error_of([&] {
+                 all_reduce(ranks, of_call, to, in_shards, {.stream = stream, .algorithm = algorithm_id::one_shot});
+               }),
+               error_code::bad_argument, "one_shot cannot update arrays in shards");
 }
 
 }  // namespace

@@ -68,7 +68,11 @@ void expect_time(int rank, device_options<D> const& o, std::source_location wher
 [[noreturn, gnu::cold]] inline void refuse_arrays_in_parts(int rank, std::source_location where) {
   refuse(rank,
          "two_shot cannot update the arrays of an epilogue, because each rank combines only a part of the message",
-         "use one_shot", where);
+         "use one_shot, or with_shards, whose arrays hold that part", where);
+}
+[[noreturn, gnu::cold]] inline void refuse_shards_in_whole(int rank, std::source_location where) {
+  refuse(rank, "one_shot cannot update arrays in shards, because each rank combines the whole message",
+         "leave the algorithm automatic, or use with_arrays", where);
 }
 
 inline layout message_of(std::size_t count) { return layout::whole(count, 1, 1, 1); }
@@ -109,6 +113,9 @@ void hand_over_move(R& ranks, request const& what, call_buffers<T, T> const& use
 template <class Algorithm, collective C, class In, class Out, device_ranks R, class Op>
 void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> const& used, layout const& given,
                          layout const& got, Op const& op, device_options_of<R> const& how, std::source_location where) {
+  static_assert(
+      C == collective::all_reduce || !has_shards<Op>,
+      "with_shards is for all_reduce; in other reductions, with_arrays takes the elements of the rank's result");
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
   shown_range const shown = show_call(what, type_name<In>());

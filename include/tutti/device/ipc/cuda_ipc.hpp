@@ -211,7 +211,7 @@ class cuda_ipc {
                  ByWords const& by_words) {
     detail::request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
-      r.algorithm = choose(r, detail::arrays_of<Op> == 0, c.where);
+      r.algorithm = choose<Op>(r, c.where);
       if constexpr (sends_packets<C, In, Out, Op>)
         if (c.how.protocol == protocol::packet ||
             (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
@@ -240,11 +240,14 @@ class cuda_ipc {
     return r.algorithm == algorithm_id::one_shot ||
            (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
   }
-  // `in_parts`: whether two_shot can serve the call, in which each rank combines a part.
-  algorithm_id choose(detail::request const& r, bool in_parts, std::source_location where) const {
+  template <class Op>
+  algorithm_id choose(detail::request const& r, std::source_location where) const {
+    constexpr bool in_parts = detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
     if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
+    if (r.algorithm == algorithm_id::one_shot && in_shards) detail::refuse_shards_in_whole(rank(), where);
     if (has_words(r)) return r.algorithm;
     if (r.algorithm != algorithm_id::automatic) refuse_algorithm(r, where);
+    if (in_shards) return algorithm_id::two_shot;
     detail::request wanted = r;
     wanted.algorithm = comm_.engine().environment.algorithms[r.what];
     if (has_words(wanted) && in_parts) return wanted.algorithm;

@@ -13,6 +13,7 @@
 
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/algorithm/concept.hpp"
+#include "tutti/core/partition.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/front/plan.hpp"
@@ -68,27 +69,33 @@ class ipc_kernels {
     on_.launch_together(stream, work.blocks, work);
   }
 
-  // How an all_reduce of n elements is cut; the same at all ranks. `shots`: 1 for one_shot, 2 for two_shot.
+  // How an all_reduce is carried out; the same at all ranks. `shots`: 1 for one_shot, 2 for two_shot.
   struct shots_plan {
     int shots, blocks;
-    std::size_t n, each, room_bytes;
+    shots_cut cut;
+    std::size_t room_bytes;
   };
-  // Throws error: bad_argument.
+  // For n elements. Throws error: bad_argument.
   template <class In, class Out>
   shots_plan plan_of_shots(int shots, std::size_t n, std::source_location where) const {
-    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out));
-    std::size_t const half = meetings_.half_bytes, fits = half / (shots_grain * bytes);
-    if (half < bytes)
+    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out)), grain = shard_grain;
+    int const chunks = shots == 1 ? 1 : meetings_.ranks;
+    std::size_t const piece_bytes = bytes * static_cast<std::size_t>(chunks);  // with one element of each chunk
+    std::size_t const half = meetings_.half_bytes, fits = half / (grain * piece_bytes);
+    if (half < piece_bytes)
       refuse(rank_,
              join({"an element of ", bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
              "give cuda_ipc a larger arena", where);
     std::size_t const most =
         static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors()));
-    std::size_t const blocks =
-        std::max<std::size_t>(std::min({(n * bytes + options.share - 1) / options.share, most, fits}), 1);
-    std::size_t const room = half / blocks / access_bytes * access_bytes;
-    std::size_t const each = room / bytes;
-    return {shots, static_cast<int>(blocks), n, fits == 0 ? each : each / shots_grain * shots_grain, room};
+    std::size_t const wanted = std::max<std::size_t>(std::min({slices(n * bytes, options.share), most, fits}), 1);
+    even_parts const all(n, chunks, grain);
+    std::size_t const longest = all.at(0).count, part_size = slices(slices(longest, wanted), grain) * grain;
+    std::size_t const blocks = part_size == 0 ? 1 : slices(longest, part_size);
+    std::size_t const room = half / blocks / access_bytes * access_bytes, fit = room / piece_bytes;
+    std::size_t const piece_size = fits == 0 ? fit : fit / grain * grain;
+    std::size_t const rounds = std::max<std::size_t>(slices(std::min(part_size, longest), piece_size), 1);
+    return {shots, static_cast<int>(blocks), {all, part_size, piece_size, static_cast<int>(rounds)}, room};
   }
   // `inputs` and `results`: registered memory, or none.
   template <class In, class Out, class Fused, class Place>
@@ -103,20 +110,17 @@ class ipc_kernels {
                                     .rank = rank_,
                                     .shots = plan.shots,
                                     .blocks = plan.blocks,
-                                    .rounds = 1,
                                     .in_place = static_cast<bool>(inputs),
-                                    .n = plan.n,
-                                    .each = plan.n,
+                                    .cut = plan.cut,
                                     .room_bytes = plan.room_bytes,
                                     .how = how};
+    if (work.in_place) {
+      work.cut.piece_size = work.cut.part_size;
+      work.cut.rounds = 1;
+    }
     for (int q = 0; q < meetings_.ranks; ++q) {
       work.inputs[q] = inputs ? inputs.at(q) : meetings_.data(q);
       work.results[q] = results ? results.at(q) : meetings_.data(q);
-    }
-    if (!inputs) {
-      work.each = plan.each;
-      std::size_t const longest = part(plan.n, plan.blocks, 0, shots_grain).count;
-      work.rounds = static_cast<int>(std::max<std::size_t>(slices(longest, plan.each), 1));
     }
     on_.launch_together(stream, plan.blocks, work);
   }

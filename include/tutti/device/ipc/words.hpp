@@ -34,21 +34,22 @@ class ipc_words {
   template <collective C, class In, class Out, class Op>
   void combine(device_call<D, In, Out> const& c, request const& r, Op const& op) {
     auto const how = in_stages<In>(op, size_);
-    if constexpr (C == collective::all_reduce && arrays_of<Op> == 0)
+    if constexpr (C == collective::all_reduce && works_in_parts<Op>)
       if (r.algorithm == algorithm_id::two_shot) return two_shot_of(c, r, name_of<Op>(), how);
-    one_shot_of<C>(c, r, name_of<Op>(), [&](extent part, auto const& found) {
-      std::vector<In const*> sources;
-      peers const from = first_step<C>(c).from;
-      for (int k = 0; k < from.count; ++k) sources.push_back(found(from.at(k, size_)));
-      extent const own = c.got.at(0, rank_);
-      std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
-      if (sources.empty() || n == 0) return;
-      Out* const to[] = {c.out + own.begin + part.begin};
-      // Only the prefix of rank 0 has a single source.
-      launch_pass_of_least<is_prefix(C) ? 1 : 2>(calls_.group().guarded(), c.how.stream,
-                                                 std::span<In const* const>(sources), std::span<Out* const>(to), n,
-                                                 shifted_by(part.begin, how));
-    });
+    if constexpr (!has_shards<Op>)
+      one_shot_of<C>(c, r, name_of<Op>(), [&](extent part, auto const& found) {
+        std::vector<In const*> sources;
+        peers const from = first_step<C>(c).from;
+        for (int k = 0; k < from.count; ++k) sources.push_back(found(from.at(k, size_)));
+        extent const own = c.got.at(0, rank_);
+        std::size_t const n = std::min(part.count, own.count - std::min(own.count, part.begin));
+        if (sources.empty() || n == 0) return;
+        Out* const to[] = {c.out + own.begin + part.begin};
+        // Only the prefix of rank 0 has a single source.
+        launch_pass_of_least<is_prefix(C) ? 1 : 2>(calls_.group().guarded(), c.how.stream,
+                                                   std::span<In const* const>(sources), std::span<Out* const>(to), n,
+                                                   shifted_by(part.begin, how));
+      });
   }
 
   template <collective C, class Word>
@@ -70,7 +71,7 @@ class ipc_words {
   using call = typename calls_type::call;
 
   // Parts are multiples of this number of elements, so that all are aligned alike.
-  static constexpr std::size_t grain = 16;
+  static constexpr std::size_t grain = shard_grain;
 
   template <collective C, class In, class Out>
   step first_step(device_call<D, In, Out> const& c) const {
@@ -153,57 +154,82 @@ class ipc_words {
     calls_.launch(moves, c.how.stream);
   }
 
-  // Carries out schedule<two_shot, all_reduce>: each rank combines its chunk from all ranks, then reads the combined
-  // chunks of the others.
+  // Carries out schedule<two_shot, all_reduce>: each rank combines its shard from all ranks, then reads the combined
+  // shards of the others. Parts are those of each shard.
   template <class In, class Out, class How>
   void two_shot_of(device_call<D, In, Out> const& c, request const& r, std::string_view op, How const& how) {
-    using word = word_of<Out>;
-    std::size_t const n = c.given.at(0, 0).count;
-    std::size_t const half = calls_.group().arena_bytes() / 2 / access_bytes * access_bytes;
-    std::size_t const most = elements_of(half, std::max(sizeof(In), sizeof(Out)), c.where);
+    std::size_t const n = c.given.at(0, 0).count, half = calls_.group().arena_bytes() / 2 / access_bytes * access_bytes;
+    std::size_t const room = half / static_cast<std::size_t>(size_) / access_bytes * access_bytes;
+    even_parts const shards(n, size_, grain);
+    std::size_t const most = elements_of(room, std::max(sizeof(In), sizeof(Out)), c.where),
+                      longest = shards.at(0).count;
     call now = begin<collective::all_reduce>(c, r, op);
-    std::size_t const each = now.in ? std::max<std::size_t>(n, 1) : most;
+    std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
     auto const others = [&](auto const& f) {
       for (int q = 0; q < size_; ++q)
         if (q != rank_) f(q, calls_type::value_of_block(now.fingerprint, n));
     };
     calls_.or_fault_of_all(c.where, [&] {
-      for (std::size_t begin = 0; begin == 0 || begin < n; begin += each) {
-        std::size_t const count = std::min(each, n - begin);
-        auto const input_of = [&](int q) {
-          if (q == rank_) return c.in + begin;
-          return reinterpret_cast<In const*>(now.in ? now.in.at(q) : calls_.group().arena(q)) + (now.in ? begin : 0);
+      for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
+        auto const piece_of = [&](int q) {
+          extent const all = shards.at(q), mine = slice_of(all.count, each, begin / each);
+          return extent{all.begin + mine.begin, mine.count};
+        };
+        // Where rank q shows its input for a shard, and the result of its own.
+        auto const room_of = [&](int q, int shard) {
+          return reinterpret_cast<In*>(calls_.group().arena(q) + static_cast<std::size_t>(shard) * room);
+        };
+        auto const input_of = [&](int q, int shard) -> In const* {
+          if (now.in) return reinterpret_cast<In const*>(now.in.at(q)) + piece_of(shard).begin;
+          return room_of(q, shard);
         };
         auto const result_of = [&](int q) {
-          return reinterpret_cast<Out*>(now.out ? now.out.at(q) : calls_.group().arena(q) + half) +
-                 (now.out ? begin : 0);
+          if (now.out) return reinterpret_cast<Out*>(now.out.at(q)) + piece_of(q).begin;
+          return reinterpret_cast<Out*>(calls_.group().arena(q) + half);
         };
         calls_.take_arena(now, others);
-        if (!now.in) show_part<collective::all_reduce>(c, now, {begin, count}, 0, others);
+        if (!now.in)
+          move_pieces<In>(c, now, others, [&](int q) {
+            return piece_in_memory<In>{c.in + piece_of(q).begin, room_of(rank_, q), piece_of(q).count};
+          });
         calls_.meet(now, 0, others, others);
         calls_.give_signals(now, c.how.stream);
-        extent const own = part(count, size_, rank_, grain);
-        if (own.count > 0) {
+        if (extent const own = piece_of(rank_); own.count > 0) {
           std::vector<In const*> sources;
-          for (int q = 0; q < size_; ++q) sources.push_back(input_of(q) + own.begin);
-          std::vector<Out*> to{c.out + begin + own.begin};
-          if (!now.out) to.push_back(result_of(rank_) + own.begin);
+          for (int q = 0; q < size_; ++q) sources.push_back(q == rank_ ? c.in + own.begin : input_of(q, rank_));
+          std::vector<Out*> to{c.out + own.begin};
+          if (!now.out) to.push_back(result_of(rank_));
           launch_pass_of_least<2>(calls_.group().guarded(), c.how.stream, std::span<In const* const>(sources),
-                                  std::span<Out* const>(to), own.count, how);
+                                  std::span<Out* const>(to), own.count,
+                                  shifted_by(own.begin - shards.at(rank_).begin, how));
         }
         calls_.meet(now, 1, others, others);
-        calls_.give_signals(now, c.how.stream);
-        block_moves<word> moves{};
-        others([&](int q, std::uint32_t) {
-          extent const theirs = part(count, size_, q, grain);
-          moves.add(reinterpret_cast<word const*>(result_of(q) + theirs.begin),
-                    reinterpret_cast<word*>(c.out + begin + theirs.begin), theirs.count * words_in<Out>);
+        move_pieces<Out>(c, now, others, [&](int q) {
+          return piece_in_memory<Out>{result_of(q), c.out + piece_of(q).begin, piece_of(q).count};
         });
-        calls_.launch(moves, c.how.stream);
-        calls_.finish(now, begin + each >= n, others, others);
+        calls_.finish(now, begin + each >= longest, others, others);
       }
       calls_.end(now, c.how.stream);
     });
+  }
+
+  template <class T>
+  struct piece_in_memory {
+    T const* from;
+    T* to;
+    std::size_t count;
+  };
+  // Gives the stream the signals so far, then moves a piece for each of the others.
+  template <class T, class Call, class Others, class PieceOf>
+  void move_pieces(Call const& c, call& now, Others const& others, PieceOf const& piece_of) {
+    using word = word_of<T>;
+    block_moves<word> moves{};
+    others([&](int q, std::uint32_t) {
+      piece_in_memory<T> const x = piece_of(q);
+      moves.add(reinterpret_cast<word const*>(x.from), reinterpret_cast<word*>(x.to), x.count * words_in<T>);
+    });
+    calls_.give_signals(now, c.how.stream);
+    calls_.launch(moves, c.how.stream);
   }
 
   // The number of elements that fit such a part of the arena.

@@ -85,8 +85,8 @@ template <class After>
 struct array_type {
   using type = std::byte;
 };
-template <class Step, class S, int Arrays>
-struct array_type<arrays_step<Step, S, Arrays>> {
+template <class Step, class S, int Arrays, held Elements>
+struct array_type<arrays_step<Step, S, Arrays, Elements>> {
   using type = S;
 };
 

@@ -62,9 +62,9 @@ auto one_after_other(First const& first, Then const& then) {
   else if constexpr (std::is_same_v<Then, unchanged>) return first;
   else return both<First, Then>{first, then};
 }
-template <class First, class Step, class S, int Arrays>
-auto one_after_other(First const& first, arrays_step<Step, S, Arrays> then) {
-  arrays_step<both<First, Step>, S, Arrays> out{{first, then.step}, {}};
+template <class First, class Step, class S, int Arrays, held Elements>
+auto one_after_other(First const& first, arrays_step<Step, S, Arrays, Elements> then) {
+  arrays_step<both<First, Step>, S, Arrays, Elements> out{{first, then.step}, {}};
   for (int k = 0; k < Arrays; ++k) out.arrays[k] = then.arrays[k];
   return out;
 }

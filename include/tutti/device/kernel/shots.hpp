@@ -15,9 +15,22 @@
 
 namespace tutti::detail {
 
-// Parts are multiples of this number of elements, so that all are aligned alike.
-inline constexpr std::size_t shots_grain = 16;
 inline constexpr int shots_blocks_together = 2;  // per multiprocessor
+
+// How a message is cut. Chunk q is the shard of rank q, which combines it in two_shot; in one_shot, the whole message is one
+// chunk. Each block takes a part of every chunk, in pieces that fit its room.
+struct shots_cut {
+  even_parts chunks;
+  std::size_t part_size, piece_size;  // elements of a chunk; multiples of the grain, if there is room
+  int rounds;                         // pieces of a part
+
+  // Piece `round` of the part of `block`, from the start of chunk q.
+  TUTTI_HOST_DEVICE extent piece(int q, int block, int round) const {
+    extent const mine = slice_of(chunks.at(q).count, part_size, static_cast<std::size_t>(block));
+    extent const out = slice_of(mine.count, piece_size, static_cast<std::size_t>(round));
+    return {mine.begin + out.begin, out.count};
+  }
+};
 
 // Memory of each rank's device to which its peers have access: the number of meetings so far, a flag for each block, peer and
 // parity of the meeting, and two halves for data.
@@ -42,10 +55,10 @@ struct meeting_map {
   std::byte* data(int rank) const { return posts[rank] + flag_bytes(); }
 };
 
-// Block b of a rank takes part b of the message, in pieces that fit its room, and meets block b of every other rank: each tells
+// Block b of a rank takes part b of every chunk, in pieces that fit its room, and meets block b of every other rank: each tells
 // all others that it has come, then waits for all. What they did before the meeting, all see after it. one_shot shows the input,
-// meets, and combines that of all ranks. two_shot combines a chunk of each piece, shows the result, meets again, and reads the
-// chunks of the others.
+// meets, and combines that of all ranks. two_shot combines the pieces of its own chunk, shows the result, meets again, and reads
+// the pieces of the other chunks.
 //
 // What is shown at meeting m lies in half m % 2. Who comes to meeting m+1 has read what was shown at meeting m, and m+2 is
 // prepared after meeting m+1, so nothing that is still to be read is overwritten. All blocks have equally many meetings, so
@@ -64,9 +77,9 @@ struct shots_work {
   std::byte* results[max_device_ranks];
   meeting_map meetings;
   Reach reach;
-  int rank, shots, blocks, rounds;
-  bool in_place;           // inputs and results are registered
-  std::size_t n, each;     // elements of the message, and of a piece
+  int rank, shots, blocks;
+  bool in_place;  // inputs and results are registered
+  shots_cut cut;
   std::size_t room_bytes;  // of a block in each half
   Fused how;
 
@@ -91,20 +104,25 @@ struct shots_work {
   }
 
  private:
-  // A piece of the message.
+  // Where the pieces of a round are, in bytes from `inputs` and `results`.
+  struct turn {
+    int block, round;
+    std::size_t input_at, result_at;
+  };
+  // A piece of a chunk.
   struct piece {
-    std::size_t begin, count;
-    std::size_t input_at, result_at;  // bytes from `inputs` and `results`
+    std::size_t begin, count;  // in the message
+    std::size_t in_chunk;      // elements of the chunk before it
+    std::size_t shown_at;      // in elements, after input_at or result_at
   };
 
   // Returns the number of meetings that there have been then.
   template <class Group>
   TUTTI_HOST_DEVICE std::uint64_t carry_out(Group const& group, std::uint64_t met, room<Group>& shared) const {
     team const all{group.rank(), group.size(), 0, 1};
-    extent const mine = part(n, blocks, group.block(), shots_grain);
-    for (int round = 0; round < rounds; ++round) {
-      piece const now = piece_of(mine, round, group.block(), met + 1);
-      if (!in_place) move(all, in + now.begin, reinterpret_cast<In*>(results[rank] + now.input_at), now.count);
+    for (int round = 0; round < cut.rounds; ++round) {
+      turn const now = turn_of(group.block(), round, met + 1);
+      if (!in_place) show(all, now);
       if (!meet(group, ++met, shared)) return met;
       combine(all, now);
       if constexpr (in_chunks) {
@@ -117,15 +135,19 @@ struct shots_work {
     return met;
   }
 
-  // Epilogues with arrays of their own need the whole message.
-  static constexpr bool in_chunks = arrays_of<Fused> == 0;
+  // Epilogues with arrays of their own need the whole message, unless the arrays are in shards.
+  static constexpr bool in_chunks = works_in_parts<Fused>;
 
-  TUTTI_HOST_DEVICE piece piece_of(extent const& mine, int round, int block, std::uint64_t meeting) const {
-    extent const slice = slice_of(mine.count, each, static_cast<std::size_t>(round));
-    std::size_t const begin = mine.begin + slice.begin;
-    if (in_place) return {begin, slice.count, begin * sizeof(In), begin * sizeof(Out)};
+  TUTTI_HOST_DEVICE turn turn_of(int block, int round, std::uint64_t meeting) const {
+    if (in_place) return {block, round, 0, 0};
     std::size_t const first = static_cast<std::size_t>(block) * room_bytes, half = meeting % 2 * meetings.half_bytes;
-    return {begin, slice.count, half + first, meetings.half_bytes - half + first};
+    return {block, round, half + first, meetings.half_bytes - half + first};
+  }
+  TUTTI_HOST_DEVICE int chunks() const { return shots == 1 ? 1 : meetings.ranks; }
+  TUTTI_HOST_DEVICE piece piece_of(turn const& now, int q) const {
+    extent const in_chunk = cut.piece(q, now.block, now.round);
+    std::size_t const begin = cut.chunks.at(q).begin + in_chunk.begin;
+    return {begin, in_chunk.count, in_chunk.begin, in_place ? begin : static_cast<std::size_t>(q) * cut.piece_size};
   }
 
   // Returns whether all have come.
@@ -149,42 +171,48 @@ struct shots_work {
     return true;
   }
 
-  TUTTI_HOST_DEVICE extent chunk_of(piece const& now, int q) const {
-    return shots == 1 ? extent{0, now.count} : part(now.count, meetings.ranks, q, shots_grain);
-  }
-  TUTTI_HOST_DEVICE void combine(team const& all, piece const& now) const {
-    extent const chunk = chunk_of(now, rank);
+  TUTTI_HOST_DEVICE void combine(team const& all, turn const& now) const {
     switch (meetings.ranks) {
-      case 2: return combine_from<2>(all, now, chunk);
-      case 4: return combine_from<4>(all, now, chunk);
-      case 8: return combine_from<8>(all, now, chunk);
-      default: return combine_from<0>(all, now, chunk);
+      case 2: return combine_from<2>(all, now);
+      case 4: return combine_from<4>(all, now);
+      case 8: return combine_from<8>(all, now);
+      default: return combine_from<0>(all, now);
     }
   }
   template <int FanIn>
-  TUTTI_HOST_DEVICE void combine_from(team const& all, piece const& now, extent const& chunk) const {
-    auto const from = [&, this](int k) { return reinterpret_cast<In const*>(inputs[k] + now.input_at) + chunk.begin; };
+  TUTTI_HOST_DEVICE void combine_from(team const& all, turn const& now) const {
+    piece const own = piece_of(now, shots == 1 ? 0 : rank);
+    auto const from = [&, this](int k) { return reinterpret_cast<In const*>(inputs[k] + now.input_at) + own.shown_at; };
     auto const to = [&, this](int k) {
-      return (k == 0 ? out + now.begin : reinterpret_cast<Out*>(results[rank] + now.result_at)) + chunk.begin;
+      return k == 0 ? out + own.begin : reinterpret_cast<Out*>(results[rank] + now.result_at) + own.shown_at;
     };
     int const destinations = shots == 1 || in_place ? 1 : 2;
     auto const combine_by = [&, this](Fused const& here) {
       combining<FanIn, decltype(from), decltype(to), Fused>{
-          from, meetings.ranks, to, destinations, chunk.count, here}(all);
+          from, meetings.ranks, to, destinations, own.count, here}(all);
     };
-    if constexpr (in_chunks) combine_by(how);
-    else combine_by(shifted_by(now.begin, how));
+    if constexpr (arrays_of<Fused> == 0) combine_by(how);
+    else combine_by(shifted_by(own.in_chunk, how));
   }
-  TUTTI_HOST_DEVICE void collect(team const& all, piece const& now) const {
-    int const others = meetings.ranks - 1;
-    team const mine = team_of(all, others);
+
+  // Calls f(team, q) for `count` chunks q from `first` on, each with some of the warps.
+  template <class F>
+  TUTTI_HOST_DEVICE void for_chunks(team const& all, int first, int count, F const& f) const {
+    team const mine = team_of(all, count);
     TUTTI_NO_UNROLL
-    for (int job = mine.first; job < others; job += mine.teams) {
-      int const q = wrap(rank + 1 + job, meetings.ranks);
-      extent const theirs = chunk_of(now, q);
-      move(mine, reinterpret_cast<Out const*>(results[q] + now.result_at) + theirs.begin,
-           out + now.begin + theirs.begin, theirs.count);
-    }
+    for (int job = mine.first; job < count; job += mine.teams) f(mine, wrap(first + job, chunks()));
+  }
+  TUTTI_HOST_DEVICE void show(team const& all, turn const& now) const {
+    for_chunks(all, 0, chunks(), [&, this](team const& some, int q) {
+      piece const x = piece_of(now, q);
+      move(some, in + x.begin, reinterpret_cast<In*>(results[rank] + now.input_at) + x.shown_at, x.count);
+    });
+  }
+  TUTTI_HOST_DEVICE void collect(team const& all, turn const& now) const {
+    for_chunks(all, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
+      piece const x = piece_of(now, q);
+      move(some, reinterpret_cast<Out const*>(results[q] + now.result_at) + x.shown_at, out + x.begin, x.count);
+    });
   }
 
   template <class T>

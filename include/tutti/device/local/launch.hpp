@@ -227,6 +227,8 @@ void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const&
       !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
+  static_assert(!has_shards<Op>,
+                "virtual ranks share the arrays of an epilogue, which have all elements; use with_arrays");
   using form = device_form<Op, T>;
   call_local<Algorithm, C, form, device_form<Op, device_element<Out>>>(ranks, in, out, root, 1, op,
                                                                        in_stages<form>(op, ranks.size()), how, where);

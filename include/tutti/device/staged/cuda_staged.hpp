@@ -114,10 +114,11 @@ class cuda_staged {
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
     auto const how = detail::in_stages<In>(op, size());
-    constexpr bool in_parts = has_two_rounds(C) && detail::arrays_of<Op> == 0;
-    bool const two_shot =
-        algorithm_of<Algorithm, C>(call, in_parts && prefers_two_shot(call.what.bytes())) == algorithm_id::two_shot;
+    constexpr bool in_parts = has_two_rounds(C) && detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
+    bool const prefers = in_shards || (in_parts && prefers_two_shot(call.what.bytes()));
+    bool const two_shot = algorithm_of<Algorithm, C>(call, prefers) == algorithm_id::two_shot;
     if (two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), call.where);
+    if (!two_shot && in_shards) detail::refuse_shards_in_whole(rank(), call.where);
     if (size() == 1) {
       if (C == collective::exclusive_scan) return;
       std::vector<In const*> const from{call.in + call.given.at(0, 0).begin};
@@ -133,8 +134,10 @@ class cuda_staged {
     trip.begin();
     trip.template announce<C>(call.what, two_shot ? algorithm_id::two_shot : algorithm_id::one_shot, call.type,
                               detail::name_of<Op>());
-    if (!two_shot) combine_all<C>(trip, call, max_block, how);
-    else if constexpr (in_parts) combine_and_share<C>(trip, call, max_block, how);
+    if constexpr (in_parts)
+      if (two_shot) combine_and_share<C>(trip, call, max_block, how);
+    if constexpr (!in_shards)
+      if (!two_shot) combine_all<C>(trip, call, max_block, how);
     trip.finish();
   }
 
@@ -311,36 +314,53 @@ class cuda_staged {
         });
   }
 
-  // two_shot: each rank combines its block of a slice and shares the result.
+  // two_shot: each rank combines its block of a slice and shares the result. Slices are cut into blocks, whose copies are then
+  // adjacent; or shards into slices, where ranks own shards.
   template <collective C, class In, class Out, class How>
   void combine_and_share(journey& trip, detail::device_call<D, In, Out> const& call, std::size_t max_block,
                          How const& how) {
     constexpr collective shares = C == collective::reduce ? collective::gather : collective::all_gather;
+    constexpr bool in_shards = detail::has_shards<How>;
     std::size_t const count = call.what.count, max_slice = max_block * ranks();
-    auto const block = [&](std::size_t n) {
-      return padded((n + ranks() - 1) / ranks(), max_block, sizeof(In), sizeof(Out));
+    blocks shards;
+    for (int q = 0; q < size(); ++q) shards.push_back(shard_of(count, size(), q));
+    auto const stride = [&](std::size_t slice) {
+      std::size_t const longest = in_shards ? detail::slice_of(shards[0].count, max_block, slice).count
+                                            : detail::slices(detail::slice_of(count, max_slice, slice).count, ranks());
+      return padded(longest, max_block, sizeof(In), sizeof(Out));
+    };
+    auto const part = [&](std::size_t slice) {
+      if (in_shards) return detail::slices_of(shards, max_block, slice);
+      auto const [begin, n] = detail::slice_of(count, max_slice, slice);
+      blocks out;
+      for (std::size_t q = 0; q < ranks(); ++q) {
+        extent const block = detail::slice_of(n, stride(slice), q);
+        out.push_back({begin + block.begin, block.count});
+      }
+      return out;
     };
     trip.travel(
-        detail::slices(count, max_slice), 2,
+        in_shards ? detail::slices(shards[0].count, max_block) : detail::slices(count, max_slice), 2,
         [&](slot& s, std::size_t slice) {
-          auto const [begin, n] = detail::slice_of(count, max_slice, slice);
-          copy(area_->down.get(), at<In>(s.down), call.in + begin, n);
+          blocks const all = part(slice);
+          copy_blocks(area_->down.get(), at<In>(s.down), detail::packed(all, stride(slice), 1), call.in, all);
         },
         [&](slot& s, std::size_t slice, int round) {
-          std::size_t const n = block(detail::slice_of(count, max_slice, slice).count);
+          std::size_t const n = stride(slice);
           return round == 0 ? send<collective::all_to_all>(trip, s, n * sizeof(In), 0)
                             : send<shares>(trip, s, n * sizeof(Out), call.what.root);
         },
         [&](slot& s, std::size_t slice, int round) {
-          auto const [begin, n] = detail::slice_of(count, max_slice, slice);
+          blocks const all = part(slice);
           if (round == 1) {
-            if (call.out != nullptr) copy(area_->up.get(), call.out + begin, at<Out>(s.up), n);
-            return;
+            if (call.out == nullptr) return;
+            return copy_blocks(area_->up.get(), call.out, all, at<Out>(s.up), detail::packed(all, stride(slice), 1));
           }
-          extent const own = detail::slice_of(n, block(n), mine());
-          auto const from = sources(s, block(n), call.in + begin + own.begin);
+          extent const own = all[mine()];
+          auto const from = sources(s, stride(slice), call.in + own.begin);
           Out* const result = reinterpret_cast<Out*>(s.result.data());
-          combine_sources(area_->up.get(), from, result, own.count, how);
+          combine_sources(area_->up.get(), from, result, own.count,
+                          detail::shifted_by(in_shards ? own.begin - shards[mine()].begin : 0, how));
           s.combined.record(area_->up.get());
           s.combined.before(area_->down.get());
           copy(area_->down.get(), at<Out>(s.down), result, own.count);
