@@ -60,4 +60,11 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
                           tutti::with_arrays(tutti::from_memory(tutti::device_data(adam)), tutti::device_data(weights),
                                              tutti::device_data(mean), tutti::device_data(variance))};
   tutti::all_reduce(ranks, gradient, weights, step, {.stream = stream});  // captured once
+
+  tutti::extent const mine = tutti::shard_of(ranks, gradient.size());     // the elements that this rank owns
+  thrust::device_vector<float> own_weights(mine.count), own_mean(mine.count), own_variance(mine.count);
+  tutti::fused const update{tutti::mean{}, tutti::scale{1.0f},
+                            tutti::with_shards(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(own_weights),
+                                               tutti::device_data(own_mean), tutti::device_data(own_variance))};
+  tutti::all_reduce(ranks, narrow_gradient, narrow_weights, update, {.stream = stream});
 }

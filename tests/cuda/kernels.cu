@@ -96,6 +96,9 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(together<shots<tutti::bfloat16>>),
     reinterpret_cast<void const*>(
         together<shots<tutti::bfloat16, float, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),
+    reinterpret_cast<void const*>(
+        together<
+            shots<tutti::bfloat16, float, fused<sum, scale<float>, arrays_step<adam_step, float, 3, held::shard>>>>),
     reinterpret_cast<void const*>(together<steps<ring>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_devices>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_processes>>),

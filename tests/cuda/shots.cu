@@ -165,6 +165,28 @@ struct more_in_one_pass {
   }
 };
 
+// Arrays that each rank has in part, in pieces and in registered memory.
+struct arrays_in_shards {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank());
+    cuda_ipc ranks(comm, at.gpu, 4096);
+    auto const in = ranks.template allocate<tutti::bfloat16>(1501);
+    auto const out = ranks.template allocate<float>(in.size());
+    device_array<cuda_device, float> const calls(at.gpu, shard_of(ranks, in.size()).count);
+    at.fill(std::span(in.data(), in.size()), tutti::bfloat16(2.0f));
+    at.fill(std::span(calls.data(), calls.size()), 0.0f);
+    barrier(comm);
+    fused const how{sum{}, scale{0.5f}, with_shards(count_calls{}, calls.data())};
+    for (bool const symmetric : {false, true})
+      all_reduce(ranks, in, out, how, at.by(algorithm_id::automatic, symmetric));
+    ranks.work(at.stream.get()).wait();
+    at.template expect_all<float>(out, static_cast<float>(comm.size() + 2), "results of all shards");
+    at.template expect_all<float>(std::span(calls.data(), calls.size()), 2, "what the epilogue has counted in a shard");
+    barrier(comm);
+  }
+};
+
 template <class Check>
 void on_ranks(int ranks, std::string const& what, Check const& check) {
   std::string thrown;
@@ -194,6 +216,7 @@ int main(int argc, char** argv) {
     on_ranks(p, "all_reduce has the bits of the host", bits_of_the_host{});
     if (!few || p < 5) on_ranks(p, "calls and graphs follow each other", one_after_the_other{});
     on_ranks(p, "prologue, epilogue and arrays in one pass", more_in_one_pass{});
+    if (!few || p < 8) on_ranks(p, "arrays in shards", arrays_in_shards{});
   }
   std::printf("%d failed\n", failed);
   return failed == 0 ? 0 : 1;

@@ -125,8 +125,8 @@ struct shots_work {
       if (!in_place) show(all, now);
       if (!meet(group, ++met, shared)) return met;
       combine(all, now);
-      if constexpr (in_chunks) {
-        if (shots == 1) continue;
+      if constexpr (works_in_parts<Fused>) {
+        if (!in_two()) continue;
         if (!meet(group, ++met, shared)) return met;
         collect(all, now);
       }
@@ -135,15 +135,15 @@ struct shots_work {
     return met;
   }
 
-  // Epilogues with arrays of their own need the whole message, unless the arrays are in shards.
-  static constexpr bool in_chunks = works_in_parts<Fused>;
+  // Epilogues with arrays of their own need the whole message, or a shard.
+  TUTTI_HOST_DEVICE bool in_two() const { return has_shards<Fused> || (works_in_parts<Fused> && shots == 2); }
 
   TUTTI_HOST_DEVICE turn turn_of(int block, int round, std::uint64_t meeting) const {
     if (in_place) return {block, round, 0, 0};
     std::size_t const first = static_cast<std::size_t>(block) * room_bytes, half = meeting % 2 * meetings.half_bytes;
     return {block, round, half + first, meetings.half_bytes - half + first};
   }
-  TUTTI_HOST_DEVICE int chunks() const { return shots == 1 ? 1 : meetings.ranks; }
+  TUTTI_HOST_DEVICE int chunks() const { return in_two() ? meetings.ranks : 1; }
   TUTTI_HOST_DEVICE piece piece_of(turn const& now, int q) const {
     extent const in_chunk = cut.piece(q, now.block, now.round);
     std::size_t const begin = cut.chunks.at(q).begin + in_chunk.begin;
@@ -181,12 +181,12 @@ struct shots_work {
   }
   template <int FanIn>
   TUTTI_HOST_DEVICE void combine_from(team const& all, turn const& now) const {
-    piece const own = piece_of(now, shots == 1 ? 0 : rank);
+    piece const own = piece_of(now, in_two() ? rank : 0);
     auto const from = [&, this](int k) { return reinterpret_cast<In const*>(inputs[k] + now.input_at) + own.shown_at; };
     auto const to = [&, this](int k) {
       return k == 0 ? out + own.begin : reinterpret_cast<Out*>(results[rank] + now.result_at) + own.shown_at;
     };
-    int const destinations = shots == 1 || in_place ? 1 : 2;
+    int const destinations = in_two() && !in_place ? 2 : 1;
     auto const combine_by = [&, this](Fused const& here) {
       combining<FanIn, decltype(from), decltype(to), Fused>{
           from, meetings.ranks, to, destinations, own.count, here}(all);
