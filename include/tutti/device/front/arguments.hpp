@@ -20,6 +20,7 @@
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
+#include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
 
@@ -38,7 +39,7 @@ concept device_ranks =
     };
 
 template <class Op, class T>
-concept device_operation = is_fused<Op> || operation<Op, T>;
+concept device_operation = is_fused<Op> || is_on_wire<Op> || operation<Op, T>;
 
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
@@ -47,6 +48,8 @@ template <class Op>
 inline constexpr bool commutes_on_device = is_commutative<Op>;
 template <class Op, class Before, class After>
 inline constexpr bool commutes_on_device<fused<Op, Before, After>> = is_commutative<Op>;
+template <class Wire, class How>
+inline constexpr bool commutes_on_device<on_wire<Wire, How>> = commutes_on_device<How>;
 
 template <collective C, class T, class Op = void, device D>
 request device_request(device_options<D> const& o, std::uint64_t count, int root = 0) {
@@ -116,6 +119,7 @@ void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> co
   static_assert(
       C == collective::all_reduce || !has_shards<Op>,
       "with_shards is for all_reduce; in other reductions, with_arrays takes the elements of the rank's result");
+  static_assert(C == collective::all_reduce || !is_on_wire<Op>, "only all_reduce takes a wire type");
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
   shown_range const shown = show_call(what, type_name<In>());

@@ -137,18 +137,18 @@ class cuda_ipc {
   void combine(detail::device_call<D, In, Out> const& c, Op const& op) {
     if constexpr (!std::is_same_v<Algorithm, automatic>) {
       static_assert(std::is_same_v<In, Out>, "an algorithm sends elements of one type; input and output differ");
-      static_assert(!detail::is_fused<Op>,
+      static_assert(!detail::is_fused<Op> && !detail::is_on_wire<Op>,
                     "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     }
     expect_accessible<C>(c);
     if (!calls_) {
       if (C == collective::exclusive_scan) return;
-      return combine_alone(c, detail::in_stages<In>(op, 1));
+      return combine_alone(c, detail::in_stages<In>(detail::without_wire(op), 1));
     }
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
         if (kernels_) return by_shots(c, r, op);
-      words().template combine<C>(c, r, op);
+      words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
     });
   }
 
@@ -272,8 +272,8 @@ class cuda_ipc {
   // -- Kernels that wait for each other.
 
   template <collective C, class In, class Out, class Op>
-  static constexpr bool sends_packets =
-      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && !detail::is_fused<Op>;
+  static constexpr bool sends_packets = all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> &&
+                                        !detail::is_fused<Op> && !detail::is_on_wire<Op>;
   bool goes_by_packets(detail::request const& r) const {
     return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= max_packet_bytes();
   }
@@ -297,16 +297,19 @@ class cuda_ipc {
   }
 
   template <class In, class Out, class Op>
-  void by_shots(detail::device_call<D, In, Out> const& c, detail::request const& r, Op const& op) {
-    auto const how = detail::in_stages<In>(op, size());
+  void by_shots(detail::device_call<D, In, Out> c, detail::request const& r, Op const& op) {
+    using wire_type = typename detail::wire_of<Op>::type;
+    if (detail::is_on_wire<Op>) c.how.symmetric = false;  // registered memory holds elements as they are
+    auto const how = detail::in_stages<In>(detail::without_wire(op), size());
     using combined = std::remove_const_t<decltype(how.op)>;
-    auto const plan = kernels_->template plan_of_shots<In, Out>(r.algorithm == algorithm_id::two_shot ? 2 : 1,
-                                                                c.given.at(0, 0).count, c.where);
+    auto const plan = kernels_->template plan_of_shots<In, Out, wire_type>(
+        r.algorithm == algorithm_id::two_shot ? 2 : 1, c.given.at(0, 0).count, c.where);
     call now = calls_->template begin<collective::all_reduce>(c, r, detail::name_of<Op>(), detail::waiting::kernels,
                                                               [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
-      kernels_->launch_shots(plan, detail::to_device_form<combined>(c.in), detail::to_device_form<combined>(c.out),
-                             now.in, now.out, how, now.number, c.how.stream);
+      kernels_->template launch_shots<wire_type>(plan, detail::to_device_form<combined>(c.in),
+                                                 detail::to_device_form<combined>(c.out), now.in, now.out, how,
+                                                 now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }

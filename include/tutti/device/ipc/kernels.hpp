@@ -73,47 +73,48 @@ class ipc_kernels {
   struct shots_plan {
     int shots, blocks;
     shots_cut cut;
-    std::size_t room_bytes;
   };
   // For n elements. Throws error: bad_argument.
-  template <class In, class Out>
+  template <class In, class Out, class Wire>
   shots_plan plan_of_shots(int shots, std::size_t n, std::source_location where) const {
-    constexpr std::size_t bytes = std::max(sizeof(In), sizeof(Out)), grain = shard_grain;
-    int const chunks = shots == 1 ? 1 : meetings_.ranks;
-    std::size_t const piece_bytes = bytes * static_cast<std::size_t>(chunks);  // with one element of each chunk
-    std::size_t const half = meetings_.half_bytes, fits = half / (grain * piece_bytes);
-    if (half < piece_bytes)
+    shots_unit const most_in_unit = shots_unit_of<In, Out, Wire>();
+    std::size_t const chunks = shots == 1 ? 1 : static_cast<std::size_t>(meetings_.ranks), half = meetings_.half_bytes;
+    // A small arena has rooms that fit less than a unit, but an element.
+    shots_unit const unit = half / chunks >= most_in_unit.bytes ? most_in_unit : most_in_unit.smallest();
+    auto const room_in = [&](std::size_t blocks) { return half / blocks / chunks / access_bytes * access_bytes; };
+    if (room_in(1) < unit.bytes)
       refuse(rank_,
-             join({"an element of ", bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
+             join({unit.elements == 1 ? "an element of " : "a block of ", unit.bytes,
+                   " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
              "give cuda_ipc a larger arena", where);
-    std::size_t const most =
-        static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors()));
-    std::size_t const wanted = std::max<std::size_t>(std::min({slices(n * bytes, options.share), most, fits}), 1);
-    even_parts const all(n, chunks, grain);
-    std::size_t const longest = all.at(0).count, part_size = slices(slices(longest, wanted), grain) * grain;
-    std::size_t const blocks = part_size == 0 ? 1 : slices(longest, part_size);
-    std::size_t const room = half / blocks / access_bytes * access_bytes, fit = room / piece_bytes;
-    std::size_t const piece_size = fits == 0 ? fit : fit / grain * grain;
-    std::size_t const rounds = std::max<std::size_t>(slices(std::min(part_size, longest), piece_size), 1);
-    return {shots, static_cast<int>(blocks), {all, part_size, piece_size, static_cast<int>(rounds)}, room};
+    std::size_t const most = std::min<std::size_t>(
+        static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors())),
+        half / chunks / round_up(unit.bytes));
+    std::size_t const wanted = std::clamp<std::size_t>(slices(n * sizeof(In), options.share), 1, most);
+    even_parts const all(n, static_cast<int>(chunks), shard_grain);
+    std::size_t const longest = all.at(0).count,
+                      part_size = slices(slices(longest, wanted), unit.elements) * unit.elements,
+                      blocks = std::max<std::size_t>(part_size == 0 ? 0 : slices(longest, part_size), 1),
+                      room = room_in(blocks), piece_size = room / unit.bytes * unit.elements,
+                      rounds = std::max<std::size_t>(slices(std::min(part_size, longest), piece_size), 1);
+    return {shots, static_cast<int>(blocks), {all, part_size, piece_size, room, static_cast<int>(rounds)}};
   }
   // `inputs` and `results`: registered memory, or none.
-  template <class In, class Out, class Fused, class Place>
+  template <class Wire, class In, class Out, class Fused, class Place>
   void launch_shots(shots_plan const& plan, In const* in, Out* out, Place const& inputs, Place const& results,
                     Fused const& how, std::uint32_t call, stream_of<D> stream) {
-    shots_work<In, Out, Fused> work{.in = in,
-                                    .out = out,
-                                    .inputs = {},
-                                    .results = {},
-                                    .meetings = meetings_,
-                                    .reach = reach(call),
-                                    .rank = rank_,
-                                    .shots = plan.shots,
-                                    .blocks = plan.blocks,
-                                    .in_place = static_cast<bool>(inputs),
-                                    .cut = plan.cut,
-                                    .room_bytes = plan.room_bytes,
-                                    .how = how};
+    shots_work<In, Out, Fused, Wire> work{.in = in,
+                                          .out = out,
+                                          .inputs = {},
+                                          .results = {},
+                                          .meetings = meetings_,
+                                          .reach = reach(call),
+                                          .rank = rank_,
+                                          .shots = plan.shots,
+                                          .blocks = plan.blocks,
+                                          .in_place = static_cast<bool>(inputs),
+                                          .cut = plan.cut,
+                                          .how = how};
     if (work.in_place) {
       work.cut.piece_size = work.cut.part_size;
       work.cut.rounds = 1;
@@ -147,6 +148,8 @@ class ipc_kernels {
 
  private:
   static constexpr channel_options options{};
+
+  static std::size_t round_up(std::size_t bytes) { return slices(bytes, access_bytes) * access_bytes; }
 
   // Memory whose flags are 0 at first.
   template <class Map>

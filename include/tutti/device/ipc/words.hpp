@@ -32,12 +32,12 @@ class ipc_words {
   ipc_words(int rank, int size, calls_type& calls) : rank_{rank}, size_{size}, calls_{calls} {}
 
   template <collective C, class In, class Out, class Op>
-  void combine(device_call<D, In, Out> const& c, request const& r, Op const& op) {
+  void combine(device_call<D, In, Out> const& c, request const& r, Op const& op, std::string_view name) {
     auto const how = in_stages<In>(op, size_);
     if constexpr (C == collective::all_reduce && works_in_parts<Op>)
-      if (r.algorithm == algorithm_id::two_shot) return two_shot_of(c, r, name_of<Op>(), how);
+      if (r.algorithm == algorithm_id::two_shot) return two_shot_of(c, r, name, how);
     if constexpr (!has_shards<Op>)
-      one_shot_of<C>(c, r, name_of<Op>(), [&](extent part, auto const& found) {
+      one_shot_of<C>(c, r, name, [&](extent part, auto const& found) {
         std::vector<In const*> sources;
         peers const from = first_step<C>(c).from;
         for (int k = 0; k < from.count; ++k) sources.push_back(found(from.at(k, size_)));

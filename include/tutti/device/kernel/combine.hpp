@@ -90,6 +90,38 @@ struct array_type<arrays_step<Step, S, Arrays, Elements>> {
   using type = S;
 };
 
+// A prologue may take the index of its source.
+template <class A, class Before>
+TUTTI_HOST_DEVICE inline A contribution(Before const& before, int k, A const& x) {
+  if constexpr (requires { before(k, x); }) return static_cast<A>(before(k, x));
+  else return static_cast<A>(before(x));
+}
+
+// An epilogue on N elements, which are element `at` of its arrays and those that follow.
+template <std::size_t N, class A, class After>
+TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at, A const (&all)[N], A (&result)[N]) {
+  constexpr int arrays = arrays_of<After>;
+  if constexpr (arrays > 0) {
+    typename array_type<After>::type values[arrays][N];
+    TUTTI_UNROLL
+    for (int k = 0; k < arrays; ++k) load_elements<N>(after.arrays[k], at, values[k]);
+    TUTTI_UNROLL
+    for (std::size_t i = 0; i < N; ++i) {
+      typename array_type<After>::type element[arrays];
+      TUTTI_UNROLL
+      for (int k = 0; k < arrays; ++k) element[k] = values[k][i];
+      result[i] = static_cast<A>(after.step(all[i], element));
+      TUTTI_UNROLL
+      for (int k = 0; k < arrays; ++k) values[k][i] = element[k];
+    }
+    TUTTI_UNROLL
+    for (int k = 0; k < arrays; ++k) store_elements<N>(after.arrays[k] + at, values[k]);
+  } else {
+    TUTTI_UNROLL
+    for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<A>(after(all[i]));
+  }
+}
+
 // from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0.
 template <int FanIn, class From, class To, class Fused>
 struct combining;
@@ -113,12 +145,6 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   // Each thread has eight packs in flight, as far as all accumulators fit into its registers.
   static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
 
-  // A prologue may take the index of its source.
-  TUTTI_HOST_DEVICE A contribution(int k, A const& x) const {
-    if constexpr (requires { how.before(k, x); }) return static_cast<A>(how.before(k, x));
-    else return static_cast<A>(how.before(x));
-  }
-
   // Combines the next Sources sources, all loaded before the first is combined. First: there is no result yet.
   template <int Sources, bool First, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
@@ -135,7 +161,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
       for (int k = 0; k < Sources; ++k) {
         TUTTI_UNROLL
         for (std::size_t i = 0; i < N; ++i) {
-          A const x = contribution(begin + k, widened<A>(loaded[t][k][i]));
+          A const x = contribution(how.before, begin + k, widened<A>(loaded[t][k][i]));
           if (First && k == 0) all[t][i] = x;
           else all[t][i] = static_cast<A>(how.op(all[t][i], x));
         }
@@ -145,26 +171,11 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
 
   template <std::size_t N>
   TUTTI_HOST_DEVICE void finish(std::size_t at, A const (&all)[N]) const {
+    A ended[N];
     out result[N];
-    if constexpr (arrays > 0) {
-      array values[arrays][N];
-      TUTTI_UNROLL
-      for (int k = 0; k < arrays; ++k) load_elements<N>(how.after.arrays[k], at, values[k]);
-      TUTTI_UNROLL
-      for (std::size_t i = 0; i < N; ++i) {
-        array element[arrays];
-        TUTTI_UNROLL
-        for (int k = 0; k < arrays; ++k) element[k] = values[k][i];
-        result[i] = narrowed<out>(static_cast<A>(how.after.step(all[i], element)));
-        TUTTI_UNROLL
-        for (int k = 0; k < arrays; ++k) values[k][i] = element[k];
-      }
-      TUTTI_UNROLL
-      for (int k = 0; k < arrays; ++k) store_elements<N>(how.after.arrays[k] + at, values[k]);
-    } else {
-      TUTTI_UNROLL
-      for (std::size_t i = 0; i < N; ++i) result[i] = narrowed<out>(static_cast<A>(how.after(all[i])));
-    }
+    apply_epilogue(how.after, at, all, ended);
+    TUTTI_UNROLL
+    for (std::size_t i = 0; i < N; ++i) result[i] = narrowed<out>(ended[i]);
     TUTTI_NO_UNROLL
     for (int k = 0; k < destinations; ++k) store_elements<N>(to(k) + at, result);
   }

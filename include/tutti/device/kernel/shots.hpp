@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "tutti/core/partition.hpp"
 #include "tutti/core/shape.hpp"
@@ -11,7 +12,9 @@
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/kernel/wire.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
 
@@ -21,7 +24,8 @@ inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 // chunk. Each block takes a part of every chunk, in pieces that fit its room.
 struct shots_cut {
   even_parts chunks;
-  std::size_t part_size, piece_size;  // elements of a chunk; multiples of the grain, if there is room
+  std::size_t part_size, piece_size;  // elements of a chunk; multiples of a unit, if there is room
+  std::size_t piece_bytes;            // of the room for a piece
   int rounds;                         // pieces of a part
 
   // Piece `round` of the part of `block`, from the start of chunk q.
@@ -31,6 +35,20 @@ struct shots_cut {
     return {mine.begin + out.begin, out.count};
   }
 };
+
+// Parts and pieces of a chunk have whole units of elements, which take so many bytes of a room.
+struct shots_unit {
+  std::size_t elements, bytes;
+  bool divisible;  // into elements
+
+  shots_unit smallest() const { return divisible ? shots_unit{1, bytes / elements, true} : *this; }
+};
+template <class In, class Out, class Wire>
+constexpr shots_unit shots_unit_of() {
+  if constexpr (!std::is_same_v<Wire, as_they_are>)
+    return {wire_format<Wire>::block, wire_bytes<wire_format<Wire>>(1), false};
+  else return {shard_grain, shard_grain * (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out)), true};
+}
 
 // Memory of each rank's device to which its peers have access: the number of meetings so far, a flag for each block, peer and
 // parity of the meeting, and two halves for data.
@@ -68,8 +86,10 @@ struct meeting_map {
 //
 // Registered memory is read in place, and a last meeting ends the call: all have read it.
 //
+// With a wire type, ranks show their contributions and results as blocks of it, which all combine or read, their own included.
+//
 // A block that gives up stores no more, so each element of the output has its old value or the right one.
-template <class In, class Out, class Fused, class Reach = several_processes>
+template <class In, class Out, class Fused, class Wire = as_they_are, class Reach = several_processes>
 struct shots_work {
   In const* in;
   Out* out;
@@ -80,10 +100,12 @@ struct shots_work {
   int rank, shots, blocks;
   bool in_place;  // inputs and results are registered
   shots_cut cut;
-  std::size_t room_bytes;  // of a block in each half
   Fused how;
 
   static constexpr int blocks_together = shots_blocks_together;
+  static constexpr bool narrows = !std::is_same_v<Wire, as_they_are>;
+  static_assert(!narrows || std::is_same_v<accumulator_for<decltype(Fused::op), In>, float>,
+                "a wire type narrows elements that are combined in float");
 
   template <class Group>
   struct room {
@@ -113,22 +135,21 @@ struct shots_work {
   struct piece {
     std::size_t begin, count;  // in the message
     std::size_t in_chunk;      // elements of the chunk before it
-    std::size_t shown_at;      // in elements, after input_at or result_at
+    std::size_t room;          // bytes before its room
   };
 
   // Returns the number of meetings that there have been then.
   template <class Group>
   TUTTI_HOST_DEVICE std::uint64_t carry_out(Group const& group, std::uint64_t met, room<Group>& shared) const {
-    team const all{group.rank(), group.size(), 0, 1};
     for (int round = 0; round < cut.rounds; ++round) {
       turn const now = turn_of(group.block(), round, met + 1);
-      if (!in_place) show(all, now);
+      if (!in_place) show(group, now);
       if (!meet(group, ++met, shared)) return met;
-      combine(all, now);
+      combine(group, now);
       if constexpr (works_in_parts<Fused>) {
         if (!in_two()) continue;
         if (!meet(group, ++met, shared)) return met;
-        collect(all, now);
+        collect(group, now);
       }
     }
     if (in_place) meet(group, ++met, shared);
@@ -138,16 +159,31 @@ struct shots_work {
   // Epilogues with arrays of their own need the whole message, or a shard.
   TUTTI_HOST_DEVICE bool in_two() const { return has_shards<Fused> || (works_in_parts<Fused> && shots == 2); }
 
+  TUTTI_HOST_DEVICE int chunks() const { return in_two() ? meetings.ranks : 1; }
+  TUTTI_HOST_DEVICE int own_chunk() const { return in_two() ? rank : 0; }
+
   TUTTI_HOST_DEVICE turn turn_of(int block, int round, std::uint64_t meeting) const {
     if (in_place) return {block, round, 0, 0};
-    std::size_t const first = static_cast<std::size_t>(block) * room_bytes, half = meeting % 2 * meetings.half_bytes;
+    std::size_t const first = static_cast<std::size_t>(block * chunks()) * cut.piece_bytes,
+                      half = meeting % 2 * meetings.half_bytes;
     return {block, round, half + first, meetings.half_bytes - half + first};
   }
-  TUTTI_HOST_DEVICE int chunks() const { return in_two() ? meetings.ranks : 1; }
   TUTTI_HOST_DEVICE piece piece_of(turn const& now, int q) const {
     extent const in_chunk = cut.piece(q, now.block, now.round);
-    std::size_t const begin = cut.chunks.at(q).begin + in_chunk.begin;
-    return {begin, in_chunk.count, in_chunk.begin, in_place ? begin : static_cast<std::size_t>(q) * cut.piece_size};
+    return {cut.chunks.at(q).begin + in_chunk.begin, in_chunk.count, in_chunk.begin,
+            static_cast<std::size_t>(q) * cut.piece_bytes};
+  }
+  // Where a rank shows a piece of elements T: in its room, or in registered memory.
+  template <class T>
+  TUTTI_HOST_DEVICE std::size_t shown_at(std::size_t base, piece const& x) const {
+    return base + (in_place ? x.begin * sizeof(T) : x.room);
+  }
+  template <class T>
+  TUTTI_HOST_DEVICE T* results_of(int q, std::size_t base, piece const& x) const {
+    return reinterpret_cast<T*>(results[q] + shown_at<T>(base, x));
+  }
+  TUTTI_HOST_DEVICE In const* inputs_of(int q, turn const& now, piece const& x) const {
+    return reinterpret_cast<In const*>(inputs[q] + shown_at<In>(now.input_at, x));
   }
 
   // Returns whether all have come.
@@ -171,48 +207,59 @@ struct shots_work {
     return true;
   }
 
-  TUTTI_HOST_DEVICE void combine(team const& all, turn const& now) const {
+  template <class Group>
+  TUTTI_HOST_DEVICE void show(Group const& group, turn const& now) const {
+    if constexpr (narrows) return encode_input(group, now);
+    for_chunks(group, 0, chunks(), [&, this](team const& some, int q) {
+      piece const x = piece_of(now, q);
+      move(some, in + x.begin, results_of<In>(rank, now.input_at, x), x.count);
+    });
+  }
+  template <class Group>
+  TUTTI_HOST_DEVICE void combine(Group const& group, turn const& now) const {
+    if constexpr (narrows) return combine_blocks(group, now);
     switch (meetings.ranks) {
-      case 2: return combine_from<2>(all, now);
-      case 4: return combine_from<4>(all, now);
-      case 8: return combine_from<8>(all, now);
-      default: return combine_from<0>(all, now);
+      case 2: return combine_from<2>(group, now);
+      case 4: return combine_from<4>(group, now);
+      case 8: return combine_from<8>(group, now);
+      default: return combine_from<0>(group, now);
     }
   }
-  template <int FanIn>
-  TUTTI_HOST_DEVICE void combine_from(team const& all, turn const& now) const {
-    piece const own = piece_of(now, in_two() ? rank : 0);
-    auto const from = [&, this](int k) { return reinterpret_cast<In const*>(inputs[k] + now.input_at) + own.shown_at; };
-    auto const to = [&, this](int k) {
-      return k == 0 ? out + own.begin : reinterpret_cast<Out*>(results[rank] + now.result_at) + own.shown_at;
-    };
+  template <class Group>
+  TUTTI_HOST_DEVICE void collect(Group const& group, turn const& now) const {
+    if constexpr (narrows) return decode_results(group, now);
+    for_chunks(group, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
+      piece const x = piece_of(now, q);
+      move(some, static_cast<Out const*>(results_of<Out>(q, now.result_at, x)), out + x.begin, x.count);
+    });
+  }
+
+  // -- Elements as they are.
+
+  template <int FanIn, class Group>
+  TUTTI_HOST_DEVICE void combine_from(Group const& group, turn const& now) const {
+    piece const own = piece_of(now, own_chunk());
+    auto const from = [&, this](int k) { return inputs_of(k, now, own); };
+    auto const to = [&, this](int k) { return k == 0 ? out + own.begin : results_of<Out>(rank, now.result_at, own); };
     int const destinations = in_two() && !in_place ? 2 : 1;
     auto const combine_by = [&, this](Fused const& here) {
       combining<FanIn, decltype(from), decltype(to), Fused>{
-          from, meetings.ranks, to, destinations, own.count, here}(all);
+          from, meetings.ranks, to, destinations, own.count, here}(all_of(group));
     };
     if constexpr (arrays_of<Fused> == 0) combine_by(how);
     else combine_by(shifted_by(own.in_chunk, how));
   }
 
+  template <class Group>
+  TUTTI_HOST_DEVICE static team all_of(Group const& group) {
+    return {group.rank(), group.size(), 0, 1};
+  }
   // Calls f(team, q) for `count` chunks q from `first` on, each with some of the warps.
-  template <class F>
-  TUTTI_HOST_DEVICE void for_chunks(team const& all, int first, int count, F const& f) const {
-    team const mine = team_of(all, count);
+  template <class Group, class F>
+  TUTTI_HOST_DEVICE void for_chunks(Group const& group, int first, int count, F const& f) const {
+    team const mine = team_of(all_of(group), count);
     TUTTI_NO_UNROLL
     for (int job = mine.first; job < count; job += mine.teams) f(mine, wrap(first + job, chunks()));
-  }
-  TUTTI_HOST_DEVICE void show(team const& all, turn const& now) const {
-    for_chunks(all, 0, chunks(), [&, this](team const& some, int q) {
-      piece const x = piece_of(now, q);
-      move(some, in + x.begin, reinterpret_cast<In*>(results[rank] + now.input_at) + x.shown_at, x.count);
-    });
-  }
-  TUTTI_HOST_DEVICE void collect(team const& all, turn const& now) const {
-    for_chunks(all, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
-      piece const x = piece_of(now, q);
-      move(some, reinterpret_cast<Out const*>(results[q] + now.result_at) + x.shown_at, out + x.begin, x.count);
-    });
   }
 
   template <class T>
@@ -222,6 +269,79 @@ struct shots_work {
     fused<bit_or> const how{};
     combining<1, decltype(source), decltype(destination), fused<bit_or>>{source, 1, destination, 1, count * words_in<T>,
                                                                          how}(who);
+  }
+
+  // -- Blocks of a wire type.
+
+  using format = wire_format<std::conditional_t<narrows, Wire, bfloat16>>;
+
+  TUTTI_HOST_DEVICE wire_blocks<format> shown_by(int q, std::size_t base, piece const& x) const {
+    return {results[q] + base + x.room, cut.piece_size / format::block};
+  }
+  // Calls f(piece, block, elements of the block, lane) for the blocks of `count` chunks from `first` on.
+  template <class Group, class F>
+  TUTTI_HOST_DEVICE void for_blocks(Group const& group, turn const& now, int first, int count, F const& f) const {
+    std::size_t const most = cut.piece_size / format::block;
+    for_wire_blocks<format>(group, count, most, [&, this](int job, std::size_t block, auto lane) {
+      piece const x = piece_of(now, first + job);
+      extent const mine = slice_of(x.count, format::block, block);
+      if (mine.count > 0) f(first + job, x, mine, block, lane);
+    });
+  }
+
+  template <class Group>
+  TUTTI_HOST_DEVICE void encode_input(Group const& group, turn const& now) const {
+    for_blocks(
+        group, now, 0, chunks(), [&, this](int, piece const& x, extent const& mine, std::size_t block, auto& lane) {
+          In const* const from = in + x.begin + mine.begin;
+          lane.for_each(mine.count, is_aligned_for<4>(from), [&, this]<std::size_t N>(std::size_t i, float(&to)[N]) {
+            In loaded[N];
+            load_elements<N>(from, i, loaded);
+            TUTTI_UNROLL
+            for (std::size_t k = 0; k < N; ++k) to[k] = contribution(how.before, rank, widened<float>(loaded[k]));
+          });
+          lane.encode(shown_by(rank, now.input_at, x), block);
+        });
+  }
+  template <class Group>
+  TUTTI_HOST_DEVICE void combine_blocks(Group const& group, turn const& now) const {
+    for_blocks(
+        group, now, own_chunk(), 1, [&, this](int, piece const& x, extent const& mine, std::size_t block, auto& lane) {
+          auto const from = [&, this](int k) { return shown_by(k, now.input_at, x); };
+          lane.combine(meetings.ranks, from, block, how.op);
+          std::size_t const at = x.in_chunk + mine.begin;
+          lane.for_each(mine.count, arrays_are_aligned(at), [&, this]<std::size_t N>(std::size_t i, float(&all)[N]) {
+            float result[N];
+            apply_epilogue(how.after, at + i, all, result);
+            TUTTI_UNROLL
+            for (std::size_t k = 0; k < N; ++k) all[k] = result[k];
+          });
+          if (in_two()) lane.encode(shown_by(rank, now.result_at, x), block);
+          else store_block(lane, out + x.begin + mine.begin, mine.count);
+        });
+  }
+  template <class Group>
+  TUTTI_HOST_DEVICE void decode_results(Group const& group, turn const& now) const {
+    for_blocks(group, now, 0, chunks(),
+               [&, this](int q, piece const& x, extent const& mine, std::size_t block, auto& lane) {
+                 lane.combine(1, [&, this](int) { return shown_by(q, now.result_at, x); }, block, how.op);
+                 store_block(lane, out + x.begin + mine.begin, mine.count);
+               });
+  }
+  template <class Lane>
+  TUTTI_HOST_DEVICE static void store_block(Lane& lane, Out* to, std::size_t count) {
+    lane.for_each(count, is_aligned_for<4>(to), [to]<std::size_t N>(std::size_t i, float(&all)[N]) {
+      Out result[N];
+      TUTTI_UNROLL
+      for (std::size_t k = 0; k < N; ++k) result[k] = narrowed<Out>(all[k]);
+      store_elements<N>(to + i, result);
+    });
+  }
+  TUTTI_HOST_DEVICE bool arrays_are_aligned(std::size_t at) const {
+    bool all = true;
+    if constexpr (arrays_of<Fused> > 0)
+      for (auto* const array : how.after.arrays) all = all && is_aligned_for<4>(array + at);
+    return all;
   }
 };
 

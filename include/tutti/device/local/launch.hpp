@@ -21,6 +21,7 @@
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/ranks.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
 
@@ -227,6 +228,7 @@ void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const&
       !is_prefix(C) || !finishes_result<Op, T>,
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
+  static_assert(!is_on_wire<Op>, "virtual ranks read each other's arrays in place, so nothing travels as a wire type");
   static_assert(!has_shards<Op>,
                 "virtual ranks share the arrays of an epilogue, which have all elements; use with_arrays");
   using form = device_form<Op, T>;

@@ -113,7 +113,7 @@ class cuda_staged {
 
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
-    auto const how = detail::in_stages<In>(op, size());
+    auto const how = detail::in_stages<In>(detail::without_wire(op), size());
     constexpr bool in_parts = has_two_rounds(C) && detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
     bool const prefers = in_shards || (in_parts && prefers_two_shot(call.what.bytes()));
     bool const two_shot = algorithm_of<Algorithm, C>(call, prefers) == algorithm_id::two_shot;
