@@ -67,4 +67,7 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
                             tutti::with_shards(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(own_weights),
                                                tutti::device_data(own_mean), tutti::device_data(own_variance))};
   tutti::all_reduce(ranks, narrow_gradient, narrow_weights, update, {.stream = stream});
+
+  tutti::all_reduce(ranks, gradient, tutti::wire<tutti::bfloat16>(tutti::mean{}));
+  tutti::all_reduce(ranks, gradient, tutti::wire<tutti::block_scaled<tutti::float8_e4m3>>(tutti::mean{}));
 }

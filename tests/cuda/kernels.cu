@@ -24,8 +24,8 @@ template <class Algorithm, collective C = collective::all_reduce, class T = floa
           class Reach = one_device>
 using steps = detail::steps_work<C, schedule<Algorithm, C>, T, Op, Reach>;
 
-template <class In, class Out = In, class Fused = fused<sum>>
-using shots = detail::shots_work<In, Out, Fused>;
+template <class In, class Out = In, class Fused = fused<sum>, class Wire = as_they_are>
+using shots = detail::shots_work<In, Out, Fused, Wire>;
 
 template <class Work>
 constexpr auto kernel = &detail::run_work<Work>;
@@ -99,6 +99,11 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(
         together<
             shots<tutti::bfloat16, float, fused<sum, scale<float>, arrays_step<adam_step, float, 3, held::shard>>>>),
+    reinterpret_cast<void const*>(together<shots<float, float, fused<sum>, tutti::bfloat16>>),
+    reinterpret_cast<void const*>(together<shots<float, float, fused<sum>, block_scaled<float8_e4m3>>>),
+    reinterpret_cast<void const*>(
+        together<shots<float, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3, held::shard>>,
+                       block_scaled<float8_e5m2, 512>>>),
     reinterpret_cast<void const*>(together<steps<ring>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_devices>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_processes>>),

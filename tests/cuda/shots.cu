@@ -17,6 +17,7 @@
 #include "support/device_algorithms.hpp"
 #include "support/expect.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/wire_reference.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 
@@ -187,6 +188,44 @@ struct arrays_in_shards {
   }
 };
 
+// Data travel as a narrower type, from aligned addresses and others.
+template <class Wire>
+struct narrow_wires {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    place const at(comm.rank());
+    std::size_t const n = few ? 1501 : 300'001, skip = 1;
+    cuda_ipc ranks(comm, at.gpu, 16 << 10);
+    device_array<cuda_device, float> const in(at.gpu, n + skip), out(at.gpu, n + skip), calls(at.gpu, n);
+    std::vector<float> const mine = wire_values(comm.rank(), n), zeros(n);
+    std::vector<float> got(n);
+    barrier(comm);
+    for (algorithm_id const by : both_shots)
+      for (std::size_t const begin : {std::size_t{0}, skip}) {
+        std::span const from(in.data() + begin, n), to(out.data() + begin, n);
+        at.gpu.copy(at.stream.get(), from.data(), mine.data(), from.size_bytes());
+        all_reduce(ranks, from, to, wire<Wire>(fused{sum{}, scale{0.5f}, scale{3.0f}}), at.by(by));
+        at.gpu.copy(at.stream.get(), got.data(), to.data(), to.size_bytes());
+        ranks.work(at.stream.get()).wait();
+        std::vector<float> const expected = wire_reference<Wire>(comm.size(), n, by, 0.5f, 3.0f);
+        for (std::size_t i = 0; i < n; ++i)
+          if (!same_bits<float>(got[i], expected[i]))
+            return expect(false, join({name(by), " is wrong at element ", i}));
+      }
+    // Ones are exact, whatever they travel as.
+    at.fill(std::span(in.data(), n), 1.0f);
+    at.fill(std::span(calls.data(), n), 0.0f);
+    fused const counted{sum{}, unchanged{}, with_arrays(count_calls{}, calls.data())};
+    fused const in_shards{sum{}, unchanged{}, with_shards(count_calls{}, calls.data())};
+    std::span<float> const all(out.data(), n);
+    all_reduce(ranks, std::span(in.data(), n), all, wire<Wire>(counted), at.by(algorithm_id::automatic));
+    all_reduce(ranks, std::span(in.data(), n), all, wire<Wire>(in_shards), at.by(algorithm_id::automatic));
+    ranks.work(at.stream.get()).wait();
+    at.template expect_all<float>(all, static_cast<float>(comm.size() + 2), "sums after two calls");
+    barrier(comm);
+  }
+};
+
 template <class Check>
 void on_ranks(int ranks, std::string const& what, Check const& check) {
   std::string thrown;
@@ -217,6 +256,10 @@ int main(int argc, char** argv) {
     if (!few || p < 5) on_ranks(p, "calls and graphs follow each other", one_after_the_other{});
     on_ranks(p, "prologue, epilogue and arrays in one pass", more_in_one_pass{});
     if (!few || p < 8) on_ranks(p, "arrays in shards", arrays_in_shards{});
+    if (few && p > 4) continue;
+    on_ranks(p, "data that travel as bfloat16", narrow_wires<tutti::bfloat16>{});
+    on_ranks(p, "data that travel as blocks of e4m3", narrow_wires<block_scaled<float8_e4m3>>{});
+    on_ranks(p, "data that travel as blocks of e5m2", narrow_wires<block_scaled<float8_e5m2, 256>>{});
   }
   std::printf("%d failed\n", failed);
   return failed == 0 ? 0 : 1;

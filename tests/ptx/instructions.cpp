@@ -556,6 +556,7 @@ void ret(thread& t, instruction const&) { t.end_function(); }
 void end_thread(thread& t, instruction const&) { t.exit(); }
 void trap(thread& t, instruction const&) { t.fail(fault::trap, "executes a trap"); }
 void barrier(thread& t, instruction const&) { t.wait_at_barrier(); }
+void swap_lanes(thread& t, instruction const& i) { t.swap_with_lane(i); }
 void fence(thread& t, instruction const& i) { t.fence(i.scope); }
 void nothing(thread&, instruction const&) {}
 void unknown(thread& t, instruction const&) {
@@ -723,7 +724,8 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       how = rounding::down;
     } else if (word == "rpi") {
       how = rounding::up;
-    } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas") {
+    } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas" ||
+               word == "bfly") {
       variant = word;
     } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
       narrow = word;
@@ -785,6 +787,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "ret") return ret;
   if (name == "exit") return end_thread;
   if (name == "trap") return trap;
+  if (name == "shfl" && variant == "bfly") return swap_lanes;
   if (name == "bar" || name == "barrier") return barrier;
   if (name == "fence" || name == "membar") return fence;
   return unknown;

@@ -198,6 +198,21 @@ TEST_CASE("threads of a block race too, in shared memory and without a barrier")
       (without.find("in a race with") != std::string::npos || without.find("nobody has written") != std::string::npos));
 }
 
+TEST_CASE("lanes of a warp swap registers, all of them at one place") {
+  std::string const swap = "shfl.sync.bfly.b32 %r2, %r1, 2, 0x1f, 0xffffffff;\n";
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    words data;
+    run("mov.u32 %r1, %tid.x;\n" + swap +
+            "cvt.u64.u32 %rd2, %r1;\nshl.b64 %rd2, %rd2, 2;\nadd.u64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;",
+        data, 1, 64, seed);
+    for (std::uint32_t k = 0; k < 64; ++k) CHECK(data.of[k] == (k ^ 2));
+  }
+  std::string const odd = "mov.u32 %r1, %tid.x;\nand.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 ";
+  CHECK(mistake(odd + "ret;\n" + swap, 1, 32).find("no thread makes progress") != std::string::npos);
+  CHECK(mistake(odd + "bra $other;\n" + swap + "ret;\n$other:\n" + swap, 1, 32).find("at another shuffle") !=
+        std::string::npos);
+}
+
 TEST_CASE("memory that nobody has written may be copied and computed with, but decides nothing") {
   machine m(1);
   words data;

@@ -49,6 +49,29 @@ void block::release_if_all_wait() {
   machine_.idle_steps_ = 0;
 }
 
+void block::release_warp_of(thread& last) {
+  constexpr int lanes = 32;
+  int const first = last.rank_ / lanes * lanes;
+  std::vector<thread*> warp;
+  for (int rank = first; rank < std::min(first + lanes, grid_->threads); ++rank)
+    warp.push_back(threads_[static_cast<std::size_t>(rank)].get());
+  for (thread const* t : warp) {
+    if (t->swaps_ != nullptr && t->swaps_ != last.swaps_)
+      last.fail(fault::illegal_instruction, "shuffles with a lane that is at another shuffle");
+    if (t->swaps_ == nullptr) return;
+  }
+  for (std::size_t lane = 0; lane < warp.size(); ++lane) {
+    std::size_t const other = lane ^ warp[lane]->deciding_value(warp[lane]->swaps_->in[1]);
+    warp[lane]->set(warp[lane]->swaps_->to[0], warp[other < warp.size() ? other : lane]->given_);
+  }
+  for (thread* t : warp) {
+    t->swaps_ = nullptr;
+    t->waits_ = false;
+    if (t != &last) runnable_.push_back(t);
+  }
+  machine_.idle_steps_ = 0;
+}
+
 void block::publish(std::uint64_t word, partial_word const& w) {
   std::uint64_t const before = __atomic_load_n(reinterpret_cast<std::uint64_t const*>(word), __ATOMIC_RELAXED);
   std::uint64_t after = before;

@@ -118,6 +118,8 @@ class thread {
   void end_function();  // of the kernel: the thread ends
   void exit();
   void wait_at_barrier();
+  // Gives in[0] to the lane whose number differs from its own by the bits of in[1], once all lanes of the warp do so.
+  void swap_with_lane(instruction const& i);
   void yield() { yields_ = true; }
 
   // -- Memory.
@@ -169,6 +171,8 @@ class thread {
   std::size_t depth_ = 0;
   word* registers_ = nullptr;
   store_buffer stores_;
+  instruction const* swaps_ = nullptr;  // while it waits for other lanes
+  word given_;                          // to one of them
   bool ended_ = false, waits_ = false, yields_ = false;
   bool unwritten_ = false;  // what the instruction has read
 };
@@ -181,6 +185,7 @@ class block {
   friend class thread;
   friend class machine;
   void release_if_all_wait();
+  void release_warp_of(thread& last);
   void publish(std::uint64_t word, partial_word const& w);
   auto publisher() {
     return [this](std::uint64_t word, partial_word const& w) { publish(word, w); };

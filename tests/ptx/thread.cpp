@@ -85,6 +85,14 @@ void thread::wait_at_barrier() {
   block_->release_if_all_wait();
 }
 
+void thread::swap_with_lane(instruction const& i) {
+  if (deciding_value(i.in[3]) != 0xffffffff) fail(fault::illegal_instruction, "shuffles with some lanes of a warp");
+  swaps_ = &i;
+  given_ = word_of(i.in[0]);
+  waits_ = true;
+  block_->release_warp_of(*this);
+}
+
 void thread::run(int instructions) {
   yields_ = false;
   for (int k = 0; k < instructions && !yields_ && !waits_ && !ended_; ++k) {
