@@ -93,10 +93,11 @@ class ipc_kernels {
     std::size_t const wanted = std::clamp<std::size_t>(slices(n * sizeof(In), options.share), 1, most);
     even_parts const all(n, static_cast<int>(chunks), shard_grain);
     std::size_t const longest = all.at(0).count,
-                      part_size = slices(slices(longest, wanted), unit.elements) * unit.elements,
-                      blocks = std::max<std::size_t>(part_size == 0 ? 0 : slices(longest, part_size), 1),
-                      room = room_in(blocks), piece_size = room / unit.bytes * unit.elements,
-                      rounds = std::max<std::size_t>(slices(std::min(part_size, longest), piece_size), 1);
+                      part_units = std::max<std::size_t>(slices(slices(longest, wanted), unit.elements), 1),
+                      part_size = part_units * unit.elements,
+                      blocks = std::max<std::size_t>(slices(longest, part_size), 1), room = room_in(blocks),
+                      piece_size = std::min(part_units, room / unit.bytes) * unit.elements,
+                      rounds = slices(part_size, piece_size);
     return {shots, static_cast<int>(blocks), {all, part_size, piece_size, room, static_cast<int>(rounds)}};
   }
   // `inputs` and `results`: registered memory, or none.

@@ -12,6 +12,7 @@
 #include "tutti/device/channel/reach.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/kernel/meeting.hpp"
 #include "tutti/device/kernel/wire.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/wire.hpp"
@@ -19,59 +20,6 @@
 namespace tutti::detail {
 
 inline constexpr int shots_blocks_together = 2;  // per multiprocessor
-
-// How a message is cut. Chunk q is the shard of rank q, which combines it in two_shot; in one_shot, the whole message is one
-// chunk. Each block takes a part of every chunk, in pieces that fit its room.
-struct shots_cut {
-  even_parts chunks;
-  std::size_t part_size, piece_size;  // elements of a chunk; multiples of a unit, if there is room
-  std::size_t piece_bytes;            // of the room for a piece
-  int rounds;                         // pieces of a part
-
-  // Piece `round` of the part of `block`, from the start of chunk q.
-  TUTTI_HOST_DEVICE extent piece(int q, int block, int round) const {
-    extent const mine = slice_of(chunks.at(q).count, part_size, static_cast<std::size_t>(block));
-    extent const out = slice_of(mine.count, piece_size, static_cast<std::size_t>(round));
-    return {mine.begin + out.begin, out.count};
-  }
-};
-
-// Parts and pieces of a chunk have whole units of elements, which take so many bytes of a room.
-struct shots_unit {
-  std::size_t elements, bytes;
-  bool divisible;  // into elements
-
-  shots_unit smallest() const { return divisible ? shots_unit{1, bytes / elements, true} : *this; }
-};
-template <class In, class Out, class Wire>
-constexpr shots_unit shots_unit_of() {
-  if constexpr (!std::is_same_v<Wire, as_they_are>)
-    return {wire_format<Wire>::block, wire_bytes<wire_format<Wire>>(1), false};
-  else return {shard_grain, shard_grain * (sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out)), true};
-}
-
-// Memory of each rank's device to which its peers have access: the number of meetings so far, a flag for each block, peer and
-// parity of the meeting, and two halves for data.
-struct meeting_map {
-  static constexpr int max_blocks = 64;
-
-  std::byte* posts[max_device_ranks];
-  int ranks;
-  std::size_t half_bytes;
-
-  TUTTI_HOST_DEVICE std::size_t flag_bytes() const {
-    return device_line + static_cast<std::size_t>(max_blocks * ranks * 2) * sizeof(std::uint64_t);
-  }
-  std::size_t post_bytes() const { return flag_bytes() + 2 * half_bytes; }
-
-  TUTTI_HOST_DEVICE std::uint64_t& count(int rank) const { return *reinterpret_cast<std::uint64_t*>(posts[rank]); }
-  // By which block `block` of rank `from` tells that of `rank` that it has come.
-  TUTTI_HOST_DEVICE std::uint64_t& flag(int rank, int block, int from, std::uint64_t meeting) const {
-    auto const at = static_cast<std::size_t>(block * ranks + from) * 2 + static_cast<std::size_t>(meeting % 2);
-    return reinterpret_cast<std::uint64_t*>(posts[rank] + device_line)[at];
-  }
-  std::byte* data(int rank) const { return posts[rank] + flag_bytes(); }
-};
 
 // Block b of a rank takes part b of every chunk, in pieces that fit its room, and meets block b of every other rank: each tells
 // all others that it has come, then waits for all. What they did before the meeting, all see after it. one_shot shows the input,
@@ -209,29 +157,50 @@ struct shots_work {
 
   template <class Group>
   TUTTI_HOST_DEVICE void show(Group const& group, turn const& now) const {
-    if constexpr (narrows) return encode_input(group, now);
-    for_chunks(group, 0, chunks(), [&, this](team const& some, int q) {
-      piece const x = piece_of(now, q);
-      move(some, in + x.begin, results_of<In>(rank, now.input_at, x), x.count);
-    });
+    if constexpr (narrows) {
+      for_blocks(group, now, 0, chunks(), [&, this](int, piece const& x, extent const& block, auto& lane) {
+        load_contributions(lane, in + x.begin + block.begin, block.count, how.before, rank);
+        lane.encode(shown_by(rank, now.input_at, x), block.begin);
+      });
+    } else {
+      for_chunks(group, 0, chunks(), [&, this](team const& some, int q) {
+        piece const x = piece_of(now, q);
+        move(some, in + x.begin, results_of<In>(rank, now.input_at, x), x.count);
+      });
+    }
   }
   template <class Group>
   TUTTI_HOST_DEVICE void combine(Group const& group, turn const& now) const {
-    if constexpr (narrows) return combine_blocks(group, now);
-    switch (meetings.ranks) {
-      case 2: return combine_from<2>(group, now);
-      case 4: return combine_from<4>(group, now);
-      case 8: return combine_from<8>(group, now);
-      default: return combine_from<0>(group, now);
+    if constexpr (narrows) {
+      for_blocks(group, now, own_chunk(), 1, [&, this](int, piece const& x, extent const& block, auto& lane) {
+        auto const from = [&, this](int k) { return shown_by(k, now.input_at, x); };
+        lane.combine(meetings.ranks, from, block.begin, how.op);
+        apply_epilogue_to(lane, block.count, how.after, x.in_chunk + block.begin);
+        if (in_two()) lane.encode(shown_by(rank, now.result_at, x), block.begin);
+        else store_values(lane, out + x.begin + block.begin, block.count);
+      });
+    } else {
+      switch (meetings.ranks) {
+        case 2: return combine_from<2>(group, now);
+        case 4: return combine_from<4>(group, now);
+        case 8: return combine_from<8>(group, now);
+        default: return combine_from<0>(group, now);
+      }
     }
   }
   template <class Group>
   TUTTI_HOST_DEVICE void collect(Group const& group, turn const& now) const {
-    if constexpr (narrows) return decode_results(group, now);
-    for_chunks(group, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
-      piece const x = piece_of(now, q);
-      move(some, static_cast<Out const*>(results_of<Out>(q, now.result_at, x)), out + x.begin, x.count);
-    });
+    if constexpr (narrows) {
+      for_blocks(group, now, 0, chunks(), [&, this](int q, piece const& x, extent const& block, auto& lane) {
+        lane.decode(shown_by(q, now.result_at, x), block.begin);
+        store_values(lane, out + x.begin + block.begin, block.count);
+      });
+    } else {
+      for_chunks(group, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
+        piece const x = piece_of(now, q);
+        move(some, static_cast<Out const*>(results_of<Out>(q, now.result_at, x)), out + x.begin, x.count);
+      });
+    }
   }
 
   // -- Elements as they are.
@@ -278,70 +247,14 @@ struct shots_work {
   TUTTI_HOST_DEVICE wire_blocks<format> shown_by(int q, std::size_t base, piece const& x) const {
     return {results[q] + base + x.room, cut.piece_size / format::block};
   }
-  // Calls f(piece, block, elements of the block, lane) for the blocks of `count` chunks from `first` on.
+  // Calls f(q, piece, block, lane) for the blocks in the pieces of `count` chunks q from `first` on.
   template <class Group, class F>
   TUTTI_HOST_DEVICE void for_blocks(Group const& group, turn const& now, int first, int count, F const& f) const {
-    std::size_t const most = cut.piece_size / format::block;
-    for_wire_blocks<format>(group, count, most, [&, this](int job, std::size_t block, auto lane) {
+    for_wire_blocks<format>(group, count, cut.piece_size / format::block, [&, this](int job, std::size_t k, auto lane) {
       piece const x = piece_of(now, first + job);
-      extent const mine = slice_of(x.count, format::block, block);
-      if (mine.count > 0) f(first + job, x, mine, block, lane);
+      extent const block = slice_of(x.count, format::block, k);
+      if (block.count > 0) f(first + job, x, block, lane);
     });
-  }
-
-  template <class Group>
-  TUTTI_HOST_DEVICE void encode_input(Group const& group, turn const& now) const {
-    for_blocks(
-        group, now, 0, chunks(), [&, this](int, piece const& x, extent const& mine, std::size_t block, auto& lane) {
-          In const* const from = in + x.begin + mine.begin;
-          lane.for_each(mine.count, is_aligned_for<4>(from), [&, this]<std::size_t N>(std::size_t i, float(&to)[N]) {
-            In loaded[N];
-            load_elements<N>(from, i, loaded);
-            TUTTI_UNROLL
-            for (std::size_t k = 0; k < N; ++k) to[k] = contribution(how.before, rank, widened<float>(loaded[k]));
-          });
-          lane.encode(shown_by(rank, now.input_at, x), block);
-        });
-  }
-  template <class Group>
-  TUTTI_HOST_DEVICE void combine_blocks(Group const& group, turn const& now) const {
-    for_blocks(
-        group, now, own_chunk(), 1, [&, this](int, piece const& x, extent const& mine, std::size_t block, auto& lane) {
-          auto const from = [&, this](int k) { return shown_by(k, now.input_at, x); };
-          lane.combine(meetings.ranks, from, block, how.op);
-          std::size_t const at = x.in_chunk + mine.begin;
-          lane.for_each(mine.count, arrays_are_aligned(at), [&, this]<std::size_t N>(std::size_t i, float(&all)[N]) {
-            float result[N];
-            apply_epilogue(how.after, at + i, all, result);
-            TUTTI_UNROLL
-            for (std::size_t k = 0; k < N; ++k) all[k] = result[k];
-          });
-          if (in_two()) lane.encode(shown_by(rank, now.result_at, x), block);
-          else store_block(lane, out + x.begin + mine.begin, mine.count);
-        });
-  }
-  template <class Group>
-  TUTTI_HOST_DEVICE void decode_results(Group const& group, turn const& now) const {
-    for_blocks(group, now, 0, chunks(),
-               [&, this](int q, piece const& x, extent const& mine, std::size_t block, auto& lane) {
-                 lane.combine(1, [&, this](int) { return shown_by(q, now.result_at, x); }, block, how.op);
-                 store_block(lane, out + x.begin + mine.begin, mine.count);
-               });
-  }
-  template <class Lane>
-  TUTTI_HOST_DEVICE static void store_block(Lane& lane, Out* to, std::size_t count) {
-    lane.for_each(count, is_aligned_for<4>(to), [to]<std::size_t N>(std::size_t i, float(&all)[N]) {
-      Out result[N];
-      TUTTI_UNROLL
-      for (std::size_t k = 0; k < N; ++k) result[k] = narrowed<Out>(all[k]);
-      store_elements<N>(to + i, result);
-    });
-  }
-  TUTTI_HOST_DEVICE bool arrays_are_aligned(std::size_t at) const {
-    bool all = true;
-    if constexpr (arrays_of<Fused> > 0)
-      for (auto* const array : how.after.arrays) all = all && is_aligned_for<4>(array + at);
-    return all;
   }
 };
 

@@ -36,11 +36,10 @@ struct wire_blocks {
   std::size_t blocks;
 
   using element = typename Format::element;
-  TUTTI_HOST_DEVICE element* elements(std::size_t block) const {
-    return reinterpret_cast<element*>(at) + block * Format::block;
-  }
-  TUTTI_HOST_DEVICE std::uint8_t* scale(std::size_t block) const {
-    return reinterpret_cast<std::uint8_t*>(at + blocks * Format::block * sizeof(element)) + block;
+  // Of the block that begins with this element.
+  TUTTI_HOST_DEVICE element* elements(std::size_t begin) const { return reinterpret_cast<element*>(at) + begin; }
+  TUTTI_HOST_DEVICE std::uint8_t* scale(std::size_t begin) const {
+    return reinterpret_cast<std::uint8_t*>(at + blocks * Format::block * sizeof(element)) + begin / Format::block;
   }
 };
 
@@ -77,7 +76,7 @@ struct wire_lane {
     }
   }
 
-  TUTTI_HOST_DEVICE void encode(blocks const& to, std::size_t block) const {
+  TUTTI_HOST_DEVICE void encode(blocks const& to, std::size_t begin) const {
     float inverse = 1;
     if constexpr (Format::scaled) {
       std::uint32_t largest = 0;
@@ -91,7 +90,7 @@ struct wire_lane {
       }
       std::uint8_t const scale = Format::scale_for(greatest_of_warp<Lanes>(largest));
       inverse = Format::inverse(scale);
-      if (lane == 0) *to.scale(block) = scale;
+      if (lane == 0) *to.scale(begin) = scale;
     }
     TUTTI_UNROLL
     for (std::size_t p = 0; p < packs; ++p) {
@@ -101,45 +100,102 @@ struct wire_lane {
         if constexpr (Format::scaled) narrow[k] = Format::encode(values[p][k], inverse);
         else narrow[k] = narrowed<element>(values[p][k]);
       }
-      store_elements<pack>(to.elements(block) + at(p), narrow);
+      store_elements<pack>(to.elements(begin) + at(p), narrow);
     }
   }
 
-  // Replaces the values by op(...op(x0, x1)..., xn), where xk are those of from(k). Several sources are loaded before the first is
-  // combined.
+  // Replaces the values by op(...op(x0, x1)..., xn), where xk are those of the block in from(k). Several sources are loaded before
+  // the first of them is combined.
   template <class From, class Op>
-  TUTTI_HOST_DEVICE void combine(int sources, From const& from, std::size_t block, Op const& op) {
+  TUTTI_HOST_DEVICE void combine(int sources, From const& from, std::size_t begin, Op const& op) {
     constexpr int at_once = packs == 1 ? 8 : 4;
-    for (int begin = 0; begin < sources; begin += at_once) {
-      element loaded[at_once][packs][pack];
-      std::uint8_t scale[at_once];
+    TUTTI_NO_UNROLL
+    for (int first = 0; first < sources; first += at_once) {
+      encoded loaded[at_once];
+      TUTTI_UNROLL
+      for (int k = 0; k < at_once; ++k)
+        if (first + k < sources) loaded[k] = load(from(first + k), begin);
       TUTTI_UNROLL
       for (int k = 0; k < at_once; ++k) {
-        if (begin + k >= sources) break;
-        blocks const source = from(begin + k);
-        if constexpr (Format::scaled) scale[k] = *source.scale(block);
-        TUTTI_UNROLL
-        for (std::size_t p = 0; p < packs; ++p)
-          load_elements<pack>(static_cast<element const*>(source.elements(block)), at(p), loaded[k][p]);
+        if (first + k < sources)
+          replace_by(loaded[k],
+                     [&](float old, float x) { return first + k == 0 ? x : static_cast<float>(op(old, x)); });
       }
+    }
+  }
+  TUTTI_HOST_DEVICE void decode(blocks const& from, std::size_t begin) {
+    replace_by(load(from, begin), [](float, float x) { return x; });
+  }
+
+ private:
+  struct encoded {
+    element of[packs][pack];
+    std::uint8_t scale;
+  };
+  TUTTI_HOST_DEVICE encoded load(blocks const& from, std::size_t begin) const {
+    encoded out;
+    if constexpr (Format::scaled) out.scale = *from.scale(begin);
+    TUTTI_UNROLL
+    for (std::size_t p = 0; p < packs; ++p)
+      load_elements<pack>(static_cast<element const*>(from.elements(begin)), at(p), out.of[p]);
+    return out;
+  }
+  // Replaces each value by f(itself, the decoded one).
+  template <class F>
+  TUTTI_HOST_DEVICE void replace_by(encoded const& from, F const& f) {
+    float factor = 1;
+    if constexpr (Format::scaled) factor = Format::factor(from.scale);
+    TUTTI_UNROLL
+    for (std::size_t p = 0; p < packs; ++p) {
       TUTTI_UNROLL
-      for (int k = 0; k < at_once; ++k) {
-        if (begin + k >= sources) break;
-        float factor = 1;
-        if constexpr (Format::scaled) factor = Format::factor(scale[k]);
-        TUTTI_UNROLL
-        for (std::size_t p = 0; p < packs; ++p) {
-          TUTTI_UNROLL
-          for (std::size_t i = 0; i < pack; ++i) {
-            float x = widened<float>(loaded[k][p][i]);
-            if constexpr (Format::scaled) x *= factor;
-            values[p][i] = begin + k == 0 ? x : static_cast<float>(op(values[p][i], x));
-          }
-        }
+      for (std::size_t i = 0; i < pack; ++i) {
+        float const x = widened<float>(from.of[p][i]);
+        values[p][i] = f(values[p][i], Format::scaled ? x * factor : x);
       }
     }
   }
 };
+
+template <std::size_t Elements, class T>
+TUTTI_HOST_DEVICE bool is_aligned_for(T const* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % (Elements * sizeof(T)) == 0;
+}
+
+// The values become the contributions of this rank, of which `count` are in memory.
+template <class Lane, class In, class Before>
+TUTTI_HOST_DEVICE void load_contributions(Lane& lane, In const* from, std::size_t count, Before const& before,
+                                          int rank) {
+  lane.for_each(count, is_aligned_for<Lane::pack>(from), [&]<std::size_t N>(std::size_t i, float(&to)[N]) {
+    In loaded[N];
+    load_elements<N>(from, i, loaded);
+    TUTTI_UNROLL
+    for (std::size_t k = 0; k < N; ++k) to[k] = contribution(before, rank, widened<float>(loaded[k]));
+  });
+}
+
+// The first of the values is element `at` of the epilogue's arrays.
+template <class Lane, class After>
+TUTTI_HOST_DEVICE void apply_epilogue_to(Lane& lane, std::size_t count, After const& after, std::size_t at) {
+  bool aligned = true;
+  if constexpr (arrays_of<After> > 0)
+    for (auto* const array : after.arrays) aligned = aligned && is_aligned_for<Lane::pack>(array + at);
+  lane.for_each(count, aligned, [&]<std::size_t N>(std::size_t i, float(&all)[N]) {
+    float result[N];
+    apply_epilogue(after, at + i, all, result);
+    TUTTI_UNROLL
+    for (std::size_t k = 0; k < N; ++k) all[k] = result[k];
+  });
+}
+
+template <class Lane, class Out>
+TUTTI_HOST_DEVICE void store_values(Lane& lane, Out* to, std::size_t count) {
+  lane.for_each(count, is_aligned_for<Lane::pack>(to), [to]<std::size_t N>(std::size_t i, float(&all)[N]) {
+    Out result[N];
+    TUTTI_UNROLL
+    for (std::size_t k = 0; k < N; ++k) result[k] = narrowed<Out>(all[k]);
+    store_elements<N>(to + i, result);
+  });
+}
 
 // Calls f(job, block, lane) for every block of `jobs` pieces of `blocks` blocks each, which the warps of the group share.
 template <class Format, block_group Group, class F>
@@ -153,11 +209,6 @@ TUTTI_HOST_DEVICE void for_wire_blocks(Group const& group, int jobs, std::size_t
     f(static_cast<int>(job), std::size_t{k - job * static_cast<std::uint32_t>(blocks)},
       wire_lane<Format, lanes>{group.rank() % lanes});
   }
-}
-
-template <std::size_t Elements, class T>
-TUTTI_HOST_DEVICE bool is_aligned_for(T const* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % (Elements * sizeof(T)) == 0;
 }
 
 }  // namespace tutti::detail
