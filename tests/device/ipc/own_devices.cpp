@@ -116,6 +116,17 @@ TEST_CASE("one_shot and two_shot with prologue, epilogue and other types, in pie
     });
 }
 
+TEST_CASE("two_shot through rooms of a few elements, and through none") {
+  run_threads(5, [](auto& comm) {
+    sharing_stand_in const device(comm.rank() + 1);
+    cuda_ipc few(comm, device, 1024), none(comm, device, 128);
+    check_named<two_shot, affine>(few, comm, 700, compose{});
+    array const data = filled(device, 100, 1);
+    expect_error(error_of([&] { all_reduce(none, data, sum{}, {.algorithm = algorithm_id::two_shot}); }),
+                 error_code::bad_argument, "an element of 4 bytes does not fit its part of an arena of 128");
+  });
+}
+
 TEST_CASE("a rank that does not come to a meeting is named, and nothing is written") {
   for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot})
     on_own_devices(3, [by](auto& ranks, auto& comm) {

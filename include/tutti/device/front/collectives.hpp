@@ -16,7 +16,7 @@ namespace tutti {
 //
 // Arguments   the ranks that carry the call out, such as cuda_ipc, and then those of the host's collective of the same
 //             name, in the same order. See there for sizes and aliasing. `op` is
-//             an operation, or fused{operation, prologue, epilogue}. The output of a reduction may have another element
+//             an operation, fused{operation, prologue, epilogue}, or wire<type>(one of these). The output may have another element
 //             type, to which results are rounded; input and output are then two buffers that do not overlap
 // Stream      the call runs in order on options.stream, and may return before it has run. Leave its buffers as they
 //             are, and do not free them, until then (cudaFree waits by itself, cudaFreeAsync on another stream does

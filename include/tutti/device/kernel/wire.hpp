@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "tutti/core/config.hpp"
 #include "tutti/device/kernel/combine.hpp"
@@ -128,8 +129,9 @@ struct wire_lane {
   }
 
  private:
+  using pack_words = words_of<pack * sizeof(element)>;
   struct encoded {
-    element of[packs][pack];
+    pack_words of[packs];
     std::uint8_t scale;
   };
   TUTTI_HOST_DEVICE encoded load(blocks const& from, std::size_t begin) const {
@@ -137,7 +139,7 @@ struct wire_lane {
     if constexpr (Format::scaled) out.scale = *from.scale(begin);
     TUTTI_UNROLL
     for (std::size_t p = 0; p < packs; ++p)
-      load_elements<pack>(static_cast<element const*>(from.elements(begin)), at(p), out.of[p]);
+      out.of[p] = *reinterpret_cast<pack_words const*>(from.elements(begin) + at(p));
     return out;
   }
   // Replaces each value by f(itself, the decoded one).
@@ -147,9 +149,11 @@ struct wire_lane {
     if constexpr (Format::scaled) factor = Format::factor(from.scale);
     TUTTI_UNROLL
     for (std::size_t p = 0; p < packs; ++p) {
+      element narrow[pack];
+      std::memcpy(static_cast<void*>(narrow), &from.of[p], sizeof narrow);
       TUTTI_UNROLL
       for (std::size_t i = 0; i < pack; ++i) {
-        float const x = widened<float>(from.of[p][i]);
+        float const x = widened<float>(narrow[i]);
         values[p][i] = f(values[p][i], Format::scaled ? x * factor : x);
       }
     }
