@@ -63,7 +63,7 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
 
   tutti::extent const mine = tutti::shard_of(ranks, gradient.size());     // the elements that this rank owns
   thrust::device_vector<float> own_weights(mine.count), own_mean(mine.count), own_variance(mine.count);
-  tutti::fused const update{tutti::mean{}, tutti::scale{1.0f},
+  tutti::fused const update{tutti::sum{}, tutti::scale{1.0f / static_cast<float>(ranks.size())},
                             tutti::with_shards(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(own_weights),
                                                tutti::device_data(own_mean), tutti::device_data(own_variance))};
   tutti::all_reduce(ranks, narrow_gradient, narrow_weights, update, {.stream = stream});

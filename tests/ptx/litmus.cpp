@@ -209,6 +209,7 @@ TEST_CASE("lanes of a warp swap registers, all of them at one place") {
   }
   std::string const odd = "mov.u32 %r1, %tid.x;\nand.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 ";
   CHECK(mistake(odd + "ret;\n" + swap, 1, 32).find("no thread makes progress") != std::string::npos);
+  CHECK(mistake("shfl.sync.bfly.b32 %r2, %r1, 2, 0x1f, 1;", 1, 32).find("with some lanes") != std::string::npos);
   CHECK(mistake(odd + "bra $other;\n" + swap + "ret;\n$other:\n" + swap, 1, 32).find("at another shuffle") !=
         std::string::npos);
 }

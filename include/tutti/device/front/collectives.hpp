@@ -15,8 +15,8 @@ namespace tutti {
 // Every rank gets the combination of all ranks' arrays.
 //
 // Arguments   the ranks that carry the call out, such as cuda_ipc, and then those of the host's collective of the same
-//             name, in the same order. See there for sizes and aliasing. `op` is
-//             an operation, fused{operation, prologue, epilogue}, or wire<type>(one of these). The output may have another element
+//             name, in the same order. See there for sizes and aliasing. `op` is an operation, fused{operation, prologue,
+//             epilogue}, or for all_reduce wire<type>(one of these). The output of a reduction may have another element
 //             type, to which results are rounded; input and output are then two buffers that do not overlap
 // Stream      the call runs in order on options.stream, and may return before it has run. Leave its buffers as they
 //             are, and do not free them, until then (cudaFree waits by itself, cudaFreeAsync on another stream does
