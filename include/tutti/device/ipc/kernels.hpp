@@ -90,7 +90,8 @@ class ipc_kernels {
     std::size_t const most = std::min<std::size_t>(
         static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors())),
         half / chunks / round_up(unit.bytes));
-    std::size_t const wanted = std::clamp<std::size_t>(slices(n * sizeof(In), options.share), 1, most);
+    std::size_t const bytes = n * std::max(sizeof(In), sizeof(Out)),
+                      wanted = std::clamp<std::size_t>(slices(bytes, options.share), 1, most);
     even_parts const all(n, static_cast<int>(chunks), shard_grain);
     std::size_t const longest = all.at(0).count,
                       part_units = std::max<std::size_t>(slices(slices(longest, wanted), unit.elements), 1),
