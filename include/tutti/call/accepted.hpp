@@ -269,15 +269,16 @@ consteval bool accepts_array_by_value() {
   else return accepts_by_value<Comm, Data, Op>();
 }
 
-// The elements of an array, or a value as an array of one: a std::span if they are contiguous.
+// The elements of an array, or a value as an array of one: a std::span if they are contiguous. Inlined for the reason that
+// arrays_for gives.
 template <class R>
-auto elements(R& data) {
+[[gnu::always_inline]] inline auto elements(R& data) {
   if constexpr (std::ranges::contiguous_range<R>) return std::span(std::ranges::data(data), std::ranges::size(data));
   else if constexpr (noncontiguous_array<R>) return noncontiguous(data);
   else return std::span(&data, 1);
 }
 template <class R>
-auto inputs(R& data) {
+[[gnu::always_inline]] inline auto inputs(R& data) {
   if constexpr (noncontiguous_array<R>) return noncontiguous(data);
   else return std::span<element_in<R> const>(elements(data));
 }

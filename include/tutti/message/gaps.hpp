@@ -65,8 +65,9 @@ struct message_array {
   shared_gaps gaps{};
 };
 
+// Inlined for the reason that arrays_for gives.
 template <class T, std::size_t Extent>
-message_array<T> message_array_of(std::span<T, Extent> array) {
+[[gnu::always_inline]] inline message_array<T> message_array_of(std::span<T, Extent> array) {
   return {array};
 }
 // T may be const where elements are only read.
