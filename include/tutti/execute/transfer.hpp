@@ -24,12 +24,14 @@ inline constexpr int message_track = max_tracks, slice_track = max_tracks + 1;
 inline constexpr int all_tracks = max_tracks + 2;
 static_assert(slice_track == 5, "slots_of names it");
 
-// It must not move in memory until it has ended.
+// It must not move in memory until it has ended. The order of type, tag and peer differs from that of message heads and records:
+// otherwise compilers copy two of them by one load, which waits for the two stores before it, queued behind those of the last
+// message.
 struct transfer {
   enum directions : std::uint8_t { send, receive } what = send;
-  int peer = no_rank;
-  int tag = 0;
   std::uint32_t type = 0;  // type_id
+  int tag = 0;
+  int peer = no_rank;
   std::string_view type_name{};
   std::size_t element_bytes = 1;
   std::byte const* from = nullptr;  // of a send

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,7 @@ class message_channels {
 
   // False while the channel is full.
   template <int Track = message_track>
-  bool publish(int to, message_head front, std::size_t head_bytes, std::byte const* data = nullptr,
+  bool publish(int to, message_head const& front, std::size_t head_bytes, std::byte const* data = nullptr,
                std::size_t bytes = 0) {
     std::byte* const place = transport_.claim(to, Track, head_bytes + bytes, alignof(message_head));
     if (place == nullptr) return false;
@@ -46,13 +47,15 @@ class message_channels {
     std::uint32_t const tag = fingerprint(p.template on<Track>().sent++);
     std::size_t const length = head_bytes + bytes;
     // Not in slices: those of a message that was fetched are never read.
-    if constexpr (Track == message_track) front.credit = static_cast<std::uint32_t>(std::exchange(p.returned, 0));
-    front.length = static_cast<std::uint32_t>(length) & message_head::max_length;
-    std::memcpy(place, &front, head_bytes);
+    std::uint32_t credit = 0;
+    if constexpr (Track == message_track) credit = static_cast<std::uint32_t>(std::exchange(p.returned, 0));
+    write_head(place, front, static_cast<std::uint32_t>(length), credit, head_bytes);
     if (bytes > 0) write(place + head_bytes, data, bytes);
     if constexpr (sends_outside_calls<Transport>)
       transport_.publish_outside_calls(to, Track, length, front.kind == message_kind::slice, tag);
     else transport_.publish(to, Track, length, false, tag);
+    if constexpr (prefetches_messages<Transport> && Track == message_track)
+      if (++sent_in_a_row_ > 1) transport_.prefetch_for_sending(to, Track);
     return true;
   }
 
@@ -75,6 +78,7 @@ class message_channels {
     if (a) std::memcpy(&out.front, a.data, std::min(sizeof out.front, a.bytes));
     out.out_of_sequence = !a || out.front.length != a.bytes || !out.front.fits(a.bytes);
     if (out.out_of_sequence) return out;
+    sent_in_a_row_ = 0;
     ++of(from).template on<Track>().received;
     of(from).credit += out.front.credit;
     if constexpr (prefetches_messages<Transport>)
@@ -133,6 +137,23 @@ class message_channels {
   };
   peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
 
+  // Writes the fields one by one. A copy of the head would load several at once, and so wait until their stores have left the
+  // core, behind those of the last message to a line that its receiver holds.
+  static void write_head(std::byte* to, message_head const& front, std::uint32_t length, std::uint32_t credit,
+                         std::size_t head_bytes) noexcept {
+    auto* const out = ::new (to) std::uint32_t[4];
+    out[0] = message_head::first_word(front.kind, length);
+    out[1] = credit;
+    out[2] = loaded_alone(static_cast<std::uint32_t>(front.tag));
+    out[3] = front.type;
+    if (head_bytes > message_head::eager_head_bytes)
+      std::memcpy(to + message_head::eager_head_bytes, &front.id, head_bytes - message_head::eager_head_bytes);
+  }
+  // Keeps the compiler from loading this value together with its neighbour.
+  static std::uint32_t loaded_alone(std::uint32_t value) noexcept {
+    asm("" : "+r"(value));
+    return value;
+  }
   void write(std::byte* to, std::byte const* from, std::size_t bytes) noexcept {
     if constexpr (maps_memory<Transport>)
       if (bytes >= store_gauge::min_bytes) return write_large(to, from, bytes);
@@ -153,8 +174,9 @@ class message_channels {
 
   Transport& transport_;
   std::vector<peer> peers_;
-  store_gauge gauge_;  // separate from that of calls, which other threads may drive
-  int in_a_row_ = 0;   // messages received since the channel was last empty
+  store_gauge gauge_;      // separate from that of calls, which other threads may drive
+  int in_a_row_ = 0;       // messages received since the channel was last empty
+  int sent_in_a_row_ = 0;  // messages sent since one was last received
 };
 
 }  // namespace tutti::detail

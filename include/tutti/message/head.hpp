@@ -2,6 +2,7 @@
 // The header of each tagged message on the wire.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,11 @@ struct message_head {
   std::uint64_t address = 0;
 
   static constexpr std::uint32_t max_length = (1u << 24) - 1;
+  // `kind` and `length` as they lie in memory.
+  static constexpr std::uint32_t first_word(message_kind kind, std::uint32_t length) noexcept {
+    auto const k = static_cast<std::uint32_t>(kind);
+    return std::endian::native == std::endian::little ? k | length << 8 : k << 24 | (length & max_length);
+  }
   // The part of the head that precedes the payload of an eager message, and of a slice.
   static constexpr std::size_t eager_head_bytes = 16, slice_head_bytes = 24;
 

@@ -64,7 +64,10 @@ class call_queue : public pending_calls {
     engine_.stop_in_flight_if_faulty();
   }
 
-  void use_here() noexcept { thread_ = std::this_thread::get_id(); }
+  // Tests first: an atomic exchange would wait until all stores have drained.
+  void use_here() noexcept {
+    if (auto const here = std::this_thread::get_id(); thread_.load(std::memory_order_relaxed) != here) thread_ = here;
+  }
   // Counts a further call, which the list of the process includes from now on.
   void count_started() {
     if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);

@@ -147,10 +147,11 @@ concept sends_outside_calls =
       { t.has_left(peer, track, count) } noexcept -> std::same_as<bool>;
     };
 
-// A receiver of many messages in a row can prefetch the next ones while it uses one.
+// A receiver of many messages in a row can prefetch the next ones while it uses one, and their sender the places of later ones.
 template <class T>
 concept prefetches_messages = transport<T> && requires(T t, int peer, int track) {
   { t.prefetch(peer, track) } noexcept;
+  { t.prefetch_for_sending(peer, track) } noexcept;
 };
 
 // The transport stores the lists of sources and destinations of a step (traffic::fan), because they are too large for a
