@@ -120,6 +120,7 @@ template <class T>
 concept shares_packets = transport<T> && requires(T t, T const c, int peer, std::uint64_t round, bool far, bool wake) {
   { t.next_round() } noexcept -> std::same_as<std::uint64_t>;
   { c.packets(peer, round, far) } noexcept -> std::same_as<packet*>;
+  { c.prefetch_packets(round, far) } noexcept;
   { t.packets_writable(round, far) } noexcept -> std::same_as<bool>;
   { t.packets_seen(peer, round) } noexcept;
   { t.packets_read(round, wake) } noexcept;

@@ -124,6 +124,10 @@ class mailbox {
     rank_page& owner = segment_.rank(rank);
     return far ? owner.far[round % far_sets] : owner.near[round % near_sets];
   }
+  // Fetches the first line of this rank's packets of a round for writing.
+  void prefetch_packets(std::uint64_t round, bool far) const noexcept {
+    prefetch_for_writing(packets(rank_, round, far));
+  }
   // Whether all peers have finished with the previous contents of these lines.
   bool packets_writable(std::uint64_t round, bool far) noexcept {
     std::uint64_t const sets = far ? far_sets : near_sets;
