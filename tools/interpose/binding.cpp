@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks of one machine are known from the start. An MPI communicator among them gets a tutti group when it is first
-// used; an attribute ties the group to the lifetime of the communicator.
+// An attribute ties the binding to the life of the communicator, and gives its duplicates their identity.
 #include "binding.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <initializer_list>
 #include <map>
 #include <memory>
-#include <sys/random.h>
-#include <unistd.h>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "errors.hpp"
+#include "machine.hpp"
 #include "requests.hpp"
-#include "tutti/algorithm/concept.hpp"
-#include "tutti/launch/agree.hpp"
-#include "tutti/launch/init.hpp"
-#include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/core/background.hpp"
+#include "tutti/core/hash.hpp"
 
 namespace interpose {
 namespace {
@@ -30,115 +28,66 @@ struct process {
   MPI_Request never = MPI_REQUEST_NULL;  // a receive on it that never completes
   std::mutex looking;
   int keyval = MPI_KEYVAL_INVALID;
-  bool threads = false;                 // threads may call the MPI concurrently
-  std::vector<int> machines;            // of each rank of MPI_COMM_WORLD: the lowest rank on its machine
-  std::vector<int> places;              // and its rank on that machine
-  std::optional<communicator> machine;  // all ranks of this machine; none if shared memory could not be created
-  std::atomic<std::uint64_t> groups{0};
+  bool threads = false;  // threads may call the MPI concurrently
+  int first_calls = 0;   // of a communicator, which the MPI makes
+  std::unique_ptr<machine> here;
   std::mutex bindings_change;
   std::map<binding*, std::unique_ptr<binding>> bindings;
   std::atomic<std::uint64_t> generation{1};  // incremented when cached bindings of threads become invalid
 };
 process* running = nullptr;
 
-communicator while_the_mpi_works(std::unique_ptr<tutti::shm> transport) {
-  communicator out(std::move(transport));
-  out.engine().transport().while_waiting(&let_the_mpi_work);
+constexpr std::uint64_t identity_of_world = 1;
+constexpr int first_calls_by_default = 32;
+
+// Spreads the hash over all bits, because directories take some of them.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+std::uint64_t identity_of_next(binding& parent) {
+  if (parent.identity == 0) return 0;
+  return mixed(tutti::detail::hash_of(std::initializer_list<std::uint64_t>{parent.identity, ++parent.derived}));
+}
+
+// Communicators of one identity have no rank in common, so the members tell them apart.
+std::uint64_t identity_among(std::uint64_t identity, std::vector<int> const& members) {
+  std::vector<std::uint64_t> all{identity};
+  all.insert(all.end(), members.begin(), members.end());
+  return mixed(tutti::detail::hash_of(all));
+}
+
+binding* add_binding(std::uint64_t identity) {
+  auto made = std::make_unique<binding>();
+  made->identity = identity;
+  binding* const out = made.get();
+  std::lock_guard const lock(running->bindings_change);
+  running->bindings[out] = std::move(made);
   return out;
 }
 
-bool all_agree(bool mine, MPI_Comm comm) {
-  int const ours = mine ? 1 : 0;
-  int all = 0;
-  PMPI_Allreduce(&ours, &all, 1, MPI_INT, MPI_MIN, comm);
-  return all == 1;
+// Null if it has none yet; nothing for an invalid handle.
+std::optional<binding*> binding_of(MPI_Comm comm) {
+  void* value = nullptr;
+  int found = 0;
+  if (PMPI_Comm_get_attr(comm, running->keyval, &value, &found) != MPI_SUCCESS) return {};
+  return found != 0 ? static_cast<binding*>(value) : nullptr;
 }
 
-// Creates a communicator at all ranks of `comm` by `make`, or none if it throws at any.
-template <class Make>
-std::optional<communicator> made_by_all(MPI_Comm comm, Make&& make) {
-  std::optional<communicator> out;
-  try {
-    out.emplace(make());
-  } catch (std::exception const& e) {
-    std::fprintf(stderr, "%s; the calls of an MPI communicator are passed to the MPI\n", e.what());
-  }
-  if (!all_agree(out.has_value(), comm)) out.reset();
+binding* bind(MPI_Comm comm, std::uint64_t identity) {
+  binding* const out = add_binding(identity);
+  PMPI_Comm_set_attr(comm, running->keyval, out);
   return out;
 }
 
-// The deadline for ranks that are known to have begun the same meeting.
-tutti::detail::deadline meetings_end() {
-  return tutti::detail::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
-}
-
-communicator join_machine(int rank, int ranks, std::uint64_t job) {
-  if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
-  auto const until = meetings_end();
-  tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
-  tutti::detail::descriptor const file =
-      meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
-  communicator out =
-      while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until));
-  tutti::detail::agree_on_tuning(out.engine());
-  return out;
-}
-
-std::vector<int> world_ranks(MPI_Comm comm) {
-  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
-  int size = 0;
-  PMPI_Comm_group(comm, &group);
-  PMPI_Comm_group(MPI_COMM_WORLD, &world);
-  PMPI_Group_size(group, &size);
-  std::vector<int> own(static_cast<std::size_t>(size)), out(own);
-  for (int r = 0; r < size; ++r) own[static_cast<std::size_t>(r)] = r;
-  PMPI_Group_translate_ranks(group, size, own.data(), world, out.data());
-  PMPI_Group_free(&group);
-  PMPI_Group_free(&world);
-  return out;
-}
-
-// The ranks on this machine that correspond to these ranks of the world; none if one is on another machine or of
-// another job.
-std::vector<int> places_of(std::vector<int> const& members) {
-  std::vector<int> out;
-  for (int const member : members) {
-    if (member == MPI_UNDEFINED || running->machines[static_cast<std::size_t>(member)] !=
-                                       running->machines[static_cast<std::size_t>(members.front())])
-      return {};
-    out.push_back(running->places[static_cast<std::size_t>(member)]);
-  }
-  return out;
-}
-
-// All ranks of `comm` get the same answer, and wait for each other only in the MPI or when known to be here.
-void bind(MPI_Comm comm, binding& made) {
-  int between = 0;
-  PMPI_Comm_test_inter(comm, &between);
-  if (between != 0) {
-    made.why = reason::intercommunicator;
-    return;
-  }
-  std::vector<int> const members = places_of(world_ranks(comm));
-  if (members.empty()) {
-    made.why = reason::several_machines;
-    return;
-  }
-  if (comm == MPI_COMM_WORLD) {
-    made.ranks = &*running->machine;
-    return;
-  }
-  std::uint64_t const mine = members.front() == running->machine->rank() ? ++running->groups : 0;
-  std::uint64_t number = 0;
-  PMPI_Allreduce(&mine, &number, 1, MPI_UINT64_T, MPI_MAX, comm);
-  made.own = made_by_all(comm, [&] {
-    auto& machine = running->machine->engine();
-    communicator out = while_the_mpi_works(machine.transport().subgroup(members, meetings_end(), number));
-    out.engine().tuned = machine.tuned;
-    return out;
-  });
-  if (made.own) made.ranks = &*made.own;
-  else made.why = reason::failed;
+// Called in MPI_Comm_dup and its like.
+extern "C" int inherit(MPI_Comm, int, void*, void* value, void* copy, int* copied) {
+  std::uint64_t const identity = running != nullptr ? identity_of_next(*static_cast<binding*>(value)) : 0;
+  *copied = identity != 0;
+  if (identity != 0) *static_cast<void**>(copy) = add_binding(identity);
+  return MPI_SUCCESS;
 }
 
 extern "C" int forget(MPI_Comm, int, void* value, void*) {
@@ -151,15 +100,55 @@ extern "C" int forget(MPI_Comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-binding* make_binding(MPI_Comm comm) {
-  auto made = std::make_unique<binding>();
-  bind(comm, *made);
-  binding* const out = made.get();
-  {
-    std::lock_guard const lock(running->bindings_change);
-    running->bindings[out] = std::move(made);
+// Joins the ranks of `comm` if they are on this machine. Waits for nobody.
+void join(MPI_Comm comm, binding& b) {
+  std::vector<int> const members = running->here->places_of(comm);
+  if (members.empty()) {
+    b.why = reason::several_machines;
+    return;
   }
-  PMPI_Comm_set_attr(comm, running->keyval, out);
+  if (comm == MPI_COMM_WORLD) {
+    b.ranks = &running->here->ranks();
+  } else {
+    if (members.size() > 1) b.place = running->here->join(identity_among(b.identity, members), members);
+    if (members.size() > 1 && !b.place) {
+      b.why = reason::no_memory;
+      return;
+    }
+    b.ranks = &b.own.emplace(running->here->enter(b.place, members));
+  }
+  b.why = reason::none;
+}
+
+// Counts a call, and takes the communicator over when its first calls are past.
+void decide(MPI_Comm comm, binding& b, bool may_wait) {
+  if (b.calls < running->first_calls) {
+    ++b.calls;
+    return;
+  }
+  int between = 0;
+  PMPI_Comm_test_inter(comm, &between);
+  if (between != 0) {
+    b.why = reason::intercommunicator;
+  } else if (b.identity == 0 && !may_wait) {
+    b.why = reason::first_use;
+    return;  // until a blocking call
+  } else {
+    if (b.identity == 0) b.identity = agreed_identity(comm);
+    try {
+      join(comm, b);
+    } catch (std::exception const& e) {
+      b.why = reason::broken;
+      b.error = report_error(describe_call("joining the ranks", MPI_DATATYPE_NULL, comm), e.what());
+    }
+  }
+  b.decided = true;
+}
+
+int first_calls_wanted() {
+  char const* const text = std::getenv("TUTTI_MPI_FIRST_CALLS");
+  int out = text != nullptr ? std::atoi(text) : first_calls_by_default;
+  PMPI_Bcast(&out, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return out;
 }
 
@@ -175,41 +164,27 @@ void let_the_mpi_work() noexcept {
 
 void start() {
   auto made = std::make_unique<process>();
-  int level = 0, rank = 0, size = 0, place = 0, size_here = 0;
+  int level = 0;
   PMPI_Query_thread(&level);
   made->threads = level == MPI_THREAD_MULTIPLE;
   PMPI_Comm_dup(MPI_COMM_SELF, &made->self);
   PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, made->self, &made->never);
-  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &forget, &made->keyval, nullptr);
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  PMPI_Comm_size(MPI_COMM_WORLD, &size);
-
-  MPI_Comm machine = MPI_COMM_NULL;
-  PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine);
-  PMPI_Comm_rank(machine, &place);
-  PMPI_Comm_size(machine, &size_here);
-  auto job = static_cast<std::uint64_t>(::getpid());
-  // if it fails, there is still a number that no other process here has
-  static_cast<void>(::getrandom(&job, sizeof job, 0));
-  int first = rank;
-  PMPI_Bcast(&job, 1, MPI_UINT64_T, 0, machine);
-  PMPI_Bcast(&first, 1, MPI_INT, 0, machine);
-  made->machines.resize(static_cast<std::size_t>(size));
-  made->places.resize(static_cast<std::size_t>(size));
-  PMPI_Allgather(&first, 1, MPI_INT, made->machines.data(), 1, MPI_INT, MPI_COMM_WORLD);
-  PMPI_Allgather(&place, 1, MPI_INT, made->places.data(), 1, MPI_INT, MPI_COMM_WORLD);
-
+  PMPI_Comm_create_keyval(&inherit, &forget, &made->keyval, nullptr);
   running = made.release();
-  running->machine = made_by_all(MPI_COMM_WORLD, [&] { return join_machine(place, size_here, job); });
-  PMPI_Comm_free(&machine);
-  if (!running->machine) stop();
+  running->first_calls = first_calls_wanted();
+  running->here = machine::join_by_all(&let_the_mpi_work);
+  if (!running->here) return stop();
+  binding& world = *bind(MPI_COMM_WORLD, identity_of_world);
+  bind(MPI_COMM_SELF, identity_of_world);  // no other rank looks for its duplicates
+  world.calls = running->first_calls;
+  decide(MPI_COMM_WORLD, world, true);
 }
 
 void stop() {
   if (running == nullptr) return;
   end_requests();
   running->bindings.clear();
-  running->machine.reset();
+  running->here.reset();
   std::unique_ptr<process> const ended(std::exchange(running, nullptr));
   PMPI_Comm_free_keyval(&ended->keyval);
   PMPI_Cancel(&ended->never);
@@ -226,20 +201,32 @@ binding* find_binding(MPI_Comm comm, bool may_wait) {
   };
   static thread_local memory last{MPI_COMM_NULL, nullptr, 0};
   std::uint64_t const now = running->generation.load(std::memory_order_acquire);
-  if (last.comm == comm && last.generation == now) return last.found;
-  void* value = nullptr;
-  int found = 0;
-  if (PMPI_Comm_get_attr(comm, running->keyval, &value, &found) != MPI_SUCCESS) return nullptr;
-  if (found == 0 && !may_wait && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF) {
-    static binding& unused = *[] {
-      auto* const made = new binding;
-      made->why = reason::first_use;
-      return made;
-    }();
-    return &unused;
+  if (last.comm != comm || last.generation != now) {
+    auto const found = binding_of(comm);
+    if (!found) return nullptr;
+    last = {comm, *found != nullptr ? *found : bind(comm, 0), now};
   }
-  last = {comm, found != 0 ? static_cast<binding*>(value) : make_binding(comm), now};
+  if (!last.found->decided) [[unlikely]]
+    decide(comm, *last.found, may_wait);
   return last.found;
+}
+
+std::uint64_t identity_of_next(MPI_Comm parent) {
+  if (running == nullptr || parent == MPI_COMM_NULL) return 0;
+  binding* const known = binding_of(parent).value_or(nullptr);
+  return known != nullptr ? identity_of_next(*known) : 0;
+}
+
+std::uint64_t agreed_identity(MPI_Comm made) {
+  if (running == nullptr || made == MPI_COMM_NULL || running->here->places_of(made).empty()) return 0;
+  std::uint64_t const mine = running->here->new_number();
+  std::uint64_t out = 0;
+  PMPI_Allreduce(&mine, &out, 1, MPI_UINT64_T, MPI_MAX, made);
+  return mixed(~out);
+}
+
+void identify(MPI_Comm made, std::uint64_t identity) {
+  if (running != nullptr && made != MPI_COMM_NULL && identity != 0) bind(made, identity);
 }
 
 bool threads_call_at_once() { return running != nullptr && running->threads; }

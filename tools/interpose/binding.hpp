@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
 
 #include "collectives.hpp"
+#include "groups.hpp"
 #include "statistics.hpp"
 
 namespace interpose {
@@ -15,9 +17,14 @@ namespace interpose {
 // The state that belongs to an MPI communicator for its lifetime, the same at all its ranks.
 struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
-  reason why = reason::none;
+  reason why = reason::first_calls;
+  bool decided = false;        // whether tutti carries out its calls
+  int calls = 0;               // until that is decided
+  std::uint64_t identity = 0;  // among communicators that share a rank; 0: not known
+  std::uint64_t derived = 0;   // communicators that all its ranks have derived from it
+  groups::membership place;
   std::optional<communicator> own;      // `ranks` refers to it, except for MPI_COMM_WORLD
-  std::mutex calls;                     // locked if threads may make calls concurrently
+  std::mutex serial;                    // locked if threads may make calls concurrently
   std::atomic<int> error{MPI_SUCCESS};  // of the call that failed: all later ones return it, as no rank knows how far
                                         // the others got
 };
@@ -27,10 +34,19 @@ void start();
 // Called right before it is finalized.
 void stop();
 
-// The binding of a communicator; null outside of start and stop, and for MPI_COMM_NULL. It is created in the first
-// blocking collective of all its ranks, where they may wait for each other. Before that, a call that must not wait gets
-// a binding that passes it to the MPI.
+// The binding of a communicator in one of its collectives; null outside of start and stop, and for MPI_COMM_NULL. tutti
+// takes a communicator over at a collective that is not among its first, so that one of a few calls costs nothing. All
+// ranks make the same calls, so they take it over at the same one. `may_wait`: the call may wait for the other ranks.
 binding* find_binding(MPI_Comm comm, bool may_wait);
+
+// An identity for the communicators that all ranks of `parent` are about to derive from it, without communication: a
+// function of the parent's identity and of the number of communicators derived before. Several may get the same one if
+// no rank is in two of them. 0 if it is not known.
+std::uint64_t identity_of_next(MPI_Comm parent);
+// The same for a communicator that was made by its ranks only, which agree on it.
+std::uint64_t agreed_identity(MPI_Comm made);
+// Called right after a communicator was made. 0 and MPI_COMM_NULL have no effect.
+void identify(MPI_Comm made, std::uint64_t identity);
 
 bool threads_call_at_once();
 

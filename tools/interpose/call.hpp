@@ -55,7 +55,8 @@ class call {
 
  protected:
   // Not left to the MPI, which would wait for the others if it did not refuse the call.
-  bool refused() const { return why_ == reason::same_buffer; }
+  bool refused() const { return why_ == reason::same_buffer || why_ == reason::broken; }
+  int refuse() const { return fail(why_ == reason::broken ? bound_->error.load() : MPI_ERR_BUFFER); }
   int fail(int code) const {
     PMPI_Comm_call_errhandler(comm_, code);
     return code;
@@ -68,7 +69,7 @@ class call {
       return fail(earlier);
     try {
       std::unique_lock const lock =
-          threads_call_at_once() ? std::unique_lock(bound_->calls) : std::unique_lock<std::mutex>();
+          threads_call_at_once() ? std::unique_lock(bound_->serial) : std::unique_lock<std::mutex>();
       counted.ran(what_, work(*bound_->ranks));
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
@@ -98,7 +99,7 @@ class blocking : public call {
   template <class... Arguments>
   int pass(Arguments... arguments) const {
     count_passed();
-    if (refused()) return fail(MPI_ERR_BUFFER);
+    if (refused()) return refuse();
     return mpi_(arguments...);
   }
   // Calls work(communicator, kept) to make the call.
@@ -129,7 +130,7 @@ class starting : public call {
   template <class... Arguments>
   int pass(Arguments... arguments) const {
     count_passed();
-    if (refused()) return fail(MPI_ERR_BUFFER);
+    if (refused()) return refuse();
     return mpi_(arguments..., request_);
   }
   template <class Work>

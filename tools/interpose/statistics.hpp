@@ -34,14 +34,14 @@ inline constexpr auto function_names = std::to_array<std::string_view>({
 // The reason why a call goes to the MPI.
 // clang-format off
 enum class reason {
-  none, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
-  same_buffer, not_started, failed,
+  none, first_calls, first_use, own_operation, not_served, intercommunicator, several_machines, operation, gaps, bad_argument,
+  same_buffer, not_started, no_memory, broken,
 };
 inline constexpr auto reason_texts = std::to_array<std::string_view>({
-  "", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
+  "", "first calls of a communicator", "non-blocking before the first blocking one", "non-blocking by an operation of the program's", "not served",
   "intercommunicator", "ranks on several machines", "operation or type", "type with gaps",
   "an invalid argument", "one buffer as input and output", "outside of MPI_Init and MPI_Finalize",
-  "shared memory could not be created",
+  "no shared memory left", "it could not be taken over",
 });
 // clang-format on
 

@@ -25,7 +25,7 @@ TUTTI_INLINE detail::descriptor shm::create(int ranks, int tracks) {
   return detail::create_segment_file(ranks, tracks, detail::half_of_all_addresses);
 }
 
-TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0), heap_(nullptr, 0) {}
+TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0) {}
 
 TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until)
     : shm(file, rank, ranks, tracks, until, {}, std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))) {
@@ -37,11 +37,10 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
     : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
       mapping_(introduce(file, rank, ranks, tracks)),
-      heap_(nullptr, 0),
       watches_(std::move(watches)),
       without_memory_(static_cast<std::size_t>(ranks)) {
   detail::segment const& memory = mapping_.memory();
-  heap_ = detail::heap(memory.heap(rank), memory.heap_bytes());
+  heap_ = std::make_shared<detail::heap>(memory.heap(rank), memory.heap_bytes());
   auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
   detail::rank_page& self = memory.rank(rank);
   detail::note_cores(self);
@@ -70,12 +69,12 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
 
 TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
   if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
-  std::byte* const memory = heap_.allocate(bytes);
+  std::byte* const memory = heap_->allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   // Touching pages one by one costs 1.6 us each; 0.12 us in one go.
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
   if (::madvise(memory, bytes, populate_write) != 0 && (errno == ENOMEM || errno == EFAULT)) {
-    heap_.deallocate(memory, bytes);
+    heap_->deallocate(memory, bytes);
     throw std::bad_alloc();  // better than a signal at the first touch
   }
   return memory;
@@ -83,7 +82,7 @@ TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
 
 TUTTI_INLINE void shm::deallocate(std::byte* memory, std::size_t bytes) noexcept {
   if (ranks() == 1) ::operator delete(memory, std::align_val_t{detail::page});
-  else heap_.deallocate(memory, bytes);
+  else heap_->deallocate(memory, bytes);
 }
 
 TUTTI_INLINE bool shm::lost(int peer) const noexcept {
@@ -128,6 +127,53 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   watches.reserve(members.size());
   for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
   return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
+}
+
+TUTTI_INLINE std::optional<std::uint64_t> shm::make_room(std::vector<int> const& members, int tracks) {
+  int const ranks = static_cast<int>(members.size());
+  std::byte* const base = heap_->allocate(detail::segment(nullptr, ranks, tracks, 0).bytes());
+  if (base == nullptr) return {};
+  detail::segment const room(base, ranks, tracks, 0);
+  std::uint64_t const address = shared_address(base);
+  room.header().identity = memory().header().identity ^ address;
+  for (int r = 0; r < ranks; ++r) {
+    detail::rank_page const& known = memory().rank(members[static_cast<std::size_t>(r)]);
+    detail::rank_page& page = room.rank(r);
+    page.process = known.process;
+    page.process_namespace = known.process_namespace;
+    std::ranges::copy(known.cores, page.cores);
+    page.probe = known.probe;
+    page.can_fetch.store(known.can_fetch.load(std::memory_order_acquire), std::memory_order_relaxed);
+    page.status.store(detail::presence::joined, std::memory_order_relaxed);
+  }
+  return address;
+}
+
+TUTTI_INLINE std::unique_ptr<shm> shm::enter_room(std::uint64_t room, std::vector<int> const& members, int tracks) {
+  int const own = static_cast<int>(std::find(members.begin(), members.end(), rank()) - members.begin());
+  auto* const base = const_cast<std::byte*>(at_shared_address(room));
+  detail::segment const memory(base, static_cast<int>(members.size()), tracks, 0);
+  return std::unique_ptr<shm>(new shm(*this, memory, own, members, tracks));
+}
+
+TUTTI_INLINE void shm::remove_room(std::uint64_t room, int ranks, int tracks) noexcept {
+  auto* const base = const_cast<std::byte*>(at_shared_address(room));
+  heap_->deallocate(base, detail::segment(nullptr, ranks, tracks, 0).bytes());
+}
+
+TUTTI_INLINE shm::shm(shm& around, detail::segment const& room, int rank, std::vector<int> const& members, int tracks)
+    : detail::mailbox(rank, static_cast<int>(members.size()), tracks),
+      tracks_(tracks),
+      heap_(around.heap_),
+      without_memory_(members.size()) {
+  for (int const m : members) watches_.push_back(around.watches_[static_cast<std::size_t>(m)]);
+  detail::segment const& all = around.memory();
+  auto const base = reinterpret_cast<std::uintptr_t>(all.base());
+  attach(room, tracks, reinterpret_cast<std::uintptr_t>(all.heap(0)), base + all.bytes(), base,
+         detail::patience_for(room, ranks()));
+  bool all_fetch = true;
+  for (int r = 0; r < ranks(); ++r) all_fetch &= fetches(r) == detail::fetching::works;
+  allow_pulls(all_fetch);
 }
 
 TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {

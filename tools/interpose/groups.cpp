@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A hash table of linked lists, changed under a lock that names its holder, for a holder may be killed.
+#include "groups.hpp"
+
+#include <cstdio>
+#include <new>
+#include <sched.h>
+
+#include "tutti/algorithm/concept.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/segment.hpp"
+
+namespace interpose {
+namespace {
+
+// Collectives use these; a group gets none for messages with tags.
+constexpr int tracks = tutti::max_tracks;
+constexpr std::size_t lists = 500;
+
+}  // namespace
+
+// Zeroed memory is an empty directory. An address of 0 refers to nothing.
+struct groups::directory {
+  std::atomic<std::uint32_t> holder;  // of the lock: a rank, plus 1
+  bool full;                          // there was no memory for a group
+  address list[lists];
+};
+
+struct groups::group {
+  std::uint64_t identity;
+  address next;  // in its list
+  address room;
+  std::uint32_t members;
+  std::uint32_t left;  // members that have left
+};
+
+class groups::lock {
+ public:
+  explicit lock(groups& all) : threads_(all.threads_), holder_(all.at<directory>(all.directory_).holder) {
+    auto const self = static_cast<std::uint32_t>(all.machine_.rank() + 1);
+    for (std::uint32_t other = 0; !holder_.compare_exchange_weak(other, self, std::memory_order_acquire); other = 0) {
+      if (other != 0 && all.machine_.lost(static_cast<int>(other) - 1))
+        throw tutti::error({.code = tutti::error_code::rank_lost,
+                            .rank = all.machine_.rank(),
+                            .peer = static_cast<int>(other) - 1,
+                            .what = tutti::detail::join({"rank ", other - 1, " of this machine ended in a collective"}),
+                            .way_out = "check the output of that rank"});
+      ::sched_yield();
+    }
+  }
+  lock(lock const&) = delete;
+  lock& operator=(lock const&) = delete;
+  ~lock() { holder_.store(0, std::memory_order_release); }
+
+ private:
+  std::lock_guard<std::mutex> threads_;
+  std::atomic<std::uint32_t>& holder_;
+};
+
+groups::address groups::make_directory(tutti::shm& machine) {
+  return machine.shared_address(machine.allocate(sizeof(directory)));
+}
+
+std::unique_ptr<tutti::shm> groups::membership::enter(std::vector<int> const& members) const {
+  return all_->machine_.enter_room(all_->at<group>(group_).room, members, tracks);
+}
+
+groups::membership groups::join(std::uint64_t identity, std::vector<int> const& members) {
+  lock const alone(*this);
+  clean_up();
+  address& place = find(identity);
+  if (place == 0 && !make(place, identity, members)) return {};
+  return {*this, place};
+}
+
+groups::address& groups::find(std::uint64_t identity) const {
+  address* place = &at<directory>(directory_).list[identity % lists];
+  while (*place != 0 && at<group>(*place).identity != identity) place = &at<group>(*place).next;
+  return *place;
+}
+
+bool groups::make(address& place, std::uint64_t identity, std::vector<int> const& members) {
+  directory& all = at<directory>(directory_);
+  if (all.full) return false;
+  std::byte* entry = nullptr;
+  try {
+    made_.reserve(made_.size() + 1);
+    entry = machine_.allocate(sizeof(group));
+    if (auto const room = machine_.make_room(members, tracks)) {
+      place = machine_.shared_address(entry);
+      at<group>(place) = {identity, 0, *room, static_cast<std::uint32_t>(members.size()), 0};
+      made_.push_back(place);
+      return true;
+    }
+  } catch (std::bad_alloc const&) {
+  }
+  if (entry != nullptr) machine_.deallocate(entry, sizeof(group));
+  all.full = true;
+  std::fprintf(
+      stderr,
+      "tutti: rank %d has no shared memory left for a communicator (TUTTI_HEAP): collectives on it and on further "
+      "ones are passed to the MPI\n",
+      machine_.rank());
+  return false;
+}
+
+void groups::leave(address const left) noexcept try {
+  lock const alone(*this);
+  group& mine = at<group>(left);
+  if (++mine.left == mine.members) find(mine.identity) = mine.next;
+  clean_up();
+} catch (...) {  // the memory stays until the job ends
+}
+
+void groups::clean_up() noexcept {
+  std::erase_if(made_, [&](address place) {
+    group const& old = at<group>(place);
+    if (old.left < old.members) return false;
+    machine_.remove_room(old.room, static_cast<int>(old.members), tracks);
+    machine_.deallocate(const_cast<std::byte*>(machine_.at_shared_address(place)), sizeof(group));
+    return true;
+  });
+}
+
+}  // namespace interpose
