@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // One buffer for input and output is refused where the MPI refuses it. With the library only, because an MPI does not
-// notice: ranks that make different calls get an error that names its call, later calls return the same error, and a
-// duplicate of the communicator works.
+// notice: ranks that make different calls get an error that names its call. If it was the same call on all ranks, the MPI
+// makes the later ones; if not, these return the same error, and a duplicate of the communicator works.
 // ranks: 2 3
 // on tutti: MPI_Barrier MPI_Allreduce
 #include <mpi.h>
@@ -56,6 +56,61 @@ void check_disagreement() {
   MPI_Comm_free(&comm);
 }
 
+// Ranks disagree on the count in one call.
+void check_handing_back() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  double in[4] = {1, 1, 1, 1}, out[4] = {};
+  int const code = MPI_Allreduce(in, out, world_rank == 0 ? 4 : 3, MPI_DOUBLE, MPI_SUM, comm);
+  std::string const text = text_of(code);
+  expect(code != MPI_SUCCESS && contains(text, "ranks disagree"), true,
+         "the error \"" + text + "\" of different counts");
+  for (int i = 0; i < 10; ++i) {
+    expect(MPI_Allreduce(in, out, 4, MPI_DOUBLE, MPI_SUM, comm), int{MPI_SUCCESS}, "the code of a sum after an error");
+    expect(out[3], 1.0 * size_of(comm), "a sum on a communicator after an error");
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibarrier(comm, &request);
+    expect(MPI_Wait(&request, MPI_STATUS_IGNORE), int{MPI_SUCCESS}, "the code of a barrier after an error");
+  }
+  MPI_Comm_free(&comm);
+}
+
+// More calls than an MPI has codes for errors, each of which fails because of the first.
+void check_many_errors() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  int first = MPI_SUCCESS;
+  int const one = 1;
+  int sum = 0;
+  MPI_Request requests[200];
+  for (MPI_Request& r : requests) {
+    // From some call on, the error is known at the start, and there is no request.
+    int const code =
+        world_rank == 0 ? MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &r) : MPI_Ibarrier(comm, &r);
+    if (code != MPI_SUCCESS) first = code;
+  }
+  // An MPI knows no communicator of a generalized request, so its errors go to the handler of MPI_COMM_WORLD.
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (MPI_Request& r : requests) {
+    bool const started = r != MPI_REQUEST_NULL;
+    int const code = MPI_Wait(&r, MPI_STATUS_IGNORE);
+    if (first == MPI_SUCCESS) first = code;
+    expect(code, started ? first : int{MPI_SUCCESS}, "the error of a request");
+    expect(r == MPI_REQUEST_NULL, true, "a request that ended with an error");
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  for (int i = 0; i < 20000; ++i) expect(MPI_Barrier(comm), first, "the error of a later call");
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(first, &kind);
+  expect(first != MPI_SUCCESS && kind != MPI_ERR_INTERN, true, "the class of an error of requests");
+  expect(contains(text_of(first), "ranks disagree"), true, "the text \"" + text_of(first) + "\"");
+  MPI_Comm_free(&comm);
+}
+
 #if defined(MPICH_VERSION)
 // One buffer as input and as output, which MPICH refuses and Open MPI does not.
 void check_same_buffer(bool with_library) {
@@ -96,6 +151,9 @@ int main(int argc, char**) {
 #if defined(MPICH_VERSION)
     check_same_buffer(with_library);
 #endif
-    if (with_library) check_disagreement();
+    if (!with_library) return;
+    check_disagreement();
+    check_handing_back();
+    check_many_errors();
   });
 }

@@ -16,6 +16,7 @@
 
 #include "errors.hpp"
 #include "machine.hpp"
+#include "notice.hpp"
 #include "requests.hpp"
 #include "tutti/core/background.hpp"
 #include "tutti/core/hash.hpp"
@@ -28,8 +29,8 @@ struct process {
   MPI_Request never = MPI_REQUEST_NULL;  // a receive on it that never completes
   std::mutex looking;
   int keyval = MPI_KEYVAL_INVALID;
-  bool threads = false;  // threads may call the MPI concurrently
-  int first_calls = 0;   // of a communicator, which the MPI makes
+  bool threads = false;           // threads may call the MPI concurrently
+  std::uint64_t first_calls = 0;  // of a communicator, which the MPI makes
   std::unique_ptr<machine> here;
   std::mutex bindings_change;
   std::map<binding*, std::unique_ptr<binding>> bindings;
@@ -38,7 +39,7 @@ struct process {
 process* running = nullptr;
 
 constexpr std::uint64_t identity_of_world = 1;
-constexpr int first_calls_by_default = 32;
+constexpr std::uint64_t first_calls_by_default = 32;
 
 // Spreads the hash over all bits, because directories take some of them.
 std::uint64_t mixed(std::uint64_t x) {
@@ -122,10 +123,7 @@ void join(MPI_Comm comm, binding& b) {
 
 // Counts a call, and takes the communicator over when its first calls are past.
 void decide(MPI_Comm comm, binding& b, bool may_wait) {
-  if (b.calls < running->first_calls) {
-    ++b.calls;
-    return;
-  }
+  if (++b.calls <= running->first_calls) return;
   int between = 0;
   PMPI_Comm_test_inter(comm, &between);
   if (between != 0) {
@@ -139,16 +137,16 @@ void decide(MPI_Comm comm, binding& b, bool may_wait) {
       join(comm, b);
     } catch (std::exception const& e) {
       b.why = reason::broken;
-      b.error = report_error(describe_call("joining the ranks", MPI_DATATYPE_NULL, comm), e.what());
+      b.failed->report(describe_call("joining the ranks", MPI_DATATYPE_NULL, comm), e.what());
     }
   }
   b.decided = true;
 }
 
-int first_calls_wanted() {
+std::uint64_t first_calls_wanted() {
   char const* const text = std::getenv("TUTTI_MPI_FIRST_CALLS");
-  int out = text != nullptr ? std::atoi(text) : first_calls_by_default;
-  PMPI_Bcast(&out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::uint64_t out = text != nullptr ? std::strtoull(text, nullptr, 10) : first_calls_by_default;
+  PMPI_Bcast(&out, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
   return out;
 }
 
@@ -156,7 +154,8 @@ int first_calls_wanted() {
 
 // Testing a request that has not completed progresses all messages with every MPI; MPICH's MPI_Iprobe does not.
 void let_the_mpi_work() noexcept {
-  if (tutti::detail::in_progress_thread) return;                     // this thread calls no MPI
+  if (tutti::detail::in_progress_thread) return;  // this thread calls no MPI
+  long_wait::look();
   std::unique_lock const alone(running->looking, std::try_to_lock);  // one thread at a time may test the request
   int ended = 0;
   if (alone) PMPI_Test(&running->never, &ended, MPI_STATUS_IGNORE);
@@ -228,6 +227,8 @@ std::uint64_t agreed_identity(MPI_Comm made) {
 void identify(MPI_Comm made, std::uint64_t identity) {
   if (running != nullptr && made != MPI_COMM_NULL && identity != 0) bind(made, identity);
 }
+
+bool is_first_notice() { return running != nullptr && running->here->is_first_notice(); }
 
 bool threads_call_at_once() { return running != nullptr && running->threads; }
 

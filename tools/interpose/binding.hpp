@@ -2,13 +2,14 @@
 // The tutti communicators of the program's MPI communicators.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mpi.h>
 #include <mutex>
 #include <optional>
 
 #include "collectives.hpp"
+#include "errors.hpp"
 #include "groups.hpp"
 #include "statistics.hpp"
 
@@ -19,14 +20,13 @@ struct binding {
   communicator* ranks = nullptr;  // null: its calls are passed to the MPI
   reason why = reason::first_calls;
   bool decided = false;        // whether tutti carries out its calls
-  int calls = 0;               // until that is decided
+  std::uint64_t calls = 0;     // of its collectives
   std::uint64_t identity = 0;  // among communicators that share a rank; 0: not known
   std::uint64_t derived = 0;   // communicators that all its ranks have derived from it
   groups::membership place;
-  std::optional<communicator> own;      // `ranks` refers to it, except for MPI_COMM_WORLD
-  std::mutex serial;                    // locked if threads may make calls concurrently
-  std::atomic<int> error{MPI_SUCCESS};  // of the call that failed: all later ones return it, as no rank knows how far
-                                        // the others got
+  std::optional<communicator> own;  // `ranks` refers to it, except for MPI_COMM_WORLD
+  std::mutex serial;                // locked if threads may make calls concurrently
+  std::shared_ptr<failure> failed = std::make_shared<failure>();
 };
 
 // Called by all ranks right after MPI was initialised.
@@ -49,6 +49,9 @@ std::uint64_t agreed_identity(MPI_Comm made);
 void identify(MPI_Comm made, std::uint64_t identity);
 
 bool threads_call_at_once();
+
+// Whether no rank of this machine has called it before.
+bool is_first_notice();
 
 // Lets the MPI progress messages, which it does only during calls: a program relies on its collectives for that. Called
 // between start and stop.

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The distribution of the elements of a reduction among the ranks that combine them.
+// The end of a call by an error, and the choice of the function that combines.
 #include "call.hpp"
 
+#include <cstdint>
 #include <optional>
+#include <string>
+
+#include "tutti/call/survive.hpp"
+#include "tutti/core/text.hpp"
 
 namespace interpose {
 namespace {
@@ -23,7 +28,44 @@ std::optional<operation> predefined_operation(MPI_Op op) {
   return {};
 }
 
+bool ends_the_program(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  PMPI_Comm_get_errhandler(comm, &handler);
+  bool const out = handler == MPI_ERRORS_ARE_FATAL;
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  return out;
+}
+
 }  // namespace
+
+int call::end_by(std::exception const& e) const {
+  if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
+  int const code = bound_->failed->report(describe(), e.what());
+  if (may_wait_ && !ends_the_program(comm_) && all_failed_here()) bound_->why = reason::handed_back;
+  return fail(code);
+}
+
+// Each rank votes by the number of its call, and by its complement: the conjunction of all votes has both only if they
+// are equal. A rank that makes no further call lets the others wait for TUTTI_TIMEOUT, 5 minutes if it is not set.
+bool call::all_failed_here() const try {
+  constexpr int bits = 15, all = (1 << bits) - 1;
+  int const mine = static_cast<int>(bound_->calls) & all, vote = mine | (~mine & all) << bits;
+  tutti::agreement const found = bound_->ranks->agree(vote, {});
+  return found.gone.empty() && found.flags == vote;
+} catch (std::exception const&) {  // not all ranks have voted
+  return false;
+}
+
+std::string call::describe_wait(void const* waiting, int seconds) {
+  auto const& c = *static_cast<call const*>(waiting);
+  auto& engine = c.bound_->ranks->engine();
+  std::string out =
+      tutti::detail::join({c.describe(), ": rank ", c.rank(), " has waited for ", seconds, " s, and goes on"});
+  for (int peer = 0; peer < c.ranks(); ++peer)
+    if (peer != c.rank() && engine.notices().called(peer) < engine.sequence())
+      out += tutti::detail::join({"; rank ", peer, " has not made the call: it is ", engine.doing(peer)});
+  return out;
+}
 
 reason reduction::decide() {
   datatype const known = look_up(type_);

@@ -16,6 +16,7 @@
 #include "datatypes.hpp"
 #include "errors.hpp"
 #include "messages.hpp"
+#include "notice.hpp"
 #include "requests.hpp"
 #include "user_reduction.hpp"
 
@@ -27,7 +28,8 @@ class call {
       : what_(what),
         comm_(comm),
         bound_(find_binding(comm, may_wait)),
-        why_(bound_ != nullptr ? bound_->why : reason::not_started) {}
+        why_(bound_ != nullptr ? bound_->why : reason::not_started),
+        may_wait_(may_wait) {}
 
   // An invalid argument, which the MPI reports to the program in its own way.
   void expect(bool right) {
@@ -56,7 +58,7 @@ class call {
  protected:
   // Not left to the MPI, which would wait for the others if it did not refuse the call.
   bool refused() const { return why_ == reason::same_buffer || why_ == reason::broken; }
-  int refuse() const { return fail(why_ == reason::broken ? bound_->error.load() : MPI_ERR_BUFFER); }
+  int refuse() const { return fail(why_ == reason::broken ? bound_->failed->code() : MPI_ERR_BUFFER); }
   int fail(int code) const {
     PMPI_Comm_call_errhandler(comm_, code);
     return code;
@@ -65,7 +67,8 @@ class call {
   // Calls work(communicator), which returns the bytes of this rank's part.
   template <class Work>
   int attempt(Work&& work) const {
-    if (int const earlier = bound_->error; earlier != MPI_SUCCESS) [[unlikely]]
+    ++bound_->calls;
+    if (int const earlier = bound_->failed->code(); earlier != MPI_SUCCESS) [[unlikely]]
       return fail(earlier);
     try {
       std::unique_lock const lock =
@@ -73,19 +76,27 @@ class call {
       counted.ran(what_, work(*bound_->ranks));
       return MPI_SUCCESS;
     } catch (std::exception const& e) {
-      if (ranks() > 1) bound_->ranks->engine().give_up();  // in case the others do not know
-      bound_->error = report_error(describe_call(name(), type_, comm_), e.what());
-      return fail(bound_->error);
+      return end_by(e);
     }
   }
+  std::shared_ptr<failure> const& failed() const { return bound_->failed; }
+  // Of a call that has waited long: which ranks have not made it.
+  [[gnu::cold]] static std::string describe_wait(void const* waiting, int seconds);
   std::string_view name() const { return function_names[static_cast<std::size_t>(what_)]; }
 
  private:
+  // Reports an error of tutti, and lets the MPI make all further calls if that is possible.
+  [[gnu::cold]] int end_by(std::exception const& e) const;
+  std::string describe() const { return describe_call(name(), type_, comm_); }
+  // Whether all ranks have failed in the same call, and so will make the same one next.
+  [[gnu::cold]] bool all_failed_here() const;
+
   function what_;
   MPI_Comm comm_;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;  // for errors
   binding* bound_;
   reason why_;
+  bool may_wait_;
 };
 
 // A call that ends before it returns. `Function`: the MPI's.
@@ -106,6 +117,7 @@ class blocking : public call {
   template <class Work>
   int run(Work&& work) const {
     return attempt([&](communicator& ranks) {
+      long_wait const noticed(&describe_wait, static_cast<call const*>(this));
       keepsakes kept;
       work(ranks, kept);
       kept.deliver();
@@ -135,9 +147,11 @@ class starting : public call {
   }
   template <class Work>
   int run(Work&& work) const {
+    *request_ = MPI_REQUEST_NULL;  // if it fails
     return attempt([&](communicator& ranks) {
       auto started = std::make_unique<pending>();
       started->function = name();
+      started->failed = failed();
       asynchronous later = tutti::async(ranks);
       started->work = work(later, *started->kept);
       std::size_t const bytes = started->kept->bytes;

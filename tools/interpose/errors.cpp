@@ -62,15 +62,18 @@ std::string describe_call(std::string_view function, MPI_Datatype type, MPI_Comm
   return join({function, elements, " on ", name_of_communicator(comm)});
 }
 
-int report_error(std::string_view call, std::string_view problem) {
+int failure::report(std::string_view call, std::string_view problem) {
+  std::lock_guard const lock(reporting_);
+  if (code() != MPI_SUCCESS) return code();
   constexpr std::string_view head = "tutti: ";
   if (problem.starts_with(head)) problem.remove_prefix(head.size());
   std::string text = join({head, call, ": ", without_inner_types(std::string(problem))});
   std::fprintf(stderr, "%s\n", text.c_str());
   text.resize(std::min<std::size_t>(text.size(), MPI_MAX_ERROR_STRING - 1));
-  int code = MPI_ERR_INTERN;
-  if (PMPI_Add_error_code(class_of_errors(), &code) == MPI_SUCCESS) PMPI_Add_error_string(code, text.c_str());
-  return code;
+  int out = class_of_errors();  // if the MPI takes no more codes
+  if (PMPI_Add_error_code(class_of_errors(), &out) == MPI_SUCCESS) PMPI_Add_error_string(out, text.c_str());
+  code_ = out;
+  return out;
 }
 
 }  // namespace interpose

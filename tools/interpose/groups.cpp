@@ -23,7 +23,8 @@ constexpr std::size_t lists = 500;
 // Zeroed memory is an empty directory. An address of 0 refers to nothing.
 struct groups::directory {
   std::atomic<std::uint32_t> holder;  // of the lock: a rank, plus 1
-  bool full;                          // there was no memory for a group
+  std::atomic<bool> noticed;
+  bool full;  // there was no memory for a group
   address list[lists];
 };
 
@@ -73,6 +74,8 @@ groups::membership groups::join(std::uint64_t identity, std::vector<int> const& 
   if (place == 0 && !make(place, identity, members)) return {};
   return {*this, place};
 }
+
+bool groups::is_first_notice() { return !at<directory>(directory_).noticed.exchange(true); }
 
 groups::address& groups::find(std::uint64_t identity) const {
   address* place = &at<directory>(directory_).list[identity % lists];

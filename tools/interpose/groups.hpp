@@ -55,6 +55,9 @@ class groups {
   // Throws tutti::error if a rank ended while it held the lock of the directory.
   membership join(std::uint64_t identity, std::vector<int> const& members);
 
+  // Whether no rank has called it before.
+  bool is_first_notice();
+
  private:
   struct group;
   struct directory;

@@ -31,6 +31,8 @@ class machine {
   // The communicator of a group that was joined, or of this rank alone.
   communicator enter(groups::membership const& group, std::vector<int> const& members);
 
+  bool is_first_notice() { return groups_->is_first_notice(); }
+
   // A number that no rank of this job gets a second time.
   std::uint64_t new_number() { return static_cast<std::uint64_t>(world_rank_) << 40 | ++numbers_; }
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "binding.hpp"
-#include "errors.hpp"
 #include "tutti/started/progress.hpp"
 
 namespace interpose {
@@ -38,7 +37,7 @@ void finish(pending& p) {
     p.work.wait();
     p.kept->deliver();
   } catch (std::exception const& e) {
-    p.code = report_error(p.function, e.what());
+    p.code = p.failed->report(p.function, e.what());
   }
   p.kept.reset();
   let_the_mpi_work();  // what peers sent before the call is visible after it

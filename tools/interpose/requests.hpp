@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "errors.hpp"
 #include "messages.hpp"
 #include "tutti/started/work.hpp"
 
@@ -18,8 +19,9 @@ struct pending {
   std::optional<keepsakes> kept{std::in_place};  // until it has ended
   tutti::work work;
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_SUCCESS;       // the result of the call
-  std::string_view function{};  // for errors; communicator and type may be gone when it ends
+  int code = MPI_SUCCESS;           // the result of the call
+  std::shared_ptr<failure> failed;  // of its communicator
+  std::string_view function{};      // for errors; communicator and type may be gone when it ends
 };
 
 // The request of a call. From the first one on, a thread that makes no MPI calls drives started calls, because the

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The time of a wait is read only once it is long enough for a rank to nap.
+#include "notice.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "binding.hpp"
+
+namespace interpose {
+namespace {
+
+int seconds_until_notice() {
+  static int const out = [] {
+    char const* const text = std::getenv("TUTTI_MPI_NOTICE");
+    return text != nullptr ? std::atoi(text) : 60;
+  }();
+  return out;
+}
+
+}  // namespace
+
+void long_wait::look() noexcept try {
+  if (of_thread != nullptr) of_thread->notice();
+} catch (...) {  // there was no memory for the line
+}
+
+void long_wait::notice() {
+  auto const now = std::chrono::steady_clock::now();
+  if (began_ == std::chrono::steady_clock::time_point{}) began_ = now;
+  int const seconds = seconds_until_notice();
+  if (seconds <= 0 || now - began_ < std::chrono::seconds(seconds)) return;
+  of_thread = nullptr;
+  if (is_first_notice()) std::fprintf(stderr, "tutti: %s\n", describe_(call_, seconds).c_str());
+}
+
+}  // namespace interpose
