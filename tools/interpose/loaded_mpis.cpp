@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The library needs its MPI, so where the program needs another, both are loaded, each with a PMPI_Init.
+// The library needs its MPI, so where the program needs another, both are loaded, each with a PMPI_Initialized. This
+// library does not define that function.
 #include "loaded_mpis.hpp"
 
 #include <algorithm>
@@ -24,12 +25,12 @@ constexpr std::string_view built_for = "MPICH";
 constexpr std::string_view built_for = "another MPI";
 #endif
 
-// The file of the PMPI_Init that an object or the libraries that it needs define; empty if there is none.
+// The file of the PMPI_Initialized that an object or the libraries that it needs define; empty if there is none.
 std::string mpi_of(char const* object) {
   void* const handle = ::dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return {};
   Dl_info found{};
-  void* const init = ::dlsym(handle, "PMPI_Init");
+  void* const init = ::dlsym(handle, "PMPI_Initialized");
   bool const known = init != nullptr && ::dladdr(init, &found) != 0;
   ::dlclose(handle);
   return known ? found.dli_fname : "";

@@ -32,19 +32,46 @@ void in_parts(std::byte* memory, std::byte* packed, std::size_t count, datatype 
   }
 }
 
-void pack(std::byte* memory, std::byte* packed, std::size_t count, MPI_Datatype type, datatype const& known) {
-  in_parts(memory, packed, count, known, [&](std::byte* from, std::byte* to, int n, int bytes) {
+// MPI_BOTTOM and a type of absolute addresses. MPICH's MPI_Pack refuses it, so this stands for the same memory by another
+// address and a type that is displaced.
+class placed {
+ public:
+  placed(std::byte* memory, MPI_Datatype type) : memory_(memory), type_(type) {
+    if (memory != MPI_BOTTOM) return;
+    constexpr MPI_Aint elsewhere = 4096;
+    MPI_Aint const back = -elsewhere;
+    int const one = 1;
+    PMPI_Type_create_hindexed(1, &one, &back, type, &own_);
+    PMPI_Type_commit(&own_);
+    memory_ = reinterpret_cast<std::byte*>(elsewhere);
+    type_ = own_;
+  }
+  placed(placed const&) = delete;
+  placed& operator=(placed const&) = delete;
+  ~placed() {
+    if (own_ != MPI_DATATYPE_NULL) PMPI_Type_free(&own_);
+  }
+  std::byte* memory() const { return memory_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  std::byte* memory_;
+  MPI_Datatype type_, own_ = MPI_DATATYPE_NULL;
+};
+
+void pack(placed const& what, std::byte* packed, std::size_t count, datatype const& known) {
+  in_parts(what.memory(), packed, count, known, [&](std::byte* from, std::byte* to, int n, int bytes) {
     int position = 0;
-    if (PMPI_Pack(from, n, type, to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
+    if (PMPI_Pack(from, n, what.type(), to, bytes, &position, MPI_COMM_SELF) != MPI_SUCCESS || position != bytes)
       throw tutti::error({.code = tutti::error_code::system,
                           .what = tutti::detail::join({"MPI_Pack produced ", position, " bytes of ", bytes}),
                           .way_out = "run this program without libtutti-mpi.so"});
   });
 }
-void unpack(std::byte* packed, std::byte* memory, std::size_t count, MPI_Datatype type, datatype const& known) {
-  in_parts(memory, packed, count, known, [&](std::byte* to, std::byte* from, int n, int bytes) {
+void unpack(std::byte* packed, placed const& what, std::size_t count, datatype const& known) {
+  in_parts(what.memory(), packed, count, known, [&](std::byte* to, std::byte* from, int n, int bytes) {
     int position = 0;
-    PMPI_Unpack(from, bytes, &position, to, n, type, MPI_COMM_SELF);
+    PMPI_Unpack(from, bytes, &position, to, n, what.type(), MPI_COMM_SELF);
   });
 }
 
@@ -58,12 +85,12 @@ message::message(use how, void const* memory, std::size_t count, MPI_Datatype ty
       bytes_(count * known_.size),
       packed_(known_.dense ? nullptr : room_for(bytes_)),
       data_(known_.dense ? memory_ : packed_.get()) {
-  if (!known_.dense && how != use::writes) pack(memory_, data_, count_, type, known_);
+  if (!known_.dense && how != use::writes) pack({memory_, type}, data_, count_, known_);
 }
 
 void message::deliver() const {
   if (MPI_Datatype const type = unpacked_as_.get(); type != MPI_DATATYPE_NULL)
-    unpack(data_, memory_, count_, type, known_);
+    unpack(data_, {memory_, type}, count_, known_);
 }
 
 blocks::blocks(use how, void const* memory, int ranks, int const* counts, int const* displacements, MPI_Datatype type)
@@ -92,13 +119,13 @@ blocks::blocks(use how, void const* memory, int ranks, int const* counts, int co
   packed_ = room_for(bytes_);
   data_ = packed_.get();
   for (std::size_t q = 0; q < counts_.size() && how != use::writes; ++q)
-    pack(places_[q], data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type, known_);
+    pack({places_[q], type}, data_ + offsets_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), known_);
 }
 
 void blocks::deliver() const {
   MPI_Datatype const type = unpacked_as_.get();
   for (std::size_t q = 0; q < counts_.size() && type != MPI_DATATYPE_NULL; ++q)
-    unpack(data_ + offsets_[q], places_[q], counts_[q] / std::max<std::size_t>(known_.size, 1), type, known_);
+    unpack(data_ + offsets_[q], {places_[q], type}, counts_[q] / std::max<std::size_t>(known_.size, 1), known_);
 }
 
 apart::apart(input in, output out) : in_(in) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "binding.hpp"
+#include "fortran.hpp"
 #include "tutti/started/progress.hpp"
 
 namespace interpose {
@@ -147,5 +148,20 @@ int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   look();
   return PMPI_Request_get_status(request, flag, status);
 }
+
+INTERPOSE_FORTRAN(Wait, (MPI_Request * request, MPI_Status* status), request, status)
+INTERPOSE_FORTRAN(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), count, requests, statuses)
+INTERPOSE_FORTRAN(Waitany, (int count, MPI_Request requests[], int* index, MPI_Status* status), count, requests, index,
+                  status)
+INTERPOSE_FORTRAN(Waitsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
+                  requests, done, indices, statuses)
+INTERPOSE_FORTRAN(Test, (MPI_Request * request, int* flag, MPI_Status* status), request, flag, status)
+INTERPOSE_FORTRAN(Testall, (int count, MPI_Request requests[], int* flag, MPI_Status statuses[]), count, requests, flag,
+                  statuses)
+INTERPOSE_FORTRAN(Testany, (int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status), count,
+                  requests, index, flag, status)
+INTERPOSE_FORTRAN(Testsome, (int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]), count,
+                  requests, done, indices, statuses)
+INTERPOSE_FORTRAN(Request_get_status, (MPI_Request request, int* flag, MPI_Status* status), request, flag, status)
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include "binding.hpp"
+#include "fortran.hpp"
 #include "loaded_mpis.hpp"
 #include "statistics.hpp"
 
@@ -31,5 +32,9 @@ int MPI_Finalize() {
   if (rank == 0 && interpose::counted.wanted()) std::fputs(interpose::counted.text().c_str(), stderr);
   return code;
 }
+
+INTERPOSE_FORTRAN(Init, (int* argc, char*** argv), argc, argv)
+INTERPOSE_FORTRAN(Init_thread, (int* argc, char*** argv, int required, int* provided), argc, argv, required, provided)
+INTERPOSE_FORTRAN(Finalize, ())
 
 }  // extern "C"
