@@ -77,6 +77,27 @@ void check_handing_back() {
   MPI_Comm_free(&comm);
 }
 
+// A collective of one rank, while the others are done with the communicator. An MPI would wait for ever.
+void check_lone_call() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_name(comm, "deserted");
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  MPI_Barrier(comm);
+  if (world_rank == 0) {
+    int const one = 1;
+    int sum = 0;
+    for (int i = 0; i < 3; ++i) {
+      std::string const text = text_of(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
+      for (std::string_view const part : {"MPI_Allreduce of MPI_INT", "deserted", "closed its communicator"})
+        expect(contains(text, part), true, "the text \"" + text + "\", which should contain " + std::string(part));
+    }
+  }
+  MPI_Comm_free(&comm);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 // More calls than an MPI has codes for errors, each of which fails because of the first.
 void check_many_errors() {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -154,6 +175,7 @@ int main(int argc, char**) {
     if (!with_library) return;
     check_disagreement();
     check_handing_back();
+    check_lone_call();
     check_many_errors();
   });
 }
