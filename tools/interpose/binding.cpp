@@ -39,7 +39,7 @@ struct process {
 process* running = nullptr;
 
 constexpr std::uint64_t identity_of_world = 1;
-constexpr std::uint64_t first_calls_by_default = 100;  // taking over takes as long as 100 to 200 small calls save
+constexpr std::uint64_t first_calls_by_default = 100;  // taking over takes as long as 300 small ones
 
 // Spreads the hash over all bits, because directories take some of them.
 std::uint64_t mixed(std::uint64_t x) {
