@@ -37,7 +37,7 @@ TEST_CASE("members of a room make collectives, large ones too, and others do not
       communicator<> group(comm.engine().transport().enter_room(room, members, room_tracks));
       expect(members[static_cast<std::size_t>(group.rank())] == comm.rank(), "a member has another rank's place");
       for (int round = 0; round < 10; ++round)
-        for (std::size_t const count : {1, 1000, 300000}) {
+        for (auto const count : {std::size_t{1}, std::size_t{1000}, std::size_t{300000}}) {
           std::vector<int> data(count, comm.rank());
           all_reduce(group, data);
           expect(data == std::vector<int>(count, 5), "a sum in a room is wrong");
