@@ -111,6 +111,11 @@ class cuda_ipc {
     return {reinterpret_cast<T*>(alone_.back().data()), count};
   }
 
+  // Ends the calls of all ranks with this error, unless they have a fault already.
+  [[gnu::cold]] void give_up(error const& why) noexcept {
+    if (calls_) group().board().raise({static_cast<int>(why.code()), rank(), rank(), why.happened()});
+  }
+
   // Describes how calls are carried out, and which ranks share a device.
   std::string explain() const {
     std::string out = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});

@@ -2,6 +2,7 @@
 // Collectives on device memory among the ranks of any communicator, by whatever connects their devices.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tutti/call/check_arguments.hpp"
 #include "tutti/core/text.hpp"
@@ -21,31 +23,46 @@
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
+#include "tutti/device/two_level/cuda_two_level.hpp"
 
 namespace tutti {
 
-// How data travel between the devices of ranks: `ipc`, by reading each other's memory (cuda_ipc), or `staged`, by way of
-// the host or of an MPI that accepts device memory (cuda_staged).
-enum class device_path : std::uint8_t { automatic, ipc, staged };
+// How data travel between the devices of ranks: `ipc`, by reading each other's memory (cuda_ipc); `staged`, by way of the host or
+// of an MPI that accepts device memory (cuda_staged); `two_level`, the former inside nodes and the latter across them
+// (cuda_two_level).
+enum class device_path : std::uint8_t { automatic, ipc, staged, two_level };
 
-// What `on` may be told. All ranks pass the same, except for the stream.
+constexpr std::string_view name(device_path p) {
+  switch (p) {
+    case device_path::automatic: return "automatic";
+    case device_path::ipc: return "ipc";
+    case device_path::staged: return "staged";
+    case device_path::two_level: return "two_level";
+  }
+  return "?";
+}
+
+// What `on` may be told. All ranks pass the same, except for the stream and the node.
 //
 // stream   of calls and works that name none
-// path     automatic: `ipc` if all ranks can, and else `staged`. Naming `ipc` makes its refusal an error
-// arena    bytes of device memory that peers read, with `ipc`
-// slices   how messages are cut, with `staged`
+// path     automatic: `ipc` if all ranks can, else `two_level` if they are on several nodes and can, and else `staged`. Naming a
+//          path makes its refusal an error
+// node     a number that ranks share if they are to read each other's memory; by default, that of the machine and container
+// arena    bytes of device memory that peers read, with `ipc` and `two_level`
+// slices   how messages are cut, with `staged` and `two_level`
 template <detail::device D>
 struct on_options {
   detail::passed_stream<D> stream{};
   device_path path = device_path::automatic;
+  std::optional<int> node{};
   std::size_t arena = std::size_t{16} << 20;
   staging slices{};
 };
 
-// Ranks that each pass a buffer of their device; made by `on`. The calls are those of device/front/collectives.hpp. Results
-// have the same bits on every path.
+// Ranks that each pass a buffer of their device; made by `on`. The calls are those of device/front/collectives.hpp.
 template <class D, transport Transport>
-  requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D>
+  requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D> &&
+           detail::divisible<Transport>
 class cuda_ranks {
  public:
   using device_type = D;
@@ -53,19 +70,11 @@ class cuda_ranks {
   // Communicator and device must outlive it.
   cuda_ranks(communicator<Transport>& comm, D const& on, on_options<D> const& how, std::source_location where)
       : comm_{comm}, on_{on}, stream_{how.stream} {
-    expect_one_path(how, where);
+    detail::node_map const nodes = find_nodes(how, where);
     detail::all_or_none(
         comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
-    if (how.path != device_path::staged && can_try_ipc(how)) {
-      try {
-        ipc_.emplace(comm, on, how.arena, where);
-        return;
-      } catch (error const& e) {  // at all ranks
-        if (how.path == device_path::ipc || e.code() != error_code::system) throw;
-        why_staged_ = e.happened();
-      }
-    }
-    staged_.emplace(comm, on, how.slices, where);
+    if (how.path != device_path::staged) take_memory_path(how, nodes, where);
+    if (!ipc_) staged_.emplace(comm, on, how.slices, where);
   }
 
   // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
@@ -74,11 +83,14 @@ class cuda_ranks {
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
   D const& on() const noexcept { return on_; }
-  device_path path() const noexcept { return ipc_ ? device_path::ipc : device_path::staged; }
+  device_path path() const noexcept {
+    return ipc_ ? device_path::ipc : levels_ ? device_path::two_level : device_path::staged;
+  }
 
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
   tutti::work work(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) {
     if (ipc_) return ipc_->work(named(stream), where);
+    if (levels_) return levels_->work(named(stream), where);
     return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, nullptr, named(stream), where));
   }
 
@@ -96,10 +108,15 @@ class cuda_ranks {
   // Describes how calls are carried out, and why.
   std::string explain() const {
     if (ipc_) return ipc_->explain();
+    std::string const begin = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
+    std::string_view const staged =
+        staged_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory";
+    if (!levels_) return detail::join({begin, staged, ", because ", why_staged_});
     return detail::join(
-        {"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": ",
-         staged_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory", ", because ",
-         why_staged_});
+        {begin,
+         "all_reduce, reduce, reduce_scatter, broadcast and all_gather take two levels. In all other collectives, _v "
+         "forms, fused operations, reductions with two element types, calls that name another algorithm and messages, ",
+         staged, " among all ranks.\n", levels_->explain()});
   }
 
   // -- For the messages and the collectives.
@@ -112,6 +129,8 @@ class cuda_ranks {
   void combine(detail::device_call<D, In, Out> call, Op const& op) {
     call.how = with_stream(call.how);
     if (ipc_) return ipc_->template combine<Algorithm, C>(call, op);
+    if constexpr (levels_type::template combines<Algorithm, C, In, Out, Op>)
+      if (levels_ && levels_->serves(call.what)) return levels_->template combine<C>(call, op);
     if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template combine<Algorithm, C>(call, op);
     else refuse_algorithm<Algorithm>(C, call.where);
   }
@@ -119,28 +138,68 @@ class cuda_ranks {
   void move(detail::device_call<D, Word, Word> call) {
     call.how = with_stream(call.how);
     if (ipc_) return ipc_->template move<Algorithm, C>(call);
+    if constexpr (levels_type::template moves<Algorithm, C>)
+      if (levels_ && levels_->serves(call.what)) return levels_->template move<C>(call);
     if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template move<Algorithm, C>(call);
     else refuse_algorithm<Algorithm>(C, call.where);
   }
 
  private:
   using staged_type = cuda_staged<D, Transport>;
+  using levels_type = cuda_two_level<D, Transport>;
 
   detail::stream_of<D> named(detail::stream_of<D> stream) const {
     return stream == detail::stream_of<D>{} ? stream_ : stream;
   }
 
-  void expect_one_path(on_options<D> const& how, std::source_location where) {
-    auto const all = detail::exchange_cards(comm_, how.path, where);
-    for (std::size_t q = 1; q < all.size(); ++q)
-      if (all[q] != all[0])
+  // -- The choice of the path, the same at all ranks.
+  struct card {
+    detail::host_identity host{};
+    int node = 0;
+    device_path path{};
+
+    bool shares_node(card const& other) const { return node == other.node && host.objection_to(other.host).empty(); }
+  };
+
+  // Checks that all ranks name the same path.
+  detail::node_map find_nodes(on_options<D> const& how, std::source_location where) {
+    auto const all = detail::exchange_cards(
+        comm_, card{detail::host_identity::of_this_process(), how.node.value_or(0), how.path}, where);
+    std::vector<int> keys;
+    for (std::size_t q = 0; q < all.size(); ++q) {
+      if (all[q].path != all[0].path)
         detail::refuse(rank(), detail::join({"ranks 0 and ", q, " name different paths to other devices"}),
                        "pass the same path at all ranks", where);
+      auto const first = std::ranges::find_if(all, [&](card const& other) { return other.shares_node(all[q]); });
+      keys.push_back(static_cast<int>(first - all.begin()));
+    }
+    return detail::node_map(keys);
   }
-  bool can_try_ipc(on_options<D> const& how) {
-    if (size() <= detail::max_destinations || how.path == device_path::ipc) return true;
-    why_staged_ = detail::join({size(), " ranks are too many to read each other's memory"});
-    return false;
+  // Takes a path on which ranks read each other's memory, or notes why they cannot.
+  void take_memory_path(on_options<D> const& how, detail::node_map const& nodes, std::source_location where) {
+    bool const levels = how.path == device_path::two_level || (how.path == device_path::automatic && nodes.count() > 1);
+    if (auto const why = levels ? levels_type::objection_to(nodes) : objection_to_ipc()) {
+      if (how.path != device_path::automatic)
+        detail::refuse(rank(), detail::join({"the ranks cannot take the path ", name(how.path), ": ", *why}),
+                       "leave the path automatic, or change where ranks run", where);
+      why_staged_ = *why;
+      return;
+    }
+    try {
+      if (levels) {
+        levels_.emplace(comm_, on_, nodes, how.arena, how.slices, where);
+        why_staged_ = detail::join({"the ranks are on ", nodes.text()});
+      } else {
+        ipc_.emplace(comm_, on_, how.arena, where);
+      }
+    } catch (error const& e) {  // at all ranks
+      if (how.path != device_path::automatic || e.code() != error_code::system) throw;
+      why_staged_ = e.happened();
+    }
+  }
+  std::optional<std::string> objection_to_ipc() const {
+    if (size() <= detail::max_destinations) return {};
+    return detail::join({size(), " ranks are too many to read each other's memory"});
   }
   template <class Algorithm>
   [[noreturn, gnu::cold]] void refuse_algorithm(collective what, std::source_location where) const {
@@ -157,25 +216,30 @@ class cuda_ranks {
   std::string why_staged_ = "the program asked for it";
   std::optional<cuda_ipc<D, Transport>> ipc_;
   std::optional<staged_type> staged_;  // if there is no ipc_
+  std::optional<levels_type> levels_;  // beside staged_, which carries out the other calls
   std::list<detail::device_array<D, std::byte>> allocated_;
   detail::device_works<D> works_;
 };
 
 // The ranks of a communicator, each with buffers in memory of its device. Finds out how their devices can communicate: if all
-// ranks can read each other's memory, which takes one node and devices with that ability, they do; else data travel through the
-// host, or to an MPI that accepts device memory. `explain()` tells which, and why. All ranks call it together, and make the
-// same calls in the same order. Every collective of device/front/collectives.hpp can be called, with the same results on every
-// path; and send, recv and send_recv (device/staged/messages.hpp), which go by way of the host.
+// ranks can read each other's memory, which takes one node and devices with that ability, they do; if that holds inside each of
+// several nodes, collectives take two levels; else data travel through the host, or to an MPI that accepts device memory.
+// `explain()` tells which, and why. All ranks call it together, and make the same calls in the same order. Every collective of
+// device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp), which go by way of the
+// host. Results have the bits of one_shot on the host, except for reductions in two levels, whose order is that of
+// cuda_two_level.
 //
-// Throws error: bad_argument, at all ranks, if they name different paths; system, at all ranks, if one of them is out of
-// memory, or cannot share memory although `ipc` was named; the errors of all_gather.
+// Throws error: bad_argument, at all ranks, if they name different paths, or one that they cannot take; system, at all ranks, if
+// one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of all_gather and
+// subgroup.
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
 //   auto ranks = tutti::on(comm, gpu, {.stream = stream});
 //   tutti::all_reduce(ranks, gradient, tutti::mean{});
 template <class D, transport Transport>
-  requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D>
+  requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D> &&
+           detail::divisible<Transport>
 [[nodiscard]] cuda_ranks<D, Transport> on(communicator<Transport>& comm, D const& device, on_options<D> const& how = {},
                                           std::source_location where = std::source_location::current()) {
   return {comm, device, how, where};

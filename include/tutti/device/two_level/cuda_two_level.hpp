@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Collectives on device memory among ranks of several nodes: the ranks of a node read each other's memory, and between nodes
+// data travel among the ranks that have the same place in their nodes.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/check_arguments.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/front/collectives.hpp"
+#include "tutti/device/front/ragged.hpp"
+#include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/staged/cuda_staged.hpp"
+#include "tutti/device/two_level/level_operations.hpp"
+#include "tutti/transport/absence.hpp"
+#include "tutti/transport/nodes.hpp"
+
+namespace tutti {
+
+// The ranks of a communicator on nodes that have the same number of ranks, two or more. All ranks create it together and make
+// the same calls in the same order. Communicator and device must outlive it.
+//
+// how it works  a call is a list of calls of cuda_ipc inside the node and of cuda_staged across nodes. All ranks of a node take
+//               part across nodes at once, each with its share of the message or with its own block
+// collectives   all_reduce, reduce, broadcast, all_gather and reduce_scatter with blocks of one size
+// order         the ranks of each node in rank order, then the nodes in order of their lowest ranks. Between the two, values
+//               are rounded to their type. The same bits on all ranks, but not those of one_shot unless the operation is
+//               exactly associative. Operations that do not commute need nodes of consecutive ranks
+// streams       as cuda_staged: a call returns when the last slice from another node has arrived, and cannot be captured
+// errors        a failure of a part is a fault of the communicator, so all ranks throw it. Outputs are then undefined
+template <class D, transport Transport>
+  requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D> &&
+           detail::divisible<Transport>
+class cuda_two_level {
+ public:
+  // Throws error: system, at all ranks, if ranks of a node cannot share memory of their devices, or a device cannot stage its own;
+  // bad_argument; the errors of all_gather and subgroup.
+  [[gnu::cold]] cuda_two_level(communicator<Transport>& comm, D const& on, detail::node_map nodes,
+                               std::size_t arena_bytes, staging const& slices, std::source_location where)
+      : comm_{comm},
+        on_{on},
+        nodes_{std::move(nodes)},
+        node_{nodes_.node_of(comm.rank())},
+        local_{nodes_.local_rank(comm.rank())} {
+    for (int node = 0; node < nodes_.count(); ++node) alike_.push_back(rank_at(node, local_));
+    inside_comm_.emplace(group_of(nodes_.members(node_), where));
+    across_comm_.emplace(group_of(alike_, where));
+    detail::all_or_none(comm, where, [&] {
+      try {
+        inside_.emplace(*inside_comm_, on, arena_bytes, where);
+      } catch (error const& e) {
+        throw error({.code = e.code(), .what = in_part(nodes_.members(node_), e), .way_out = std::string(e.way_out())});
+      }
+    });
+    detail::all_or_none(
+        comm, where, [&] { across_.emplace(*across_comm_, on, slices, where); }, "stage memory of its device");
+  }
+
+  // Whether such nodes can be served; `objection` continues "because".
+  static std::optional<std::string> objection_to(detail::node_map const& nodes) {
+    if (nodes.even() && nodes.size(0) >= 2 && nodes.size(0) <= detail::max_destinations) return {};
+    return detail::join({"the ranks are on ", nodes.text(),
+                         ", and two levels need nodes that have the same number of ranks, from 2 to ",
+                         detail::max_destinations});
+  }
+
+  // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
+  tutti::work work(detail::stream_of<D> stream, std::source_location where) { return inside_->work(stream, where); }
+
+  std::string explain() const {
+    return detail::join(
+        {nodes_.text(), ", each of which reads its own memory; ",
+         across_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory",
+         " between nodes, among ranks with the same place in theirs. Values are combined in rank order inside "
+         "each node, then in the order of nodes.\nInside the node: ",
+         inside_->explain()});
+  }
+
+  // -- Which calls are served; the others need all ranks at once.
+  template <class Algorithm, collective C, class In, class Out, class Op>
+  static constexpr bool combines =
+      std::is_same_v<Algorithm, automatic> &&
+      (C == collective::all_reduce || C == collective::reduce || C == collective::reduce_scatter) &&
+      std::is_same_v<In, Out> && !detail::is_fused<Op>;
+  template <class Algorithm, collective C>
+  static constexpr bool moves =
+      std::is_same_v<Algorithm, automatic> && (C == collective::broadcast || C == collective::all_gather);
+  bool serves(detail::request const& r) const {
+    bool const asked = r.algorithm == algorithm_id::automatic || r.algorithm == algorithm_id::two_level;
+    bool const in_order = nodes_.consecutive() || (r.commutative && r.what != collective::reduce_scatter);
+    return asked && !r.ragged && (in_order || !reduces(r.what));
+  }
+
+  // -- For the collectives.
+  template <collective C, class T, class Op>
+  void combine(detail::device_call<D, T, T> const& c, Op const& op) {
+    call now = begin(c);
+    auto const inside = detail::operation_inside<T>(op);
+    auto const across = detail::operation_across<T>(op, comm_.size());
+    if constexpr (C == collective::all_reduce) all_reduce_of(now, c, inside, across);
+    else if constexpr (C == collective::reduce) reduce_of(now, c, inside, across);
+    else reduce_scatter_of(now, c, inside, across);
+  }
+  template <collective C, class Word>
+  void move(detail::device_call<D, Word, Word> const& c) {
+    call now = begin(c);
+    if constexpr (C == collective::broadcast) broadcast_of(now, c);
+    else all_gather_of(now, c);
+  }
+
+ private:
+  using options = device_options<D>;
+  using counts = std::vector<std::size_t>;
+
+  // A call while its parts are carried out.
+  struct call {
+    options how;
+    std::source_location where;
+    detail::deadline end;
+  };
+
+  int locals() const { return nodes_.size(0); }
+  int rank_at(int node, int local) const { return nodes_.members(node)[static_cast<std::size_t>(local)]; }
+
+  // A group whose calls also end with a fault of all ranks.
+  communicator<Transport> group_of(std::vector<int> const& members, std::source_location where) {
+    communicator<Transport> out = comm_.subgroup(members, where);
+    out.engine().fault_outside = [&whole = comm_.engine()] { return whole.poll_fault(); };
+    return out;
+  }
+
+  template <class T>
+  call begin(detail::device_call<D, T, T> const& c) {
+    comm_.engine().expect_no_fault(c.where);
+    if (on_.capturing(c.how.stream))
+      detail::refuse(
+          comm_.rank(),
+          detail::join({name(c.what.what), " among nodes was called on a stream that is being captured into a graph"}),
+          "call it outside of graphs, because the host sends its messages", c.where);
+    auto const timeout = c.how.timeout.count() > 0 ? c.how.timeout : comm_.engine().environment.timeout;
+    return {{.stream = c.how.stream}, c.where, detail::deadline::after(timeout)};
+  }
+
+  // -- Parts. part(ranks, how) makes a call among the ranks of a level.
+  template <class Part>
+  void inside(call& now, Part const& part) {
+    run(now, nodes_.members(node_), [&] { part(*inside_, now.how); });
+  }
+  // Sends only what earlier parts have completed: a fault leaves memory as it was.
+  template <class Part>
+  void across(call& now, Part const& part) {
+    run(now, nodes_.members(node_), [&] { inside_->work(now.how.stream, now.where).wait(); });
+    run(now, alike_, [&] { part(*across_, now.how); });
+  }
+  template <class F>
+  void run(call& now, std::vector<int> const& members, F const& f) {
+    now.how.timeout = std::max<std::chrono::nanoseconds>(now.end.left(), std::chrono::milliseconds(1));
+    try {
+      f();
+    } catch (error const& e) {
+      if (e.code() == error_code::bad_argument) throw;
+      inside_->give_up(e);
+      int const peer = e.peer() >= 0 && e.peer() < static_cast<int>(members.size())
+                           ? members[static_cast<std::size_t>(e.peer())]
+                           : -1;
+      comm_.engine().raise({static_cast<int>(e.code()), comm_.rank(), peer, in_part(members, e)}, now.where);
+    }
+  }
+  static std::string in_part(std::vector<int> const& members, error const& e) {
+    return detail::join(
+        {"in its part among the ranks {", detail::list_of(members), "}, which are 0 and up there: ", e.happened()});
+  }
+
+  // -- Memory.
+  // The share of a local rank in a message of n elements.
+  template <class T>
+  extent share(std::size_t n, int local) const {
+    constexpr std::size_t grain = sizeof(T) < detail::cache_line ? detail::cache_line / sizeof(T) : 1;
+    return part(n, locals(), local, grain);
+  }
+  template <class T>
+  counts shares(std::size_t n) const {
+    counts out;
+    for (int local = 0; local < locals(); ++local) out.push_back(share<T>(n, local).count);
+    return out;
+  }
+  template <class T>
+  std::span<T> scratch(std::size_t n) {
+    if (!scratch_ || scratch_->size() < n * sizeof(T)) {
+      scratch_.reset();
+      scratch_.emplace(on_, n * sizeof(T));
+    }
+    return {reinterpret_cast<T*>(scratch_->data()), n};
+  }
+
+  // -- Collectives.
+  template <class T, class Inside, class Across>
+  void all_reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
+                     Across const& across_op) {
+    std::span<T> const out(c.out, c.what.count);
+    std::span<T const> const in(c.in, out.size());
+    counts const all = shares<T>(in.size());
+    extent const own = share<T>(in.size(), local_);
+    std::span<T> const block = out.subspan(own.begin, own.count);
+    inside(now, [&](auto& ranks, options const& how) {
+      reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
+    });
+    across(now, [&](auto& ranks, options const& how) { all_reduce(ranks, block, across_op, how, now.where); });
+    inside(now, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, out, all, {}, how, now.where); });
+  }
+
+  template <class T, class Inside, class Across>
+  void reduce_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op, Across const& across_op) {
+    std::span<T const> const in(c.in, c.what.count);
+    counts const all = shares<T>(in.size());
+    std::span<T> const block = scratch<T>(all[static_cast<std::size_t>(local_)]);
+    int const home = nodes_.node_of(c.what.root);
+    inside(now, [&](auto& ranks, options const& how) {
+      reduce_scatter_v(ranks, in, block, all, inside_op, how, now.where);
+    });
+    across(now, [&](auto& ranks, options const& how) { reduce(ranks, block, across_op, home, how, now.where); });
+    if (node_ != home) return;
+    std::span<T> const out(c.out, c.out != nullptr ? in.size() : 0);
+    inside(now, [&](auto& ranks, options const& how) {
+      gather_v(ranks, block, out, all, {}, nodes_.local_rank(c.what.root), how, now.where);
+    });
+  }
+
+  // The blocks of the ranks of a node are adjacent.
+  template <class T, class Inside, class Across>
+  void reduce_scatter_of(call& now, detail::device_call<D, T, T> const& c, Inside const& inside_op,
+                         Across const& across_op) {
+    std::size_t const each = c.what.count, at_node = each * static_cast<std::size_t>(locals());
+    std::span<T> const partial = scratch<T>(each * static_cast<std::size_t>(nodes_.count()));
+    for (std::size_t node = 0; node < static_cast<std::size_t>(nodes_.count()); ++node)
+      inside(now, [&](auto& ranks, options const& how) {
+        reduce_scatter(ranks, std::span<T const>(c.in + node * at_node, at_node), partial.subspan(node * each, each),
+                       inside_op, how, now.where);
+      });
+    across(now, [&](auto& ranks, options const& how) {
+      reduce_scatter(ranks, partial, std::span<T>(c.out, each), across_op, how, now.where);
+    });
+  }
+
+  // Every rank of the root's node sends its share of the message to the other nodes.
+  template <class Word>
+  void broadcast_of(call& now, detail::device_call<D, Word, Word> const& c) {
+    // The root's memory is only read.
+    std::span<Word> const data(c.out != nullptr ? c.out : const_cast<Word*>(c.in), c.given.at(0, 0).count);
+    counts const all = shares<Word>(data.size());
+    extent const own = share<Word>(data.size(), local_);
+    std::span<Word> const block = data.subspan(own.begin, own.count);
+    int const home = nodes_.node_of(c.what.root);
+    if (node_ == home)
+      inside(now, [&](auto& ranks, options const& how) {
+        broadcast(ranks, data, nodes_.local_rank(c.what.root), how, now.where);
+      });
+    across(now, [&](auto& ranks, options const& how) { broadcast(ranks, block, home, how, now.where); });
+    if (node_ != home)
+      inside(now, [&](auto& ranks, options const& how) { all_gather_v(ranks, block, data, all, {}, how, now.where); });
+  }
+
+  // Each rank gets the blocks of the ranks in its place, then shares them with its node.
+  template <class Word>
+  void all_gather_of(call& now, detail::device_call<D, Word, Word> const& c) {
+    std::size_t const each = c.got.at(0, 0).count;
+    std::span<Word> const out(c.out, each * static_cast<std::size_t>(comm_.size()));
+    auto const place_of = [&](int rank) { return each * static_cast<std::size_t>(rank); };
+    auto const places = [&](std::vector<int> const& members) {
+      counts at;
+      for (int const rank : members) at.push_back(place_of(rank));
+      return at;
+    };
+    across(now, [&](auto& ranks, options const& how) {
+      all_gather_v(ranks, std::span<Word const>(c.in, each), out, counts(alike_.size(), each), places(alike_), how,
+                   now.where);
+    });
+    for (int node = 0; node < nodes_.count(); ++node)
+      inside(now, [&](auto& ranks, options const& how) {
+        all_gather_v(ranks, out.subspan(place_of(rank_at(node, local_)), each), out,
+                     counts(static_cast<std::size_t>(locals()), each), places(nodes_.members(node)), how, now.where);
+      });
+  }
+
+  communicator<Transport>& comm_;
+  D const& on_;
+  detail::node_map nodes_;
+  int node_, local_;
+  std::vector<int> alike_;  // the ranks of across_, by node
+  std::optional<communicator<Transport>> inside_comm_, across_comm_;
+  std::optional<detail::device_array<D, std::byte>> scratch_;
+  std::optional<cuda_ipc<D, Transport>> inside_;
+  std::optional<cuda_staged<D, Transport>> across_;
+};
+
+}  // namespace tutti
