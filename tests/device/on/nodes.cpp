@@ -203,6 +203,7 @@ TEST_CASE("a rank that makes another call is found on its node and on others") {
     on_nodes({0, 0, 1, 1}, [odd](auto& ranks, auto& comm) {
       auto const data = array_of(ranks.on(), std::vector<float>(100, 1.0f));
       error const e = error_of([&] {
+        barrier(comm);  // where a rank may still be when others learn of the fault
         if (comm.rank() == odd) all_reduce(ranks, data, tutti::max{}, {.timeout = std::chrono::seconds{5}});
         else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{5}});
         barrier(ranks);
@@ -214,6 +215,7 @@ TEST_CASE("nodes that make different calls find that out") {
   on_nodes({0, 0, 1, 1}, [](auto& ranks, auto& comm) {
     auto const data = array_of(ranks.on(), std::vector<float>(100, 1.0f));
     error const e = error_of([&] {
+      barrier(comm);
       if (comm.rank() < 2) all_reduce(ranks, data, tutti::max{}, {.timeout = std::chrono::seconds{5}});
       else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{5}});
       barrier(ranks);
@@ -225,6 +227,7 @@ TEST_CASE("a rank that does not come is a fault of all ranks") {
   on_nodes({0, 0, 1, 1}, [](auto& ranks, auto& comm) {
     auto const data = array_of(ranks.on(), std::vector<float>(100, 7.0f));
     error const e = error_of([&] {
+      barrier(comm);
       if (comm.rank() != 3) all_reduce(ranks, data, sum{}, {.timeout = std::chrono::milliseconds{300}});
       for (int i = 0; i < 20000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
         comm.engine().expect_no_fault();
