@@ -5,6 +5,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <ranges>
 #include <source_location>
 #include <string_view>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include "tutti/device/model/device.hpp"
 #include "tutti/execute/layout.hpp"
 #include "tutti/execute/plan.hpp"
+#include "tutti/reduce/types.hpp"
 
 namespace tutti {
 
@@ -38,6 +40,11 @@ namespace detail {
 
 template <class B>
 using device_value = std::remove_cv_t<std::remove_pointer_t<decltype(device_data(std::declval<B&>()))>>;
+
+// A list of such arrays, rather than an array of elements that look like one, such as std::array<float, 3>.
+template <class L>
+concept device_list = std::ranges::forward_range<L> && !element<std::ranges::range_value_t<L>> &&
+                      device_buffer<std::remove_reference_t<std::ranges::range_reference_t<L>>>;
 
 }  // namespace detail
 

@@ -38,7 +38,7 @@ void all_reduce(R& ranks, In const& in, Out&& out, Op const& op = {}, detail::de
   detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, in, out, op, 0, how, where);
 }
 template <class Algorithm = automatic, detail::device_ranks R, detail::device_buffer InOut, class Op = sum>
-  requires detail::device_operation<Op, detail::device_value<InOut>>
+  requires(!detail::device_list<InOut>) && detail::device_operation<Op, detail::device_value<InOut>>
 void all_reduce(R& ranks, InOut&& data, Op const& op = {}, detail::device_options_of<R> const& how = {},
                 std::source_location where = std::source_location::current()) {
   detail::reduce_on_device<Algorithm, collective::all_reduce>(ranks, data, data, op, 0, how, where);

@@ -21,6 +21,8 @@
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/device/on/bucket.hpp"
+#include "tutti/device/on/list.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
 #include "tutti/device/two_level/cuda_two_level.hpp"
@@ -120,7 +122,9 @@ class cuda_ranks {
   }
 
   // -- For the messages and the collectives.
+  communicator<Transport>& host() noexcept { return comm_; }
   detail::device_messages<D, Transport>& messages() { return *messages_; }
+  detail::device_bucket<D>& bucket() noexcept { return bucket_; }
   device_options<D> with_stream(device_options<D> how) const {
     how.stream = named(how.stream);
     return how;
@@ -218,6 +222,7 @@ class cuda_ranks {
   std::optional<staged_type> staged_;  // if there is no ipc_
   std::optional<levels_type> levels_;  // beside staged_, which carries out the other calls
   std::list<detail::device_array<D, std::byte>> allocated_;
+  detail::device_bucket<D> bucket_{on_};
   detail::device_works<D> works_;
 };
 

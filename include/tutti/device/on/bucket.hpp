@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device memory in which small arrays share a call, kept from call to call.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <source_location>
+#include <span>
+
+#include "tutti/call/check_arguments.hpp"
+#include "tutti/collective/coalesced.hpp"
+#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/kernel/jobs.hpp"
+#include "tutti/device/model/device.hpp"
+
+namespace tutti::detail {
+
+template <marking_device D>
+class device_bucket {
+ public:
+  explicit device_bucket(D const& on) : on_{on}, last_{on} {}
+
+  // Calls use(memory) to give work to the stream, after earlier work in the bucket, whatever its stream. All ranks call it with
+  // the same number of elements. Memory that a captured graph may use stays.
+  template <class T, transport Transport, class Use>
+  void with(communicator<Transport>& comm, std::size_t count, stream_of<D> stream, std::source_location where,
+            Use const& use) {
+    bool const captured = on_.capturing(stream);
+    if (memory_.empty() || memory_.back().size() < count * sizeof(T)) grow(comm, count * sizeof(T), captured, where);
+    if (!captured) last_.before(stream);
+    use(reinterpret_cast<T*>(memory_.back().data()));
+    if (!captured) last_.record(stream);
+  }
+
+  // Copies arrays into the bucket, one after the other, or back, in as few launches as their number allows.
+  template <class T>
+  void fill(stream_of<D> stream, T* bucket, std::span<piece<T> const> pieces) const {
+    copy<T>(stream, pieces, [&](piece<T> const& p, std::size_t at) { return block_of(p.in, bucket + at); });
+  }
+  template <class T>
+  void empty(stream_of<D> stream, T const* bucket, std::span<piece<T> const> pieces) const {
+    copy<T>(stream, pieces, [&](piece<T> const& p, std::size_t at) { return block_of(bucket + at, p.out); });
+  }
+
+ private:
+  template <class T>
+  using block = typename block_moves<word_of<T>>::block;
+
+  template <class T>
+  static block<T> block_of(T const* from, T* to) {
+    return {reinterpret_cast<word_of<T> const*>(from), reinterpret_cast<word_of<T>*>(to), 0};
+  }
+  template <class T, class Ends>
+  void copy(stream_of<D> stream, std::span<piece<T> const> pieces, Ends const& ends) const {
+    std::size_t at = 0;
+    for (std::size_t first = 0; first < pieces.size(); first += max_destinations) {
+      block_moves<word_of<T>> moves{};
+      for (piece<T> const& p : pieces.subspan(first, std::min<std::size_t>(max_destinations, pieces.size() - first))) {
+        block<T> const where = ends(p, at);
+        moves.add(where.from, where.to, p.count * words_in<T>);
+        at += p.count;
+      }
+      if (moves.count > 0) on_.launch(stream, moves.items(), moves);
+    }
+  }
+
+  // All ranks meet, so that none launches a kernel that waits for a rank whose allocation waits for its kernels.
+  template <transport Transport>
+  [[gnu::cold]] void grow(communicator<Transport>& comm, std::size_t bytes, bool captured, std::source_location where) {
+    if (captured)
+      refuse(comm.rank(), "the first call with a list of this size is being captured into a graph, and needs memory",
+             "make the call once before the capture", where);
+    all_or_none(comm, where, [&] { memory_.emplace_back(on_, bytes); }, "allocate memory for a list of arrays");
+  }
+
+  D const& on_;
+  std::list<device_array<D, std::byte>> memory_;  // the last one is in use
+  device_event<D> last_;                          // the end of the last work
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// all_reduce of many arrays of device memory, in which small arrays share a call.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <ranges>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "tutti/collective/coalesced.hpp"
+#include "tutti/device/front/collectives.hpp"
+#include "tutti/device/on/bucket.hpp"
+#include "tutti/reduce/fused.hpp"
+
+namespace tutti {
+namespace detail {
+
+template <class List>
+using device_list_element = device_value<std::remove_reference_t<std::ranges::range_reference_t<List>>>;
+
+template <class List>
+auto device_pieces_of(List& list) {
+  using T = device_list_element<List>;
+  std::vector<piece<T>> out;
+  for (auto&& array : list)
+    out.push_back({device_data(array), device_data(array), static_cast<std::size_t>(array.size())});
+  return out;
+}
+
+}  // namespace detail
+
+// Combines a list of arrays of the device, each in place as all_reduce does; see collective/coalesced.hpp, whose rules hold. Arrays
+// that share a call are copied into memory of the ranks by one kernel for every 64 of them, and back by another. The calls are
+// ordered on options.stream, whose work (`ranks.work(stream)`) stands for all of them.
+//
+// Throws error besides: bad_argument for the first call with a list of a size while its stream is being captured
+//
+//   std::vector<thrust::device_vector<float>> gradients = backward();
+//   tutti::all_reduce(ranks, gradients, tutti::mean{}, {.stream = stream});
+template <class Algorithm = automatic, class R, detail::device_list List, class Op = sum>
+  requires requires(R& ranks) { ranks.bucket(); } && detail::device_operation<Op, detail::device_list_element<List>>
+void all_reduce(R& ranks, List&& list, Op const& op = {}, detail::device_options_of<R> const& how = {},
+                coalescing const& group = {}, std::source_location where = std::source_location::current()) {
+  using T = detail::device_list_element<List>;
+  static_assert(detail::arrays_of<Op> == 0,
+                "an epilogue that updates arrays has one set of them, so it cannot follow a list; call all_reduce for "
+                "each array");
+  auto const all = detail::device_pieces_of(list);
+  std::size_t const most = ranks.size() > 1 ? group.bucket_bytes / sizeof(T) : 0;
+  std::size_t elements_in_all = 0;
+  for (auto const& one : all) elements_in_all += one.count;
+  auto const stream = ranks.with_stream(how).stream;
+  auto& bucket = ranks.bucket();
+  detail::for_each_bucket<T>(all, most, [&](std::span<detail::piece<T> const> pieces, std::size_t elements) {
+    if (pieces.size() == 1) return all_reduce<Algorithm>(ranks, std::span<T>(pieces[0].out, elements), op, how, where);
+    bucket.template with<T>(ranks.host(), std::min(most, elements_in_all), stream, where, [&](T* together) {
+      bucket.template fill<T>(stream, together, pieces);
+      all_reduce<Algorithm>(ranks, std::span<T>(together, elements), op, how, where);
+      bucket.template empty<T>(stream, together, pieces);
+    });
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// all_reduce of a list of arrays of device memory: small ones share calls, whatever the path.
+// labels: threads
+#include "tutti/device/on/list.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/device_conformance.hpp"
+#include "support/expect.hpp"
+#include "support/sharing_stand_in.hpp"
+#include "tutti/device/on/cuda_ranks.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr device_path list_paths[] = {device_path::ipc, device_path::staged, device_path::two_level};
+
+template <class F>
+void on_each_path(F const& f) {
+  for (device_path const path : list_paths) {
+    CAPTURE(name(path));
+    run_threads(4, [&](auto& comm) {
+      sharing_stand_in const device(comm.rank());
+      auto ranks = on(comm, device,
+                      {.path = path,
+                       .node = path == device_path::two_level ? comm.rank() / 2 : 0,
+                       .arena = 4096,
+                       .slices = {.slice = 2048}});
+      f(ranks, comm);
+    });
+  }
+}
+
+// Arrays of device memory, and what they hold.
+template <class T>
+class listed_arrays {
+ public:
+  listed_arrays(sharing_stand_in const& on, int rank, std::vector<std::size_t> const& sizes) : on_{on} {
+    for (std::size_t const n : sizes) {
+      before.push_back(uneven_values<T>(rank + static_cast<int>(n), n));
+      memory_.emplace_back(on, n);
+      views.emplace_back(memory_.back().data(), n);
+      on.copy({}, views.back().data(), before.back().data(), n * sizeof(T));
+    }
+    on.wait({}, deadline::after(std::chrono::seconds{10}));
+  }
+  std::vector<std::vector<T>> now(stand_in_stream* stream = nullptr) const {
+    std::vector<std::vector<T>> out;
+    for (auto const& view : views) {
+      out.emplace_back(view.size());
+      on_.copy(stream, out.back().data(), view.data(), view.size_bytes());
+    }
+    on_.wait(stream, deadline::after(std::chrono::seconds{30}));
+    return out;
+  }
+
+  std::vector<std::vector<T>> before;
+  std::vector<std::span<T>> views;
+
+ private:
+  sharing_stand_in const& on_;
+  std::vector<device_array<sharing_stand_in, T>> memory_;
+};
+
+// Sizes that leave pieces unaligned, an empty array, one larger than a bucket, and more than fit one launch.
+std::vector<std::size_t> sizes_of_list() {
+  std::vector<std::size_t> out{3, 0, 17, 5000, 1, 64, 129};
+  for (std::size_t i = 0; i < 150; ++i) out.push_back(i % 7 + 1);
+  return out;
+}
+
+template <class T, class Ranks, class Comm, class Op>
+void check_list(Ranks& ranks, Comm& comm, Op const& op, std::size_t bucket_bytes) {
+  listed_arrays<T> const data(ranks.on(), comm.rank(), sizes_of_list());
+  all_reduce(ranks, data.views, op, {}, {.bucket_bytes = bucket_bytes});
+  auto expected = data.before;
+  for (auto& one : expected) all_reduce(comm, one, op, {.algorithm = algorithm_id::one_shot});
+  expect(data.now() == expected, "every array has its result");
+}
+
+using array_element = std::array<float, 4>;
+struct add_each {
+  static constexpr bool commutative = true;
+  array_element operator()(array_element a, array_element const& b) const {
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+    return a;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every array of a list is combined in its place") {
+  on_each_path([](auto& ranks, auto& comm) {
+    for (std::size_t const bytes : {std::size_t{0}, std::size_t{600}, std::size_t{1} << 20})
+      check_list<std::uint32_t>(ranks, comm, sum{}, bytes);
+    check_list<std::int64_t>(ranks, comm, tutti::max{}, 3000);
+    check_list<std::uint8_t>(ranks, comm, bit_xor{}, 3000);
+  });
+}
+
+TEST_CASE("arrays that share a call take one launch to gather and one to scatter") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    stand_in_stream stream;
+    auto ranks = on(comm, device, {.stream = &stream});
+    auto const given = [&](std::size_t arrays) {
+      listed_arrays<float> const data(device, comm.rank(), std::vector<std::size_t>(arrays, 1000));
+      auto const before = stream.how_far()->given.load();
+      all_reduce(ranks, data.views);
+      auto const after = stream.how_far()->given.load();
+      ranks.work().wait();
+      return after - before;
+    };
+    expect(given(2) == given(60), "as much work for 60 arrays as for two");
+  });
+}
+
+TEST_CASE("lists on different streams do not disturb each other in their bucket") {
+  on_each_path([](auto& ranks, auto& comm) {
+    stand_in_stream one, other;
+    std::vector<std::size_t> const sizes(20, 30);
+    listed_arrays<std::uint32_t> const a(ranks.on(), comm.rank(), sizes), b(ranks.on(), comm.rank() + 9, sizes);
+    for (int i = 0; i < 5; ++i) {
+      all_reduce(ranks, a.views, tutti::max{}, {.stream = &one});
+      all_reduce(ranks, b.views, tutti::max{}, {.stream = &other});
+    }
+    ranks.work(&one).wait();
+    ranks.work(&other).wait();
+    auto first = a.before, second = b.before;
+    for (auto& x : first) all_reduce(comm, x, tutti::max{});
+    for (auto& x : second) all_reduce(comm, x, tutti::max{});
+    expect(a.now(&one) == first && b.now(&other) == second, "both lists");
+  });
+}
+
+TEST_CASE("an array of elements that are arrays is no list") {
+  on_each_path([](auto& ranks, auto&) {
+    static_assert(!device_list<std::span<array_element>> && device_list<std::vector<std::span<float>>>);
+    device_array<sharing_stand_in, array_element> const data(ranks.on(), 10);
+    std::vector<array_element> values(10, array_element{1, 2, 3, 4});
+    ranks.on().copy({}, data.data(), values.data(), sizeof(array_element) * values.size());
+    all_reduce(ranks, data, add_each{});
+    ranks.on().copy({}, values.data(), data.data(), sizeof(array_element) * values.size());
+    ranks.on().wait({}, deadline::after(std::chrono::seconds{30}));
+    expect(values == std::vector<array_element>(10, array_element{4, 8, 12, 16}), "the sum of four");
+  });
+}
+
+TEST_CASE("a list is captured in a graph once its memory is there") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    stand_in_stream stream;
+    auto ranks = on(comm, device, {.stream = &stream});
+    listed_arrays<float> const data(device, comm.rank(), {100, 200});
+    stream.begin_capture();
+    expect_error(error_of([&] { all_reduce(ranks, data.views, tutti::max{}); }), error_code::bad_argument,
+                 "the first call with a list of this size is being captured into a graph");
+    static_cast<void>(stream.end_capture());
+    all_reduce(ranks, data.views, tutti::max{});
+    ranks.work().wait();
+    stream.begin_capture();
+    all_reduce(ranks, data.views, sum{});
+    auto const graph = stream.end_capture();
+    auto expected = data.now(&stream);
+    barrier(comm);
+    stand_in_stream::launch(graph);
+    stand_in_stream::launch(graph);
+    auto const after = data.now(&stream);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      for (std::size_t k = 0; k < expected[i].size(); ++k)
+        expect(after[i][k] == 4 * expected[i][k], "the sum of equal values, twice");
+  });
+}
