@@ -43,6 +43,18 @@ class follower {
     ~at_end() { run_due(); }
   };
 
+  // While it exists, run_due() leaves the continuations of this thread for later, because the thread holds a lock.
+  class postponing {
+   public:
+    postponing() noexcept : before_(std::exchange(runs_, true)) {}
+    postponing(postponing const&) = delete;
+    postponing& operator=(postponing const&) = delete;
+    ~postponing() { runs_ = before_; }
+
+   private:
+    bool before_;
+  };
+
  protected:
   ~follower() = default;
 

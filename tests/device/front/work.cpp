@@ -39,7 +39,7 @@ struct held_stream {
 
 struct works {
   sharing_stand_in device;
-  detail::device_works<sharing_stand_in> all;
+  detail::device_works all;
 
   ~works() { all.close(std::chrono::seconds{10}); }
   work of(held_stream& held) {

@@ -19,17 +19,28 @@
 
 namespace tutti::detail {
 
+// A call that ends by itself, or as it is looked at.
+class watched_work : public pending_call {
+ public:
+  using pending_call::pending_call;
+
+  // Whether it has ended. Continuations that this makes due run later.
+  virtual bool look() noexcept = 0;
+  // Ends it at once.
+  virtual void give_up() noexcept = 0;
+};
+
 template <marking_device D>
-class device_work final : public pending_call {
+class device_work final : public watched_work {
  public:
   device_work(pending_calls& queue, D const& on, device_watch const* watch, stream_of<D> stream,
               std::source_location where)
-      : pending_call{queue}, mark_{on}, watch_{watch}, where_{where} {
+      : watched_work{queue}, mark_{on}, watch_{watch}, where_{where} {
     mark_.record(stream);
   }
 
   // Whether the stream has reached the place. After a fault, earlier work of the stream may have been skipped.
-  bool look() noexcept {
+  bool look() noexcept override {
     if (ended()) return true;
     try {
       bool const reached = mark_.reached();
@@ -40,7 +51,7 @@ class device_work final : public pending_call {
     }
     return ended();
   }
-  void give_up() noexcept {
+  void give_up() noexcept override {
     if (!ended())
       end(std::make_exception_ptr(error({.code = error_code::rank_left,
                                          .what = "the ranks of a stream were destroyed before its work was done",
@@ -54,8 +65,7 @@ class device_work final : public pending_call {
   std::source_location where_;
 };
 
-// Streams progress by themselves, so a queue only checks them; any thread that waits in tutti does so.
-template <marking_device D>
+// Streams progress by themselves, so a queue only looks at works; any thread that waits in tutti does so.
 class device_works final : public pending_calls {
  public:
   device_works() = default;
@@ -65,7 +75,7 @@ class device_works final : public pending_calls {
     if (listed_) progress_list::of_process().remove(*this);
   }
 
-  work add(std::shared_ptr<device_work<D>> const& one) {
+  work add(std::shared_ptr<watched_work> const& one) {
     std::lock_guard const lock(busy_);
     if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
     progress_list::of_process().count_started();
@@ -91,7 +101,8 @@ class device_works final : public pending_calls {
     return wait_until_done(
         [&] {
           advance();
-          return (one != nullptr ? one->ended() : nothing_left()) ? progress::done : progress::stuck;
+          if (one != nullptr ? one->ended() : nothing_left()) return progress::done;
+          return progress_list::help();  // a work may wait for messages
         },
         patience_sharing_cores, until,
         [](auto const&) {
@@ -115,6 +126,8 @@ class device_works final : public pending_calls {
  private:
   // Under the lock.
   progress move() noexcept {
+    progress_list::moving const now;
+    follower::postponing const later;
     auto const ended = std::erase_if(all_, [](auto const& one) { return one->look(); });
     for (auto i = ended; i > 0; --i) progress_list::of_process().count_ended();
     return ended > 0 ? progress::moved : progress::stuck;
@@ -125,7 +138,7 @@ class device_works final : public pending_calls {
   }
 
   std::mutex busy_;
-  std::vector<std::shared_ptr<device_work<D>>> all_;  // works that have not completed
+  std::vector<std::shared_ptr<watched_work>> all_;  // works that have not completed
   bool listed_ = false;
 };
 

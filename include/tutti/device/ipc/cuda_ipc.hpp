@@ -338,7 +338,7 @@ class cuda_ipc {
   std::optional<calls_type> calls_;                           // none for a single rank
   std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // only if every rank has a device of its own
   std::vector<detail::device_array<D, std::byte>> alone_;
-  detail::device_works<D> works_;
+  detail::device_works works_;
 };
 
 }  // namespace tutti

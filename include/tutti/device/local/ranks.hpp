@@ -86,7 +86,7 @@ class cuda_local {
   struct no_works {};
   static auto make_works() {
     if constexpr (detail::marking_device<D>) {
-      using works = detail::device_works<D>;
+      using works = detail::device_works;
       return std::shared_ptr<works>(new works, [](works* all) {
         all->close(detail::settings::from_environment().timeout);
         delete all;

@@ -23,6 +23,7 @@
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/on/bucket.hpp"
 #include "tutti/device/on/list.hpp"
+#include "tutti/device/staged/batch.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
 #include "tutti/device/two_level/cuda_two_level.hpp"
@@ -223,7 +224,7 @@ class cuda_ranks {
   std::optional<levels_type> levels_;  // beside staged_, which carries out the other calls
   std::list<detail::device_array<D, std::byte>> allocated_;
   detail::device_bucket<D> bucket_{on_};
-  detail::device_works<D> works_;
+  detail::device_works works_;
 };
 
 // The ranks of a communicator, each with buffers in memory of its device. Finds out how their devices can communicate: if all

@@ -69,6 +69,14 @@ work start_meeting(communicator<Transport>& comm, call_terms const& terms) {
   return start_meeting(comm.engine(), terms);
 }
 
+// Ends the calls of all ranks because this one cannot complete its own.
+template <class Transport>
+[[gnu::cold]] void give_up_calls(communicator<Transport>& comm) noexcept {
+  if constexpr (has_levels<Transport>)
+    if (auto* const node = comm.engine().levels->only_node()) return node->engine().give_up();
+  comm.engine().give_up();
+}
+
 // One call, ordered on the caller's stream. If it fails, the other ranks learn of it, and nothing touches the caller's
 // memory any more.
 template <staging_device D, transport Transport>
@@ -182,7 +190,7 @@ class staged_call {
   }
 
   [[gnu::cold]] void abandon() noexcept {
-    if (comm_.size() > 1) give_up(comm_);
+    if (comm_.size() > 1) give_up_calls(comm_);
     for (work& w : started_) {
       try {
         w.wait();
@@ -190,11 +198,6 @@ class staged_call {
       }
     }
     area_.settle(std::chrono::seconds(1));
-  }
-  static void give_up(communicator<Transport>& comm) noexcept {
-    if constexpr (has_levels<Transport>)
-      if (auto* const node = comm.engine().levels->only_node()) return node->engine().give_up();
-    comm.engine().give_up();
   }
 
   communicator<Transport>& comm_;
