@@ -30,8 +30,14 @@ void on_a_stream(thrust::device_vector<float>& gradient, cuda::stream_ref stream
   ranks.work(stream).wait();
 }
 
+struct halo_of_a_side {
+  int rank;
+  thrust::device_vector<float> edge, halo;
+};
+
 void processes(thrust::device_vector<float>& gradient, thrust::device_vector<float>& top_row,
-               thrust::device_vector<float>& row_below, int above, int below, cudaStream_t stream) {
+               thrust::device_vector<float>& row_below, int above, int below, cudaStream_t stream,
+               std::vector<thrust::device_vector<float>>& gradients, std::vector<halo_of_a_side>& sides) {
   thrust::device_vector<tutti::bfloat16> narrow_gradient(gradient.size()), narrow_weights(gradient.size());
   thrust::device_vector<float> weights(gradient.size()), mean(gradient.size()), variance(gradient.size());
 
@@ -40,6 +46,13 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
   auto ranks = tutti::on(comm, gpu, {.stream = stream});   // finds out how the GPUs can communicate
   tutti::all_reduce(ranks, gradient, tutti::mean{});
   tutti::send_recv(ranks, top_row, above, row_below, below);
+
+  tutti::all_reduce(ranks, gradients, tutti::mean{});      // a list of this rank's arrays; small ones share calls
+  tutti::device_batch halos(ranks);
+  for (auto& side : sides) halos.send(side.edge, side.rank).recv(side.halo, side.rank);
+  tutti::work exchanged = halos.start();                   // or halos.run()
+  ranks.work().wait();                                     // the collectives
+  exchanged.wait();                                        // the messages
 
   tutti::cuda_ipc near(comm, gpu);                         // on one node: they read each other's memory
   tutti::all_reduce(near, gradient, tutti::mean{}, {.stream = stream});

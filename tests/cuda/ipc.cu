@@ -7,8 +7,10 @@
 #include <cmath>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -167,6 +169,33 @@ void check_algorithms(Ranks& ranks, Comm& comm, cudaStream_t stream) {
   report(comm, "many calls by packets", !all_are(ranks, data.data(), 100, static_cast<float>(comm.size()), stream));
 }
 
+// By the path that `on` finds: lists, and messages that start together.
+template <class Ranks, class Comm>
+void check_groups(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string const& way) {
+  std::size_t const n = few ? 300 : 30000;
+  auto const rank = static_cast<float>(comm.rank()), p = static_cast<float>(comm.size());
+  std::vector<device_array<cuda_device, float>> arrays;
+  std::vector<std::span<float>> list;
+  for (std::size_t const count : {n, std::size_t{1}, n + 3, std::size_t{0}, std::size_t{7}}) {
+    arrays.emplace_back(ranks.on(), count);
+    list.emplace_back(arrays.back().data(), count);
+    fill(ranks, list.back().data(), count, rank, stream);
+  }
+  all_reduce(ranks, list, sum{}, {.stream = stream});
+  int bad = 0;
+  for (auto const& one : list) bad += !all_are(ranks, one.data(), one.size(), p * (p - 1) / 2, stream);
+  report(comm, "a list of arrays" + way, bad);
+
+  fill(ranks, list[0].data(), n, rank, stream);
+  int const right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+  device_batch halos(ranks);
+  halos.send(list[0], right).recv(list[2], left);
+  auto const got = halos.run({.stream = stream});
+  report(comm, "messages that start together" + way,
+         got != std::vector<received>{{left, 0, n}} ||
+             !all_are(ranks, list[2].data(), n, static_cast<float>(left), stream));
+}
+
 int run_checks(int processes) {
   using some = std::vector<std::size_t>;
   run_local(processes, [](auto& comm) {
@@ -191,6 +220,18 @@ int run_checks(int processes) {
     {
       cuda_staged ranks(comm, gpu);
       check_collectives(ranks, comm, stream, few ? some{1, 1500} : some{0, 1, 4099, 100003}, ", by way of the host");
+    }
+    {
+      auto ranks = on(comm, gpu, {.arena = 64 << 10});
+      check_groups(ranks, comm, stream, "");
+    }
+    if (comm.size() == 4) {
+      auto ranks = on(comm, gpu, {.node = comm.rank() / 2, .arena = 64 << 10});
+      if (comm.is_main()) std::printf("%s\n", ranks.explain().c_str());
+      check_groups(ranks, comm, stream, ", in two levels");
+      report(comm, "reductions in two levels",
+             wrong([&] { check_reductions_of<std::uint32_t>(ranks, comm, 4099, sum{}, stream); }));
+      report(comm, "moves in two levels", wrong([&] { check_movement_of<float>(ranks, comm, 4099, stream); }));
     }
     check_late_rank(gpu, comm);
     if (failed > 0) throw std::runtime_error(std::to_string(failed) + " checks failed");
