@@ -127,12 +127,6 @@ class exchange final : public call_queue<Transport> {
     return {std::move(call)};
   }
 
-  // Called before transfers that threads in progress_list::help() start, which hold the lock of the list.
-  void expect_starts_elsewhere() {
-    std::lock_guard const lock(busy_);
-    this->enter_list();
-  }
-
   template <class Operation>
   Operation prepare(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout, std::source_location where) {
     return Operation(keep(t, std::move(gaps), timeout, where), [](std::shared_ptr<pending_call> const& call) {

@@ -68,13 +68,9 @@ class call_queue : public pending_calls {
   void use_here() noexcept {
     if (auto const here = std::this_thread::get_id(); thread_.load(std::memory_order_relaxed) != here) thread_ = here;
   }
-  // Under the lock: includes this queue in the list of the process.
-  void enter_list() {
-    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
-  }
   // Counts a further call, which the list of the process includes from now on.
   void count_started() {
-    enter_list();
+    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
     count_.fetch_add(1, std::memory_order_relaxed);
     progress_list::of_process().count_started();
   }

@@ -2,6 +2,8 @@
 // Work that completes when a stream of a device has reached a given place.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -15,6 +17,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/watch/watch.hpp"
+#include "tutti/started/follower.hpp"
 #include "tutti/started/work.hpp"
 
 namespace tutti::detail {
@@ -26,6 +29,8 @@ class watched_work : public pending_call {
 
   // Whether it has ended. Continuations that this makes due run later.
   virtual bool look() noexcept = 0;
+  // Whether a look may start calls or messages of the host.
+  virtual bool starts_calls() const noexcept { return false; }
   // Ends it at once.
   virtual void give_up() noexcept = 0;
 };
@@ -65,13 +70,15 @@ class device_work final : public watched_work {
   std::source_location where_;
 };
 
-// Streams progress by themselves, so a queue only looks at works; any thread that waits in tutti does so.
+// Streams progress by themselves, so a queue only looks at works; any thread that waits in tutti does so. A thread that helps holds
+// the lock of the list of queues, so it looks at works that may start calls once it has released that: as a continuation.
 class device_works final : public pending_calls {
  public:
   device_works() = default;
   device_works(device_works const&) = delete;
   device_works& operator=(device_works const&) = delete;
   ~device_works() override {
+    later_->detach();
     if (listed_) progress_list::of_process().remove(*this);
   }
 
@@ -94,7 +101,9 @@ class device_works final : public pending_calls {
   }
   progress help() noexcept override {
     std::unique_lock const lock(busy_, std::try_to_lock);
-    return lock ? move() : progress::stuck;
+    if (!lock) return progress::stuck;
+    if (std::ranges::any_of(all_, [](auto const& one) { return one->starts_calls(); })) later_->make_due();
+    return move([](auto const& one) { return !one->starts_calls(); });
   }
   bool wait(pending_call const* one, deadline until) override {
     progress_list::waiter const here;
@@ -124,13 +133,47 @@ class device_works final : public pending_calls {
   }
 
  private:
+  // Looks at all works outside of the lock of the list of queues.
+  class later_look final : public follower {
+   public:
+    static std::shared_ptr<later_look> of(device_works& works) {
+      auto out = std::make_shared<later_look>();
+      out->works_ = &works;
+      out->self_ = out;
+      return out;
+    }
+    void make_due() {
+      if (!due_.exchange(true)) follower::make_due(self_.lock());
+    }
+    void detach() noexcept {
+      std::lock_guard const lock(using_);
+      works_ = nullptr;
+    }
+
+   private:
+    void run(std::exception_ptr const&) noexcept override {
+      due_ = false;
+      std::lock_guard const lock(using_);
+      if (works_ != nullptr) works_->advance();
+    }
+
+    std::mutex using_;
+    device_works* works_ = nullptr;
+    std::weak_ptr<later_look> self_;
+    std::atomic<bool> due_ = false;
+  };
+
   // Under the lock.
-  progress move() noexcept {
+  template <class Which>
+  progress move(Which const& which) noexcept {
     progress_list::moving const now;
     follower::postponing const later;
-    auto const ended = std::erase_if(all_, [](auto const& one) { return one->look(); });
+    auto const ended = std::erase_if(all_, [&](auto const& one) { return which(one) && one->look(); });
     for (auto i = ended; i > 0; --i) progress_list::of_process().count_ended();
     return ended > 0 ? progress::moved : progress::stuck;
+  }
+  progress move() noexcept {
+    return move([](auto const&) { return true; });
   }
   bool nothing_left() noexcept {
     std::lock_guard const lock(busy_);
@@ -139,6 +182,7 @@ class device_works final : public pending_calls {
 
   std::mutex busy_;
   std::vector<std::shared_ptr<watched_work>> all_;  // works that have not completed
+  std::shared_ptr<later_look> const later_ = later_look::of(*this);
   bool listed_ = false;
 };
 

@@ -36,6 +36,7 @@ class device_exchange final : public watched_work {
 
   transfers const& all() const noexcept { return all_; }
 
+  bool starts_calls() const noexcept override { return true; }
   bool look() noexcept override {
     if (ended()) return true;
     if (!how_.comm.engine().any_thread && std::this_thread::get_id() != thread_) return false;
@@ -147,7 +148,6 @@ class device_messages {
     options const for_host{.algorithm = how.algorithm, .protocol = how.protocol, .timeout = how.timeout};
     check_options(comm_, name, for_host, where);
     auto const timeout = how.timeout.count() != 0 ? how.timeout : comm_.engine().environment.timeout;
-    with_exchange(comm_, where, [](auto& messages) { messages.expect_starts_elsewhere(); });
     put_in_order(all);
     auto const call = std::make_shared<device_exchange<D, Transport>>(
         works_, all, transfer_terms<D, Transport>{comm_, on_, how.stream, for_host, where}, timeout);
