@@ -92,6 +92,19 @@ TEST_CASE("messages between two ranks with one tag keep their order, also beside
     one.wait();
     for (std::size_t i = 0; i < sizes.size(); ++i)
       expect(floats_of(device, data[i]) == uneven_values<float>(static_cast<int>(sizes[i]), sizes[i]), "in order");
+    // One side takes one message after the other.
+    for (int const batched : {0, 1}) {
+      device_batch all(ranks);
+      for (halo const& one : data)
+        if (comm.rank() == batched && comm.rank() == 0) all.send(one, 1);
+        else if (comm.rank() == batched) all.recv(one, 0);
+        else if (comm.rank() == 0) send(ranks, one, 1);
+        else recv(ranks, one, 0);
+      all.run();
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        expect(floats_of(device, data[i]) == uneven_values<float>(static_cast<int>(sizes[i]), sizes[i]),
+               "as they were");
+    }
   });
 }
 
