@@ -118,7 +118,8 @@ class cuda_ranks {
     return detail::join(
         {begin,
          "all_reduce, reduce, reduce_scatter, broadcast and all_gather take two levels. In all other collectives, _v "
-         "forms, fused operations, reductions with two element types, calls that name another algorithm and messages, ",
+         "forms, fused operations, wire types, reductions with two element types, calls that name another algorithm "
+         "and messages, ",
          staged, " among all ranks.\n", levels_->explain()});
   }
 

@@ -23,6 +23,7 @@
 #include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
+#include "tutti/reduce/wire.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/nodes.hpp"
 
@@ -92,7 +93,7 @@ class cuda_two_level {
   static constexpr bool combines =
       std::is_same_v<Algorithm, automatic> &&
       (C == collective::all_reduce || C == collective::reduce || C == collective::reduce_scatter) &&
-      std::is_same_v<In, Out> && !detail::is_fused<Op>;
+      std::is_same_v<In, Out> && !detail::is_fused<Op> && !detail::is_on_wire<Op>;
   template <class Algorithm, collective C>
   static constexpr bool moves =
       std::is_same_v<Algorithm, automatic> && (C == collective::broadcast || C == collective::all_gather);
