@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <functional>
@@ -104,6 +105,13 @@ struct agreement {
   std::vector<int> gone;  // ranks that have ended or closed their communicator
 };
 
+// Options of communicator::shrink.
+struct shrink_options {
+  // Ranks that are alive but have not joined after this time are excluded: the others continue without them. 0: they are
+  // waited for, and shrink throws timeout after TUTTI_TIMEOUT. The first rank whose time is up decides for all.
+  std::chrono::nanoseconds exclude_after{0};
+};
+
 // The color of a rank that is in no group of a split.
 inline constexpr int no_color = -1;
 
@@ -187,6 +195,7 @@ class communicator {
     requires detail::divisible<Transport>
   {
     engine_->process.expect_this(where);
+    engine_->expect_included(where);
     detail::check_members(ranks, rank(), size(), where);
     try {
       return make_group(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
@@ -240,12 +249,16 @@ class communicator {
   // closed on this rank, and its calls throw revoked; memory from allocate remains until its destruction.
   // Throws error as agree and subgroup do. If it throws on one rank, it throws on all, and can be called again.
   //
+  // With exclude_after, a rank that hangs is left out too: one that is stopped, or does not return from a computation. If
+  // it runs again, its calls on this communicator throw excluded; it can neither disturb the survivors nor return to
+  // them. Each communicator is shrunk separately. Over MPI this is refused (bad_argument).
+  //
   //   try { train(comm); } catch (tutti::error const& e) {
   //     if (e.code() != tutti::error_code::rank_lost) throw;
   //     comm = comm.shrink();
   //     resume(comm, comm.survivors());
   //   }
-  communicator shrink(std::source_location where = std::source_location::current())
+  communicator shrink(shrink_options how = {}, std::source_location where = std::source_location::current())
     requires detail::divisible<Transport>;
 
   // Refused with a sentence on a communicator that is const.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,27 +25,35 @@ namespace detail {
 template <holds_votes Transport>
 class agreeing {
  public:
-  agreeing(engine<Transport>& on, motion subject, std::uint32_t flags)
-      : engine_(on), votes_(on.transport().votes()), number_(++on.agreements), motion_(subject), gone_(ranks()) {
+  // `exclude_after`: when ranks that have not voted count as gone; 0 if never.
+  agreeing(engine<Transport>& on, motion subject, std::uint32_t flags, std::chrono::nanoseconds exclude_after)
+      : engine_(on),
+        votes_(on.transport().votes()),
+        number_(++on.agreements),
+        motion_(subject),
+        exclude_after_(exclude_after),
+        gone_(ranks()) {
     votes_.cast(number_, {subject, flags});
     on.transport().wake_all();
   }
 
-  // Throws error: timeout, mismatch.
+  // Throws error: timeout, mismatch, excluded.
   resolution run(std::source_location where) {
     auto& transport = engine_.transport();
     look_for_gone();
     auto const decided = [&] { return votes_.decision(number_) ? progress::done : progress::stuck; };
-    if (!wait_for([&] { return poll(); })) {
+    bool const excludes = exclude_after_.count() > 0;
+    if (!wait_for([&] { return poll(); }, excludes ? exclude_after_ : timeout())) {
       auto const late = awaited();
-      if (late.empty()) count();
+      if (excludes) exclude(late);
+      if (late.empty() || excludes) count();
       else propose(resolution::timed_out, late);
-      wait_for(decided);  // over messages it takes a while, and for ever if a rank stalls in the middle
+      wait_for(decided, timeout());  // over messages it takes a while, and for ever if a rank stalls in the middle
     }
     resolution const out = votes_.decision(number_).value_or(resolution{resolution::timed_out, 0, {}, {}, others()});
     transport.wake_all();
     engine_.agreements = std::max(number_, votes_.last_decided());
-    if (out.outcome == resolution::agreed) return out;
+    if (out.outcome == resolution::agreed) return settle(out, where);
     int const peer = out.named.size() == 1 && out.named[0] != engine_.rank() ? out.named[0] : -1;
     std::string const who = list_of(out.named);
     if (out.outcome == resolution::timed_out)
@@ -65,11 +74,12 @@ class agreeing {
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(engine_.ranks()); }
+  std::chrono::nanoseconds timeout() const { return engine_.environment.timeout; }
 
   template <class Poll>
-  bool wait_for(Poll const& until_done) {
+  bool wait_for(Poll const& until_done, std::chrono::nanoseconds limit) {
     auto& transport = engine_.transport();
-    return wait_until_done(until_done, transport.waits(), deadline::after(engine_.environment.timeout),
+    return wait_until_done(until_done, transport.waits(), countdown(limit),
                            [&](auto const& ready) {
                              transport.nap(ready);
                              engine_.record_where_asked();
@@ -87,7 +97,24 @@ class agreeing {
   void look_for_gone() {
     auto& transport = engine_.transport();
     for (int r = 0; r < engine_.ranks(); ++r)
-      if (r != engine_.rank() && (transport.left(r) || transport.lost(r))) gone_[static_cast<std::size_t>(r)] = true;
+      if (r != engine_.rank() && (transport.left(r) || transport.lost(r) || was_excluded(r)))
+        gone_[static_cast<std::size_t>(r)] = true;
+  }
+  bool was_excluded(int r) const noexcept {
+    if constexpr (excludes_ranks<Transport>) return engine_.transport().excluded(r);
+    else return false;
+  }
+  // Their votes no longer count, even if they arrive before the decision.
+  void exclude(std::vector<int> const& late) {
+    for (int const r : late) gone_[static_cast<std::size_t>(r)] = excluded_[static_cast<std::size_t>(r)] = true;
+  }
+  // After a shrink, the ranks that are gone include those that the survivors exclude, perhaps this one.
+  resolution const& settle(resolution const& decided, std::source_location where) {
+    if constexpr (excludes_ranks<Transport>)
+      if (motion_ == motion::shrink)
+        for (int const r : decided.gone) engine_.transport().exclude(r);
+    engine_.expect_included(where);
+    return decided;
   }
   std::vector<int> awaited() const {
     std::vector<int> out;
@@ -106,7 +133,7 @@ class agreeing {
     std::vector<int> others;
     for (int r = 0; r < engine_.ranks(); ++r) {
       auto const vote = votes_.of(r, number_);
-      if (!vote) continue;
+      if (!vote || excluded_[static_cast<std::size_t>(r)]) continue;
       seen.flags &= vote->flags;
       if (vote->on != motion_) others.push_back(r);
       else if (vote->flags == 0) seen.named.push_back(r);
@@ -128,7 +155,8 @@ class agreeing {
   decltype(std::declval<Transport&>().votes()) votes_;
   std::uint64_t number_;
   motion motion_;
-  std::vector<bool> gone_;
+  std::chrono::nanoseconds exclude_after_;
+  std::vector<bool> gone_, excluded_ = std::vector<bool>(ranks());
 };
 
 // Calls f(engine) with the engine whose ranks can tell which of them survive: this one, or that of the only node.
@@ -150,10 +178,21 @@ void with_voters(engine<Transport>& on, std::source_location where, F&& f) {
 }
 
 template <class Transport>
-resolution hold_vote(engine<Transport>& on, motion subject, std::uint32_t flags, std::source_location where) {
+resolution hold_vote(engine<Transport>& on, motion subject, std::uint32_t flags, std::chrono::nanoseconds exclude_after,
+                     std::source_location where) {
   resolution out;
-  with_voters(on, where, [&](auto& voters) { out = agreeing(voters, subject, flags).run(where); });
+  with_voters(on, where, [&](auto& voters) {
+    voters.expect_included(where);
+    out = agreeing(voters, subject, flags, exclude_after).run(where);
+  });
   return out;
+}
+
+template <class Transport>
+void expect_able_to_exclude(engine<Transport>& on, std::source_location where) {
+  if constexpr (!excludes_ranks<Transport>)
+    refuse(on.rank(), "a rank that is alive cannot be excluded from ranks over MPI, because MPI itself waits for it",
+           "end its process, and call shrink() without exclude_after", where);
 }
 
 // Ends the calls of all ranks, and waits for those that this rank has started.
@@ -170,13 +209,16 @@ void end_calls_to_shrink(engine<Transport>& on, std::source_location where) {
 // A communicator of the survivors, all of which call it.
 template <class Transport>
 communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
-                                       std::source_location where) {
-  if constexpr (may_survive<Transport>) {
-    auto& on = comm.engine();
-    if (on.transport().survives())
-      return comm.make_group(on.transport().shrink(left, others_live, deadline::after(on.environment.timeout)));
+                                       std::chrono::nanoseconds limit, std::source_location where) {
+  auto& ranks = comm.engine().transport();
+  auto const until = deadline::after(limit);
+  try {
+    if constexpr (may_survive<Transport>)
+      if (ranks.survives()) return comm.make_group(ranks.shrink(left, others_live, until));
+    return comm.make_group(ranks.subgroup(left, until));
+  } catch (error const& e) {
+    throw e.in_call(where);
   }
-  return comm.subgroup(left, where);
 }
 
 template <class Transport>
@@ -212,24 +254,29 @@ template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
   if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
-  detail::resolution out = detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), where);
+  detail::resolution out = detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), {}, where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 
 // Two agreements per round: one on the survivors, and, when each of these has tried to create their group, one on
-// whether all succeeded and all are still alive. A further round means that another rank was lost, so the rounds end.
+// whether all succeeded and all are still alive. A further round means that another rank was lost or excluded, so the
+// rounds end.
 template <transport Transport>
-communicator<Transport> communicator<Transport>::shrink(std::source_location where)
+communicator<Transport> communicator<Transport>::shrink(shrink_options how, std::source_location where)
   requires detail::divisible<Transport>
 {
+  bool const excludes = how.exclude_after.count() > 0;
+  if (excludes) detail::expect_able_to_exclude(*engine_, where);
   if (size() > 1) {
     engine_->expect_open(where);
     if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
     detail::end_calls_to_shrink(*engine_, where);
   }
   auto const vote = [&](bool yes) {
-    return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, yes ? 1 : 0, where) : detail::resolution{};
+    return size() > 1 ? detail::hold_vote(*engine_, detail::motion::shrink, yes ? 1 : 0, how.exclude_after, where)
+                      : detail::resolution{};
   };
+  std::chrono::nanoseconds const limit = excludes ? how.exclude_after : engine_->environment.timeout;
   while (true) {
     detail::resolution const before = vote(true);
     std::vector<int> const& gone = before.gone;
@@ -239,7 +286,7 @@ communicator<Transport> communicator<Transport>::shrink(std::source_location whe
     std::optional<communicator> made;
     std::exception_ptr refused;
     try {
-      made.emplace(detail::make_survivors(*this, left, !before.left.empty(), where));
+      made.emplace(detail::make_survivors(*this, left, !before.left.empty(), limit, where));
     } catch (...) {
       refused = std::current_exception();
     }

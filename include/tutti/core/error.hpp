@@ -21,6 +21,7 @@ enum class error_code {
   system,         // the operating system or a library failed
   buffer_in_use,  // TUTTI_CHECK=buffers: memory of a call in flight was used by another or changed
   revoked,        // a rank has ended the communicator for all: revoke, abort, shrink
+  excluded,       // the other ranks have continued without this one: shrink
 };
 
 // The name of an error code, such as "rank_lost".

@@ -19,6 +19,7 @@ TUTTI_INLINE std::string_view name(error_code code) {
     case error_code::system: return "system";
     case error_code::buffer_in_use: return "buffer in use";
     case error_code::revoked: return "revoked";
+    case error_code::excluded: return "excluded";
   }
   return "?";
 }

@@ -70,6 +70,10 @@ class faults {
     process.expect_this(where);
     if (is_closed_.load(std::memory_order_acquire)) throw closed_->in_call(where);
   }
+  // Throws if the survivors have excluded this rank.
+  [[gnu::cold]] void expect_included(std::source_location where) {
+    if (is_excluded()) report_fault(where, beside_calls);
+  }
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where);
 
   // -- Ending the communicator for all ranks, unless it already has a fault.
@@ -149,6 +153,10 @@ class faults {
 
   // Asks peers for news, which may reveal a fault that they have found.
   [[gnu::cold]] void query_peers(std::source_location where);
+
+  [[gnu::cold]] bool is_excluded() const noexcept;
+  // What an excluded rank reports instead of the fault that the communicator has.
+  [[gnu::cold]] fault exclusion() const;
 
   [[gnu::cold]] std::string departure(error_code code, int peer) const;
   [[noreturn, gnu::cold]] void raise_gone(error_code code, int peer, std::source_location where);
@@ -374,12 +382,31 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
   notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
   if (who == in_call) withdraw();
   fault const found =
-      await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
+      is_excluded()
+          ? exclusion()
+          : await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
   int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
   error const out({code, rank(), peer, found.text, way_out(code), where});
   recorder_->note_error(out.what(), sequence(), *notices_);
   throw out;
+}
+
+template <transport Transport>
+bool faults<Transport>::is_excluded() const noexcept {
+  if constexpr (excludes_ranks<Transport>) return ranks() > 1 && transport_->excluded(rank());
+  else return false;
+}
+
+template <transport Transport>
+fault faults<Transport>::exclusion() const {
+  std::vector<int> survivors;
+  if constexpr (excludes_ranks<Transport>)
+    for (int r = 0; r < ranks(); ++r)
+      if (!transport_->excluded(r)) survivors.push_back(r);
+  return {static_cast<int>(error_code::excluded), rank(), -1,
+          join({"rank ", rank(), " was excluded: it did not join a shrink in time, and the survivors (",
+                list_of(survivors), ") continue without it"})};
 }
 
 template <transport Transport>
@@ -477,6 +504,9 @@ std::string faults<Transport>::way_out(error_code code) {
       return maps_memory<Transport> ? "use protocol staged or direct for such memory"
                                     : "check for other errors of the transport's library";
     case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
+    case error_code::excluded:
+      return "end this process, or start a new job with it; find out what held it up, or raise "
+             "shrink_options::exclude_after";
     case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
     default: return "this communicator can no longer be used";
   }

@@ -260,6 +260,13 @@ concept holds_votes = transport<T> && requires(T t) {
   { t.votes() } -> ballot_box;
 };
 
+// Ranks that are alive can be excluded, and learn of it. Enables shrink_options::exclude_after.
+template <class T>
+concept excludes_ranks = holds_votes<T> && requires(T t, T const c, int rank) {
+  { t.exclude(rank) } noexcept;
+  { c.excluded(rank) } noexcept -> std::same_as<bool>;
+};
+
 // Whether it survives the loss of a rank is known only at run time. shrink() then needs all survivors.
 template <class T>
 concept may_survive =

@@ -124,6 +124,7 @@ struct rank_page {
   std::uint64_t cores[16];          // a bit for each core that the rank may run on
   std::uint64_t probe;              // where peers try to read this rank's private memory; it holds the process number
   std::atomic<fetching> can_fetch;  // whether this rank could read that of its peers
+  std::atomic<std::uint32_t> excluded;  // written by the survivors that continue without this rank
 
   alignas(cache_line) std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> asleep;
