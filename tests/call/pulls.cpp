@@ -37,7 +37,7 @@ pid_t start_rank(descriptor const& file, int rank, bool may_read, F const& f) {
     ::_exit(no_filters);
   try {
     communicator<shm> comm(
-        std::make_unique<shm>(file, rank, rank_count, all_tracks, deadline::after(std::chrono::seconds(20))));
+        std::make_unique<shm>(file, rank, rank_count, all_tracks, countdown(std::chrono::seconds(20))));
     detail::agree_on_tuning(comm.engine());
     f(comm);
   } catch (std::exception const& e) {

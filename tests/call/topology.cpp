@@ -82,7 +82,7 @@ TEST_CASE("what is measured at start is the same at all ranks, and explain says 
 TEST_CASE("where a rank goes while links are measured, the others throw") {
   descriptor const segment = shm::create(3, all_tracks);
   run_local(3, [&](auto& outer) {
-    auto const until = deadline::after(std::chrono::seconds(60));
+    countdown const until(std::chrono::seconds(60));
     std::string said = "nothing";
     try {
       communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 3, all_tracks, until));

@@ -99,7 +99,12 @@ void expect_survivors_compute(job_communicator comm, int name, int survivors) {
 void be_rank(scenario const& s, int rank, deaths const& all, log_of_run& log) {
   auto const mine = std::ranges::find(all, rank, &death::rank);
   bool const doomed = mine != all.end(), somebody_dies = std::ranges::any_of(all, &death::store);
-  auto const arm = [&] { death_at_store::arm(mine->store, [&] { log.died = ticks(); }); };
+  auto const arm = [&] {
+    death_at_store::arm(mine->store, [&] {
+      log.died = ticks();
+      death_at_store::die();
+    });
+  };
   auto const survive_body = [&] {
     if (!doomed) return;
     log.stores[rank] = death_at_store::disarm();

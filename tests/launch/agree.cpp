@@ -57,7 +57,7 @@ TEST_CASE("ranks that name different files get that of rank 0") {
   descriptor const segment = shm::create(ranks, all_tracks);
   run_local(ranks, [&](auto& outer) {
     ::setenv("TUTTI_TUNING", outer.rank() == 0 ? main.path() : outer.rank() == 1 ? other.path() : "/no/such/file", 1);
-    auto const until = deadline::after(std::chrono::seconds(60));
+    countdown const until(std::chrono::seconds(60));
     communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), ranks, all_tracks, until));
     detail::agree_on_tuning(comm.engine());
     expect_choice(comm, algorithm_id::ring);
@@ -110,7 +110,7 @@ TEST_CASE("the usual file is found, and a table that the program has compiled in
   [[maybe_unused]] static constexpr tuning_table compiled{"here", "today", "by hand", {}, {}, rules};
   descriptor const segment = shm::create(2, all_tracks);
   run_local(2, [&](auto& outer) {
-    auto const until = deadline::after(std::chrono::seconds(60));
+    countdown const until(std::chrono::seconds(60));
     communicator<shm> comm(std::make_unique<shm>(segment, outer.rank(), 2, all_tracks, until));
     detail::agree_on_tuning(comm.engine(), compiled);
     expect_choice(comm, algorithm_id::two_shot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ends this process immediately before a chosen store to memory that it shares with others, in the machine code that
+// Ends or stops this process immediately before a chosen store to memory that it shares with others, in the machine code that
 // users run: shared mappings are made read-only, and each store faults, is counted, and is executed as a single step.
 // A death between two stores leaves the same memory as one right before the second, so these are all deaths that differ.
 #pragma once
@@ -28,13 +28,13 @@ namespace tutti::testing {
 // One per process. Counts the stores of one thread at a time.
 class death_at_store {
  public:
-  // From now on counts stores to mappings made by this process, and dies before number `last`, from 1; 0: never.
-  // `before_death` is called in the handler of a signal.
-  static void arm(std::uint64_t last, std::function<void()> before_death = [] {}) {
+  // From now on counts stores to mappings made by this process, and calls `event` in the handler of a signal before number
+  // `last`, from 1; 0: never.
+  static void arm(std::uint64_t last, std::function<void()> event = [] { die(); }) {
     state& s = now();
     s.last = last;
     s.count = 0;
-    s.before_death = std::move(before_death);
+    s.event = std::move(event);
     struct sigaction on_fault{};
     on_fault.sa_flags = SA_SIGINFO | SA_NODEFER;
     on_fault.sa_sigaction = &begin_store;
@@ -44,6 +44,7 @@ class death_at_store {
     s.armed = true;
     for (range const& r : s.ranges) protect(r, PROT_READ);
   }
+  static void die() { ::kill(::getpid(), SIGKILL); }
   // Ends the counting; returns how many stores there were.
   static std::uint64_t disarm() {
     state& s = now();
@@ -97,7 +98,7 @@ class death_at_store {
     std::array<range, 64> ranges{};
     bool armed = false;
     std::uint64_t count = 0, last = 0;
-    std::function<void()> before_death;
+    std::function<void()> event;
     range open;  // the pages of the store that is being executed
   };
   static state& now() {
@@ -112,8 +113,7 @@ class death_at_store {
   static void count_store() {
     state& s = now();
     if (++s.count != s.last) return;
-    s.before_death();
-    ::kill(::getpid(), SIGKILL);
+    s.event();
   }
 
   // Executes `rep movsb`, `rep movsq` and `rep stosb`, with which memcpy and memset treat large blocks, in one go: as

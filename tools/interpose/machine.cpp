@@ -19,8 +19,8 @@ namespace interpose {
 namespace {
 
 // The deadline for ranks that are known to have begun the same meeting.
-tutti::detail::deadline meetings_end() {
-  return tutti::detail::deadline::after(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
+tutti::detail::countdown meetings_end() {
+  return tutti::detail::countdown(std::min<std::chrono::nanoseconds>(longest_wait(), std::chrono::minutes(1)));
 }
 
 // Whether no rank has a problem. Of those that have one, the lowest prints it.
@@ -108,7 +108,7 @@ machine::machine(MPI_Comm here, void (*meanwhile)() noexcept) : meanwhile_(meanw
 
 communicator machine::join(int rank, int ranks, std::uint64_t job) const {
   if (ranks == 1) return while_the_mpi_works(std::make_unique<tutti::shm>());
-  auto const until = meetings_end();
+  auto until = meetings_end();
   tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
   tutti::detail::descriptor const file =
       meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });

@@ -198,7 +198,8 @@ class communicator {
     engine_->expect_included(where);
     detail::check_members(ranks, rank(), size(), where);
     try {
-      return make_group(engine_->transport().subgroup(ranks, detail::deadline::after(engine_->environment.timeout)));
+      detail::countdown until(engine_->environment.timeout);
+      return make_group(engine_->transport().subgroup(ranks, until));
     } catch (error const& e) {
       throw e.in_call(where);
     }

@@ -79,13 +79,12 @@ class agreeing {
   template <class Poll>
   bool wait_for(Poll const& until_done, std::chrono::nanoseconds limit) {
     auto& transport = engine_.transport();
-    return wait_until_done(until_done, transport.waits(), countdown(limit),
-                           [&](auto const& ready) {
-                             transport.nap(ready);
-                             engine_.record_where_asked();
-                             look_for_gone();
-                             return true;
-                           });
+    return wait_until_done(until_done, transport.waits(), countdown(limit), [&](auto const& ready) {
+      transport.nap(ready);
+      engine_.record_where_asked();
+      look_for_gone();
+      return true;
+    });
   }
   progress poll() {
     if (votes_.decision(number_)) return progress::done;
@@ -211,7 +210,7 @@ template <class Transport>
 communicator<Transport> make_survivors(communicator<Transport>& comm, std::vector<int> const& left, bool others_live,
                                        std::chrono::nanoseconds limit, std::source_location where) {
   auto& ranks = comm.engine().transport();
-  auto const until = deadline::after(limit);
+  countdown until(limit);
   try {
     if constexpr (may_survive<Transport>)
       if (ranks.survives()) return comm.make_group(ranks.shrink(left, others_live, until));
@@ -254,7 +253,8 @@ template <transport Transport>
 agreement communicator<Transport>::agree(int flags, std::source_location where) {
   if constexpr (detail::bound_to_thread<Transport>) engine_->transport().expect_thread();
   if (size() == 1) return {flags, {}};
-  detail::resolution out = detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), {}, where);
+  detail::resolution out =
+      detail::hold_vote(*engine_, detail::motion::agree, static_cast<std::uint32_t>(flags), {}, where);
   return {static_cast<int>(out.flags), std::move(out.gone)};
 }
 

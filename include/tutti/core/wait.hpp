@@ -73,7 +73,8 @@ class deadline {
 
 // A duration that starts at the first check, so a short wait does not read the clock, which takes 24 ns, a quarter of a
 // small message. A process may be stopped between two checks while it does not rest, and a rank that makes progress is
-// not checked; such pauses do not count either.
+// not checked; such pauses do not count either. Waits that share a limit pass it on by reference, since a pause may fall
+// between them.
 class countdown {
  public:
   explicit countdown(deadline::clock::duration time) : time_(time) {}
@@ -124,7 +125,7 @@ inline void pause_briefly() {
 // `nap(ready)` returns false. `nap` sleeps briefly unless `ready()`, a poll, finds that there was progress. `until`, a
 // deadline or countdown, is checked only while there is no progress.
 template <class Poll, class Until, class Nap>
-bool wait_until_done(Poll&& poll, patience how, Until until, Nap&& nap) {
+bool wait_until_done(Poll&& poll, patience how, Until&& until, Nap&& nap) {
   while (true) {
     progress last = poll();
     for (int i = 1; last == progress::stuck && i < how.spins; ++i) {

@@ -381,10 +381,9 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
   // For a fault of a part, the whole group decides.
   notices_->acknowledge_fault([&] { return fault_outside && fault_outside(); });
   if (who == in_call) withdraw();
-  fault const found =
-      is_excluded()
-          ? exclusion()
-          : await_fault([&] { return notices_->find_fault(); }, [&] { transport_->nap([] { return false; }); });
+  fault const found = is_excluded() ? exclusion()
+                                    : await_fault([&] { return notices_->find_fault(); },
+                                                  [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
   int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
   error const out({code, rank(), peer, found.text, way_out(code), where});

@@ -34,7 +34,7 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std:
                  .what = detail::join({me.size, " ranks on one machine"}),
                  .way_out = detail::join({"start at most ", max_ranks})});
   static std::atomic<int> meetings{0};  // those that took place: the next call of init() meets under another name
-  auto const until = detail::deadline::after(detail::settings::from_environment().timeout);
+  detail::countdown until(detail::settings::from_environment().timeout);
   int const number = meetings++;
   try {
     detail::rendezvous meeting(detail::join({me.job, "-", number}), me.rank, me.size, until);

@@ -86,7 +86,7 @@ struct children {
     }
   };
   guarded([&] {
-    auto const until = deadline::after(settings::from_environment().timeout);
+    countdown const until(settings::from_environment().timeout);
     communicator<shm> comm(ranks == 1 ? std::make_unique<shm>()
                                       : std::make_unique<shm>(file, rank, ranks, all_tracks, until));
     agree_on_tuning(comm.engine());

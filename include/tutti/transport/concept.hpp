@@ -242,7 +242,7 @@ namespace detail {
 // Makes an independent transport of some ranks, in the order listed. Only these ranks call it, each with the same list, which
 // holds the caller and no rank twice. Returns when all of them have called. Throws error.
 template <class T>
-concept divisible = transport<T> && requires(T t, std::vector<int> const& members, deadline until) {
+concept divisible = transport<T> && requires(T t, std::vector<int> const& members, countdown& until) {
   { t.subgroup(members, until) } -> std::same_as<std::unique_ptr<T>>;
 };
 
@@ -270,7 +270,7 @@ concept excludes_ranks = holds_votes<T> && requires(T t, T const c, int rank) {
 // Whether it survives the loss of a rank is known only at run time. shrink() then needs all survivors.
 template <class T>
 concept may_survive =
-    holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live, deadline until) {
+    holds_votes<T> && requires(T t, T const c, std::vector<int> const& members, bool others_live, countdown& until) {
       { c.survives() } noexcept -> std::same_as<bool>;
       { t.shrink(members, others_live, until) } -> std::same_as<std::unique_ptr<T>>;
     };

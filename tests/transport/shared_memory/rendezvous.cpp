@@ -48,7 +48,8 @@ struct outcome {
 outcome meet(std::string const& name, int rank, int ranks, deadline::clock::duration time) {
   outcome out;
   try {
-    descriptor const file = rendezvous(name, rank, ranks, deadline::after(time)).meet([] { return shm::create(2, 1); });
+    countdown until(time);
+    descriptor const file = rendezvous(name, rank, ranks, until).meet([] { return shm::create(2, 1); });
     struct stat info{};
     ::fstat(file.get(), &info);
     out.file = info.st_ino;

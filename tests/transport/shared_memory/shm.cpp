@@ -41,7 +41,7 @@ pid_t in_a_process(F&& f) {
 
 // A process that has joined as a rank while others are missing.
 pid_t joined(descriptor const& file, int rank, int ranks) {
-  pid_t const out = in_a_process([&] { shm const me(file, rank, ranks, 1, deadline::after(60s)); });
+  pid_t const out = in_a_process([&] { shm const me(file, rank, ranks, 1, countdown(60s)); });
   auto const front = segment_mapping::front(file, ranks, 1);
   while (front.memory().rank(rank).status.load() != presence::joined) std::this_thread::sleep_for(1ms);
   return out;
@@ -60,7 +60,7 @@ refusal join(descriptor const& file, int ranks, deadline::clock::duration time) 
   auto const began = deadline::clock::now();
   refusal out;
   try {
-    shm const me(file, 0, ranks, 1, deadline::after(time));
+    shm const me(file, 0, ranks, 1, countdown(time));
   } catch (error const& e) {
     out = {e.code(), e.peer(), e.what(), 0};
   }
@@ -108,10 +108,10 @@ TEST_CASE("ranks that end as soon as all have joined do not make joining fail") 
           ::signal(SIGSYS, [](int) { ::usleep(10000); });
           testing::filter_system_calls({SYS_process_vm_readv}, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
         }
-        shm const me(file, r, ranks, 1, deadline::after(20s));
+        shm const me(file, r, ranks, 1, countdown(20s));
         ::raise(SIGKILL);
       }));
-    CHECK_NOTHROW(shm(file, 0, ranks, 1, deadline::after(20s)));
+    CHECK_NOTHROW(shm(file, 0, ranks, 1, countdown(20s)));
     for (pid_t const other : others) await_end(other);
   }
 }
@@ -124,11 +124,11 @@ TEST_CASE("a rank that cannot reserve its address space is named immediately") {
     std::size_t const room = pages * page + (std::size_t{64} << 20);
     rlimit const limit{room, room};
     ::setrlimit(RLIMIT_AS, &limit);
-    shm const rank(file, 1, 2, 4, deadline::after(20s));
+    shm const rank(file, 1, 2, 4, countdown(20s));
   });
   error_code code{};
   try {
-    shm(file, 0, 2, 4, deadline::after(60s));
+    shm(file, 0, 2, 4, countdown(60s));
   } catch (error const& e) {
     code = e.code();
     CHECK(e.peer() == 1);

@@ -39,7 +39,7 @@ class hierarchical : public mpi {
 
   // Like the constructor of mpi.
   [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node = by_machine)
-      : hierarchical(ranks, tracks, limit, node, [&](detail::deadline until) { return meet_inside(until); }) {}
+      : hierarchical(ranks, tracks, limit, node, [&](detail::countdown& until) { return meet_inside(until); }) {}
 
   detail::node_map const& nodes() const noexcept { return nodes_; }
   std::vector<detail::location> const& locations() const noexcept { return locations_; }
@@ -63,30 +63,30 @@ class hierarchical : public mpi {
   }
 
   // Like mpi::subgroup; ranks keep their nodes.
-  [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::deadline until) {
+  [[gnu::cold]] std::unique_ptr<hierarchical> subgroup(std::vector<int> const& members, detail::countdown& until) {
     return name_lost_rank_in([&] { return on_nodes(members, meet_members(members, until), until); });
   }
   [[gnu::cold]] std::unique_ptr<hierarchical> shrink(std::vector<int> const& members, bool others_live,
-                                                     detail::deadline until) {
+                                                     detail::countdown& until) {
     return on_nodes(members, meet_survivors(members, others_live), until);
   }
 
  private:
   // A transport of the members on their communicator `theirs`.
   [[gnu::cold]] std::unique_ptr<hierarchical> on_nodes(std::vector<int> const& members, detail::mpi_communicator theirs,
-                                                       detail::deadline until) {
+                                                       detail::countdown& until) {
     int const node = nodes_.node_of(rank());
     std::vector<int> here;
     for (int const m : members)
       if (nodes_.node_of(m) == node) here.push_back(nodes_.local_rank(m));
-    auto const meet = [&](detail::deadline) { return shared_->subgroup(here, until); };
+    auto const meet = [&](detail::countdown&) { return shared_->subgroup(here, until); };
     return std::unique_ptr<hierarchical>(new hierarchical(std::move(theirs), tracks_, limit_, node, meet));
   }
 
   template <class Ranks, class Meet>
   [[gnu::cold]] hierarchical(Ranks&& ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
       : mpi(std::forward<Ranks>(ranks), tracks, limit), locations_(locate(node)), nodes_(nodes_of(locations_)) {
-    make_together([&](detail::deadline until) { inside_ = meet(until); });
+    make_together([&](detail::countdown& until) { inside_ = meet(until); });
     shared_ = inside_.get();
     connect();
   }
@@ -104,7 +104,7 @@ class hierarchical : public mpi {
       char text[1016]{};
     };
     auto mine = std::make_unique<failure>(), first = std::make_unique<failure>();
-    auto const until = detail::deadline::after(limit_);
+    detail::countdown until(limit_);
     try {
       mine->rank = ranks();
       make(until);
@@ -116,7 +116,7 @@ class hierarchical : public mpi {
       std::string_view(e.what()).copy(mine->text, sizeof mine->text - 1);
     }
     // Other ranks may use all of their time, and may begin a moment later.
-    auto const all = detail::deadline::after(limit_ + std::chrono::seconds(1));
+    detail::countdown all(limit_ + std::chrono::seconds(1));
     auto const complete = [&](int code, MPI_Request& request, char const* call) {
       detail::expect_success(code, call);
       auto const leave = [&] {
@@ -180,7 +180,7 @@ class hierarchical : public mpi {
     return detail::node_map(keys);
   }
 
-  [[gnu::cold]] std::unique_ptr<shm> meet_inside(detail::deadline until) const {
+  [[gnu::cold]] std::unique_ptr<shm> meet_inside(detail::countdown& until) const {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
     if (size == 1) return std::make_unique<shm>();
     detail::acquaintance const others{
@@ -196,7 +196,7 @@ class hierarchical : public mpi {
     detail::mpi_communicator alike = make_part([&](MPI_Comm* made) {
       return MPI_Comm_split(communicator(), represents ? local : MPI_UNDEFINED, nodes_.node_of(rank()), made);
     });
-    make_together([&](detail::deadline) {
+    make_together([&](detail::countdown&) {
       if (represents) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_);
     });
   }

@@ -18,7 +18,7 @@ namespace tutti::detail {
 // Waits for a request; false if the deadline passes first. Throws if a rank has revoked `whole` because another has ended. Calls
 // abandon() if the request may still be active: the MPI may then still write to it and to the buffers that it refers to.
 template <class Abandon>
-[[gnu::cold]] bool mpi_wait(MPI_Request& request, deadline until, MPI_Comm whole, Abandon&& abandon) {
+[[gnu::cold]] bool mpi_wait(MPI_Request& request, countdown& until, MPI_Comm whole, Abandon&& abandon) {
   auto const poll = [&] {
     int done = 0;
     expect_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -60,7 +60,7 @@ template <class Make>
 class mpi_communicator {
  public:
   // A duplicate, which all ranks of `original` make. Throws error: timeout if some do not, system.
-  [[gnu::cold]] mpi_communicator(MPI_Comm original, deadline until) {
+  [[gnu::cold]] mpi_communicator(MPI_Comm original, countdown until) {
     struct copying {
       MPI_Comm made = MPI_COMM_NULL;
       MPI_Request request = MPI_REQUEST_NULL;

@@ -44,7 +44,7 @@ class mpi : public detail::mpi_ranks {
   // All ranks of the communicator construct it, and all destroy it, waiting at most `limit` for each other.
   // Throws error: timeout, bad_argument, system.
   [[gnu::cold]] mpi(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit)
-      : mpi(detail::mpi_communicator(ranks, detail::deadline::after(limit)), tracks, limit) {}
+      : mpi(detail::mpi_communicator(ranks, detail::countdown(limit)), tracks, limit) {}
   // The same on a communicator that the transport takes over.
   [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
       : detail::mpi_ranks(std::move(own), tracks, limit),
@@ -127,7 +127,7 @@ class mpi : public detail::mpi_ranks {
 
   // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
   // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
-  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::deadline until) {
+  [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::countdown& until) {
     return name_lost_rank_in([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
   }
 
@@ -137,7 +137,7 @@ class mpi : public detail::mpi_ranks {
   // A transport of the survivors `members`, who have agreed on that list and all call it. `others_live`: processes of other ranks
   // may be running, after closing their communicator.
   // Throws error: rank_lost if one of the members has ended meanwhile, system.
-  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, detail::deadline) {
+  [[gnu::cold]] std::unique_ptr<mpi> shrink(std::vector<int> const& members, bool others_live, detail::countdown&) {
     return std::make_unique<mpi>(meet_survivors(members, others_live), tracks_, limit_);
   }
 
@@ -187,7 +187,7 @@ class mpi : public detail::mpi_ranks {
     };
     detail::countdown after_fault(std::chrono::seconds(1));
     board_.look_for_lost();
-    return detail::wait_until_done(look, waits_, detail::deadline::after(limit_), [&](auto const& ready) {
+    return detail::wait_until_done(look, waits_, detail::countdown(limit_), [&](auto const& ready) {
       if (!board_.anyone_lost()) nap(ready);
       return !board_.anyone_lost() && !(board_.faulty() && after_fault.passed());
     });

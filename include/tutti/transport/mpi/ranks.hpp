@@ -64,7 +64,7 @@ class mpi_ranks {
   std::string describe(int peer) const { return join({"rank ", peer}); }
 
  protected:
-  [[gnu::cold]] mpi_communicator meet_members(std::vector<int> const& members, deadline until) {
+  [[gnu::cold]] mpi_communicator meet_members(std::vector<int> const& members, countdown& until) {
     int const tag = meeting_tag(members);
     mpi_meeting meeting(comm_.get(), tag, members, rank_, ++meetings_);
     int gone = -1;

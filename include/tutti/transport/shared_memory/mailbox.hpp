@@ -190,9 +190,7 @@ class mailbox {
   }
   // Survivors mark a rank that they continue without. It is never unmarked.
   void exclude(int rank) noexcept { segment_.rank(rank).excluded.store(1, std::memory_order_release); }
-  bool excluded(int rank) const noexcept {
-    return segment_.rank(rank).excluded.load(std::memory_order_acquire) != 0;
-  }
+  bool excluded(int rank) const noexcept { return segment_.rank(rank).excluded.load(std::memory_order_acquire) != 0; }
   // Names a peer in error messages.
   std::string describe(int peer) const;
 

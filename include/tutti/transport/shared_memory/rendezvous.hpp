@@ -44,7 +44,7 @@ struct greeting {
 // of them why, and all ranks report the same error.
 class rendezvous {
  public:
-  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others = {});
+  [[gnu::cold]] rendezvous(std::string const& job, int rank, int ranks, countdown& until, acquaintance others = {});
 
   // Returns the file that `make` creates at rank 0. Throws error: timeout with the ranks that did not arrive, rank_lost
   // if one of them ended meanwhile, mismatch if two claim the same rank, system, and the exceptions of `make`.
@@ -121,7 +121,7 @@ class rendezvous {
 
   int rank_;
   int ranks_;
-  deadline until_;
+  countdown& until_;
   acquaintance others_;
   sockaddr_un address_{};
   socklen_t address_bytes_ = 0;

@@ -26,7 +26,7 @@ namespace tutti::detail {
 
 inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
 
-TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, deadline until, acquaintance others)
+TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, countdown& until, acquaintance others)
     : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
   std::string const name = fitting(join({"tutti-", ::geteuid(), "-", job}));
   address_.sun_family = AF_UNIX;

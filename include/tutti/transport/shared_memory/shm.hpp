@@ -36,7 +36,7 @@ class shm : public detail::mailbox {
 
   // Joins the group; returns when all ranks have. The deadline applies to the slowest of them.
   // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them ended first, system.
-  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until);
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until);
   [[gnu::cold]] ~shm();
   shm(shm const&) = delete;
   shm& operator=(shm const&) = delete;
@@ -62,7 +62,7 @@ class shm : public detail::mailbox {
   // meeting before its socket is closed. Threads that create groups of the same members concurrently tell them apart by
   // a number.
   // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or left, system.
-  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::deadline until,
+  [[gnu::cold]] std::unique_ptr<shm> subgroup(std::vector<int> const& members, detail::countdown& until,
                                               std::uint64_t number = 0);
 
   // A room: memory of a group of these ranks, inside the memory of this transport. It takes no further address space, and
@@ -81,7 +81,7 @@ class shm : public detail::mailbox {
   shm(shm& around, detail::segment const& room, int rank, std::vector<int> const& members, int tracks);
 
   // Joins the group, touching no more of its memory than joining needs.
-  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown& until,
       detail::acquaintance const& others, std::vector<detail::process_watch> watches);
 
   // Records this rank's process before mapping the address space of all ranks: if the system refuses the mapping, this
@@ -107,7 +107,7 @@ class shm : public detail::mailbox {
 
   // Waits for the others, and keeps a handle on their processes. If process numbers have different meanings
   // (containers), a dead peer is noticed only at the deadline.
-  [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::deadline until,
+  [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::countdown& until,
                           detail::acquaintance const& others);
 
   // The member that has ended, or else one that has given up, as others do because of the first.

@@ -27,12 +27,12 @@ TUTTI_INLINE detail::descriptor shm::create(int ranks, int tracks) {
 
 TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0) {}
 
-TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until)
+TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until)
     : shm(file, rank, ranks, tracks, until, {}, std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))) {
   populate();
 }
 
-TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::deadline until,
+TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown& until,
                       detail::acquaintance const& others, std::vector<detail::process_watch> watches)
     : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
@@ -108,7 +108,7 @@ TUTTI_INLINE int shm::copy_from(int peer, std::byte* to, std::byte const* from, 
   return copied == static_cast<ssize_t>(bytes) ? 0 : copied < 0 ? errno : EFAULT;
 }
 
-TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members, detail::deadline until,
+TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members, detail::countdown& until,
                                                 std::uint64_t number) {
   if (members.size() == 1) return std::make_unique<shm>();
   int const ranks = static_cast<int>(members.size());
@@ -237,7 +237,7 @@ TUTTI_INLINE void shm::begin_watch(int r) {
   if (peer.process_namespace == memory().rank(rank()).process_namespace) watch.begin(static_cast<pid_t>(process));
 }
 
-TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::deadline until,
+TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::countdown& until,
                             detail::acquaintance const& others) {
   auto const name_of = [&](int r) { return others.names.empty() ? r : others.names[static_cast<std::size_t>(r)]; };
   auto const absent = [&] {

@@ -72,7 +72,7 @@ class loopback : public detail::mailbox {
 
   // Creates an independent transport of these ranks, in this order. Each of them calls it with the same list; it
   // returns when all have. Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has left.
-  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::deadline until);
+  [[gnu::cold]] std::unique_ptr<loopback> subgroup(std::vector<int> const& members, detail::countdown& until);
 
  private:
   std::shared_ptr<hub> hub_;

@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::deadline until) {
+TUTTI_INLINE std::unique_ptr<loopback> loopback::subgroup(std::vector<int> const& members, detail::countdown& until) {
   auto const meeting = hub_->come(members, rank());
   wake_all();
   auto const look = [&] { return meeting->complete ? detail::progress::done : detail::progress::stuck; };

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank that hangs is excluded from shrink: the survivors go on without it, and it is told so when it runs again.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+constexpr std::chrono::milliseconds patience_with_hung_ranks{300};
+
+// Every call of a rank that the others have excluded, on the communicator that they have shrunk.
+template <class Comm>
+void expect_excluded(Comm& comm) {
+  std::string const words = "rank " + std::to_string(comm.rank()) + " was excluded: it did not join a shrink in time";
+  auto const refused = [&](auto&& call) { expect_error(error_of(call), error_code::excluded, words); };
+  std::vector<int> data(50000, 1);
+  refused([&] { all_reduce(comm, data); });
+  refused([&] { all_reduce(async(comm), data).wait(); });
+  refused([&] { send(comm, data, 0); });
+  refused([&] { irecv(comm, data, 0).wait(); });
+  refused([&] { return comm.agree(); });
+  refused([&] { return comm.shrink(); });
+  refused([&] { return comm.shrink({.exclude_after = patience_with_hung_ranks}); });
+  refused([&] { return comm.split(0); });
+  refused([&] { return comm.subgroup({0, comm.rank()}); });
+  comm.revoke("too late");
+  refused([&] { barrier(comm); });
+}
+
+template <class Comm>
+void expect_survivors_sum(Comm& rest, std::vector<int> const& survivors) {
+  expect(rest.survivors() == survivors, "the survivors are others");
+  for (std::size_t const count : {1u, 1000u, 100'000u}) {
+    std::vector<int> ones(count, 1);
+    all_reduce(rest, ones);
+    expect(ones.back() == rest.size(), "the survivors' sum is wrong");
+  }
+}
+
+// The last rank computes for ever while the others shrink, and returns to tutti after they have gone on. `stage`, zero at
+// first, is shared by all ranks.
+template <class Comm>
+void check_exclusion(Comm& comm, std::atomic<int>& stage) {
+  auto const await = [&](int s) {
+    for (auto const until = detail::deadline::after(std::chrono::seconds(20)); stage.load() < s && !until.passed();)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  int const last = comm.size() - 1;
+  auto sound = comm.split(0).value();
+  comm.agree();  // so no rank is in the split any more
+  if (comm.rank() == last) {
+    await(last);
+    expect_excluded(comm);
+    barrier(sound);  // another communicator is not affected
+    return;
+  }
+  auto rest = comm.shrink({.exclude_after = patience_with_hung_ranks});
+  std::vector<int> survivors;
+  for (int r = 0; r < last; ++r) survivors.push_back(r);
+  expect_survivors_sum(rest, survivors);
+  expect(comm.agree().gone == std::vector{last}, "an agreement on the old communicator waits for an excluded rank");
+  expect_error(error_of([&] { barrier(comm); }), error_code::revoked, "has shrunk this communicator");
+  ++stage;
+  barrier(sound);
+  expect_survivors_sum(rest, survivors);
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that hang are excluded over loopback.
+// labels: threads twin
+#include <doctest/doctest.h>
+
+#include <atomic>
+
+#include "fault/excluded.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("a thread that hangs is excluded, and told so when it runs again") {
+  for (int const ranks : {2, 3, 5}) {
+    std::atomic<int> stage{0};
+    CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_exclusion(comm, stage); }));
+  }
+}
