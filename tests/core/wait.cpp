@@ -73,3 +73,17 @@ TEST_CASE("a countdown does not run while nobody checks it for long, as in a pro
   CHECK_FALSE(time.passed());
   while (!time.passed()) std::this_thread::sleep_for(10ms);  // but it does end
 }
+
+TEST_CASE("a pause while a wait spins or yields, or between two waits of one countdown, does not count") {
+  countdown time(300ms);
+  int polls = 0;
+  auto const slow = [&] {
+    if (++polls == 2) std::this_thread::sleep_for(600ms);
+    return polls < 100 ? progress::stuck : progress::done;
+  };
+  auto const nap = [](auto&&) { return true; };
+  CHECK(wait_until_done(slow, brief, time, nap));
+  std::this_thread::sleep_for(600ms);
+  polls = 10;
+  CHECK(wait_until_done(slow, brief, time, nap));
+}
