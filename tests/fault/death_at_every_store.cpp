@@ -73,10 +73,8 @@ std::int64_t ticks() { return deadline::clock::now().time_since_epoch().count();
 // Survivors that have no communicator yet cannot shrink one.
 void expect_victim(error const& e, int peer, scenario const& s, deaths const& all, log_of_run& log) {
   log.noticed = std::max(log.noticed.load(), ticks());
-  bool const guilty = peer >= 0 && (kills(all, peer) || peer == s.dies_before),
-             known =
-                 e.code() == error_code::rank_lost || (s.where == scenario::in_init && e.code() == error_code::timeout);
-  expect(guilty && known, std::string("the loss was reported as: ") + e.what());
+  bool const guilty = peer >= 0 && (kills(all, peer) || peer == s.dies_before);
+  expect(guilty && e.code() == error_code::rank_lost, std::string("the loss was reported as: ") + e.what());
 }
 
 // The survivors' sum of powers of two tells who took part in it.
@@ -154,9 +152,8 @@ std::string run_once(scenario const& s, deaths const& all, log_of_run& log) {
   std::string const job = "death-" + std::to_string(::getpid()) + "-" + std::to_string(++runs);
   log.died = log.noticed = 0;
   std::array<pid_t, most_ranks> ranks{};
-  char const* const timeout = s.where == scenario::in_init ? "2" : "20";
   for (int r = 0; r < s.ranks; ++r)
-    ranks[static_cast<std::size_t>(r)] = fork_rank(job, r, s.ranks, timeout, [&] { be_rank(s, r, all, log); });
+    ranks[static_cast<std::size_t>(r)] = fork_rank(job, r, s.ranks, "20", [&] { be_rank(s, r, all, log); });
   return end_of_ranks(std::span(ranks).first(static_cast<std::size_t>(s.ranks)), 60s, [&](int r, int status) {
     return kills(all, r) || r == s.dies_before ? was_killed(status) : status == 0;
   });

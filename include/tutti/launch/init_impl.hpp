@@ -40,7 +40,8 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std:
     detail::rendezvous meeting(detail::join({me.job, "-", number}), me.rank, me.size, until);
     detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
     detail::share_uncaught_errors(file, me.rank);
-    communicator<shm> comm(std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until));
+    communicator<shm> comm(
+        std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until, meeting.take_watches()));
     detail::agree_on_tuning(comm.engine(), table);
     return comm;
   } catch (error const& e) {

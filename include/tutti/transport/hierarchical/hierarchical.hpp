@@ -187,7 +187,7 @@ class hierarchical : public mpi {
         nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
     detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
     detail::descriptor const file = meeting.meet([&] { return shm::create(size, tracks_); });
-    return std::make_unique<shm>(file, local, size, tracks_, until);
+    return std::make_unique<shm>(file, local, size, tracks_, until, meeting.take_watches());
   }
   [[gnu::cold]] void connect() {
     if (nodes_.count() == 1) return;

@@ -7,15 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/un.h>
+#include <utility>
 #include <vector>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
+#include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
 
@@ -49,6 +53,10 @@ class rendezvous {
   // Returns the file that `make` creates at rank 0. Throws error: timeout with the ranks that did not arrive, rank_lost
   // if one of them ended meanwhile, mismatch if two claim the same rank, system, and the exceptions of `make`.
   descriptor meet(std::function<descriptor()> const& make);
+
+  // Of the ranks that this one has a connection to, unless `others` tells which of them are gone: rank 0 watches all, and
+  // they watch rank 0. So the loss of a rank is noticed even before it has recorded its process in the segment.
+  std::vector<process_watch> take_watches() noexcept { return std::move(watches_); }
 
  private:
   static constexpr int look_around = 100;  // milliseconds between two checks of the deadline
@@ -115,7 +123,9 @@ class rendezvous {
 
   [[gnu::cold]] static descriptor make_socket();
 
-  static bool same_user(descriptor const& peer);
+  // The process at the other end of a connection; empty if it belongs to another user.
+  static std::optional<pid_t> process_of(descriptor const& peer);
+  void watch(int rank, pid_t process);
 
   sockaddr const* address() const { return reinterpret_cast<sockaddr const*>(&address_); }
 
@@ -123,6 +133,7 @@ class rendezvous {
   int ranks_;
   countdown& until_;
   acquaintance others_;
+  std::vector<process_watch> watches_;
   sockaddr_un address_{};
   socklen_t address_bytes_ = 0;
 };

@@ -27,7 +27,7 @@ namespace tutti::detail {
 inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
 
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, countdown& until, acquaintance others)
-    : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)) {
+    : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)), watches_(static_cast<std::size_t>(ranks)) {
   std::string const name = fitting(join({"tutti-", ::geteuid(), "-", job}));
   address_.sun_family = AF_UNIX;
   std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
@@ -103,7 +103,8 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       if (waiting[1 + guests.size() + i].revents == 0) still_nameless.push_back(std::move(nameless[i]));
       else if (::recv(nameless[i].get(), &guest, sizeof guest, MSG_DONTWAIT) == sizeof guest &&
                guest.sender == greeting::word) {
-        seat(guests, guest) = std::move(nameless[i]);
+        descriptor& connection = seat(guests, guest) = std::move(nameless[i]);
+        watch(guest.rank, process_of(connection).value_or(0));
         --missing;
       }
     }
@@ -113,7 +114,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       if (!guest && (errno == EMFILE || errno == ENFILE)) refuse_files();
       if (!guest && errno != EINTR && errno != EAGAIN && errno != ECONNABORTED)
         throw_system(join({"cannot accept connections of ", ranks_, " ranks"}), allow_sockets);
-      if (guest && same_user(guest)) nameless.push_back(std::move(guest));
+      if (guest && process_of(guest)) nameless.push_back(std::move(guest));
     }
   }
 }
@@ -168,11 +169,13 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
   for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
     descriptor const host = make_socket();
     if (::connect(host.get(), address(), address_bytes_) == 0) {
-      if (!same_user(host))
+      auto const process = process_of(host);
+      if (!process)
         throw error({.code = error_code::system,
                      .rank = name_of(rank_),
                      .what = "the meeting point of this job belongs to another user",
                      .way_out = "start the job again; if that does not help, another user holds the name on purpose"});
+      watch(0, *process);
       greeting const mine{.rank = rank_, .ranks = ranks_};
       if (::send(host.get(), &mine, sizeof mine, MSG_NOSIGNAL) == sizeof mine) return receive_file(host);
     } else if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {  // not just early
@@ -267,10 +270,18 @@ TUTTI_INLINE descriptor rendezvous::make_socket() {
   return out;
 }
 
-TUTTI_INLINE bool rendezvous::same_user(descriptor const& peer) {
+TUTTI_INLINE std::optional<pid_t> rendezvous::process_of(descriptor const& peer) {
   ucred who{};
   socklen_t bytes = sizeof who;
-  return ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.uid == ::geteuid();
+  if (::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0 || who.uid != ::geteuid()) return {};
+  return who.pid;
+}
+
+TUTTI_INLINE void rendezvous::watch(int rank, pid_t process) {
+  if (others_.gone || process == 0) return;  // 0: it is in a process namespace that this one does not see
+  process_watch seen;                        // a new one, because an earlier connection to rank 0 may have failed
+  seen.begin(process);
+  watches_[static_cast<std::size_t>(rank)] = std::move(seen);
 }
 
 }  // namespace tutti::detail

@@ -34,9 +34,11 @@ class shm : public detail::mailbox {
   // A single rank, without a segment.
   shm();
 
-  // Joins the group; returns when all ranks have. The deadline applies to the slowest of them.
+  // Joins the group; returns when all ranks have. The deadline applies to the slowest of them. `watches`: of the processes
+  // of ranks, as far as they are known; those of the others are found in the segment.
   // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them ended first, system.
-  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until);
+  shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until,
+      std::vector<detail::process_watch> watches = {});
   [[gnu::cold]] ~shm();
   shm(shm const&) = delete;
   shm& operator=(shm const&) = delete;

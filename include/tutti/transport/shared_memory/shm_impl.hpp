@@ -27,8 +27,9 @@ TUTTI_INLINE detail::descriptor shm::create(int ranks, int tracks) {
 
 TUTTI_INLINE shm::shm() : detail::mailbox(0, 1, 0) {}
 
-TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until)
-    : shm(file, rank, ranks, tracks, until, {}, std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))) {
+TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int tracks, detail::countdown until,
+                      std::vector<detail::process_watch> watches)
+    : shm(file, rank, ranks, tracks, until, {}, std::move(watches)) {
   populate();
 }
 
@@ -39,6 +40,7 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
       mapping_(introduce(file, rank, ranks, tracks)),
       watches_(std::move(watches)),
       without_memory_(static_cast<std::size_t>(ranks)) {
+  watches_.resize(static_cast<std::size_t>(ranks));
   detail::segment const& memory = mapping_.memory();
   heap_ = std::make_shared<detail::heap>(memory.heap(rank), memory.heap_bytes());
   auto const base = reinterpret_cast<std::uintptr_t>(memory.base());
@@ -251,22 +253,30 @@ TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::count
       if (!(this->*here)(r)) return false;
     return true;
   };
+  auto const refusal = [&](detail::fault const& f) {
+    return error({.code = static_cast<error_code>(f.code),
+                  .rank = name_of(rank()),
+                  .peer = f.peer,
+                  .what = f.text,
+                  .way_out = "check the output of that rank"});
+  };
   auto const look = [&] { return all_here() ? detail::progress::done : detail::progress::stuck; };
   bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
     nap(ready);
-    if (int const r = gone(); r >= 0) {
-      if (ready()) return true;  // it joined like all others, and has left since
-      bool const gave_up = status(r) == detail::presence::left;
-      auto const late = absent();
-      if (gave_up && !late.empty()) throw detail::ranks_absent(name_of(rank()), late, others.way_out);
-      throw error({.code = error_code::rank_lost,
-                   .rank = name_of(rank()),
-                   .peer = name_of(r),
-                   .what = detail::join({"rank ", name_of(r), " (process ", memory().rank(r).process, ") ",
-                                         gave_up ? "gave up" : "ended", " before all ranks had joined"}),
-                   .way_out = "check the output of that rank"});
-    }
-    return true;
+    auto const known = notices().find_fault();
+    int const r = known ? known->peer : gone();
+    if (r < 0 || ready()) return true;  // a rank that is gone joined like all others, and has ended or left since
+    if (known) throw refusal(*known);
+    bool const gave_up = status(r) == detail::presence::left;
+    auto const late = absent();
+    if (gave_up && !late.empty()) throw detail::ranks_absent(name_of(rank()), late, others.way_out);
+    std::uint32_t const process = memory().rank(r).process;  // 0: it ended before it had recorded it
+    detail::fault const loss{
+        static_cast<int>(error_code::rank_lost), rank(), name_of(r),
+        detail::join({"rank ", name_of(r), process != 0 ? detail::join({" (process ", process, ")"}) : "",
+                      gave_up ? " gave up" : " ended", " before all ranks had joined"})};
+    notices().raise(loss);  // others may be unable to see it
+    throw refusal(loss);
   });
   if (!met) throw detail::ranks_absent(name_of(rank()), absent(), others.way_out);
 }
