@@ -74,7 +74,8 @@ class message_faults {
   [[noreturn, gnu::cold]] void raise_failure(message_failure const& m, std::source_location where) {
     if (m.out_of_sequence)
       raise(error_code::mismatch, m.from,
-            join({"a message from rank ", m.from, " to rank ", engine_.rank(), " was lost, truncated or repeated"}),
+            join({"a message from rank ", m.from, " to rank ", engine_.rank(),
+                  " was lost, truncated, repeated or damaged"}),
             where);
     std::string type = messenger_.type_name(m.from, m.type);
     if (type.empty()) type = alone() ? "another type" : engine_.notices().name(m.from, m.type);

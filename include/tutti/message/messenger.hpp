@@ -36,7 +36,7 @@ struct message_failure {
   std::uint32_t type = 0;
   std::size_t bytes = 0;
   int read_error = 0;            // errno, if the sender's memory could not be read
-  bool out_of_sequence = false;  // a message was lost, repeated, truncated, or of another communicator
+  bool out_of_sequence = false;  // a message was lost, repeated, truncated, damaged, or of another communicator
 
   explicit operator bool() const { return receive != nullptr || out_of_sequence; }
 };
@@ -286,10 +286,7 @@ class messenger {
     while (awaited() && !failure_) {
       auto next = channels_.template peek<Track>(from);
       if (!next) return;
-      if (next.out_of_sequence) {
-        failure_ = {.from = from, .out_of_sequence = true};
-        return;
-      }
+      if (next.out_of_sequence) return note_damage(from);
       handle(from, next.front, next.at);
       channels_.template release<Track>(from);
       moved_ = true;
@@ -321,6 +318,8 @@ class messenger {
           p.requested.push_back(t);
           if (t->address == 0) settle(*t);  // otherwise its receiver may still send `taken`
           flush(from);
+        } else {
+          note_damage(from);
         }
         return;
       case kinds::slice: return store_slice(from, front.id, a);
@@ -329,6 +328,7 @@ class messenger {
           settle(*t);
           end(*t);
         } else if (auto const at = find(p.requested, front.id); at != p.requested.end()) {
+          if ((*at)->address == 0) return note_damage(from);  // its receiver cannot have read it
           settle(**at);
           end(**at);
           p.requested.erase(at);
@@ -340,6 +340,9 @@ class messenger {
         return;
     }
   }
+
+  // A message was lost or changed on the way.
+  void note_damage(int from) { failure_ = {.from = from, .out_of_sequence = true}; }
 
   static std::unique_ptr<std::byte[]> copy_of(std::byte const* data, std::size_t bytes) {
     auto out = std::make_unique_for_overwrite<std::byte[]>(bytes);
