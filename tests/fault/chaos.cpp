@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that have operations in flight are stopped, killed, replaced by another program and forked, or lose their array, at
-// random moments, in processes that may be refused system calls, and beside another job. Every result is exact or an error;
-// the error is the same on all other ranks and names the guilty one, nothing waits past its deadline, and the survivors go
-// on without it.
+// Ranks that have operations in flight are stopped, killed, replaced by another program and forked, lose their array, or get
+// no more memory, at random moments, in processes that may be refused system calls, with process namespaces of their own or
+// no room in /dev/shm, and beside another job. Every result is exact or an error; the error is the same on all other ranks
+// and names the guilty one, nothing waits past its deadline, and the survivors go on without it.
 // TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own.
 // labels: processes alone waits optimised native
 // timeout: 300
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +25,8 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <fstream>
+#include <new>
 #include <random>
 #include <span>
 #include <string>
@@ -41,15 +46,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum class mishap { none, one_stopped, all_stopped, forks, stopped_too_long, killed, replaced, unmaps };
-constexpr std::array<char const*, 8> mishap_names{"nothing happens",
+enum class mishap { none, one_stopped, all_stopped, forks, stopped_too_long, killed, replaced, unmaps, starved };
+constexpr std::array<char const*, 9> mishap_names{"nothing happens",
                                                   "a rank is stopped for a moment",
                                                   "all ranks are stopped for longer than the timeout",
                                                   "a rank forks",
                                                   "a rank is stopped for longer than the timeout",
                                                   "a rank is killed",
                                                   "a rank becomes another program",
-                                                  "a rank unmaps its array during a call"};
+                                                  "a rank unmaps its array during a call",
+                                                  "a rank gets no more memory"};
 
 // What happens to a job. All of it follows from the seed, and its processes know it.
 struct fate {
@@ -59,18 +65,20 @@ struct fate {
   std::chrono::microseconds after;
   bool refuse_handles, refuse_reading;  // by the system, to the rank after the victim
   bool beside_others;                   // another job runs at the same time
+  bool apart;                           // each rank has a process namespace of its own, so none sees how others end
   bool fatal() const { return what >= mishap::stopped_too_long; }
   bool ends_victim() const { return what == mishap::killed || what == mishap::replaced; }
+  // The others know only that it is late, so shrink has to exclude it.
+  bool hangs() const { return what == mishap::stopped_too_long || (ends_victim() && apart); }
   std::chrono::milliseconds stop() const {
     if (what == mishap::one_stopped) return 100ms;
     return what == mishap::all_stopped ? 3s : 5s;
   }
-  std::chrono::seconds timeout() const {
-    return what == mishap::all_stopped || what == mishap::stopped_too_long ? 2s : 10s;
-  }
+  std::chrono::seconds timeout() const { return what == mishap::all_stopped || hangs() ? 2s : 10s; }
   // What the other ranks are told.
   bool explains(error_code code) const {
-    if (what == mishap::stopped_too_long) return code == error_code::timeout;
+    if (hangs()) return code == error_code::timeout;
+    if (what == mishap::starved) return code == error_code::rank_left;
     // Whoever is first: a peer that reads the array, or the victim, which then ends.
     if (what == mishap::unmaps && code == error_code::system) return true;
     return code == error_code::rank_lost;
@@ -88,6 +96,7 @@ struct fate {
     out.refuse_handles = below(4) == 0;
     out.refuse_reading = below(4) == 0;
     out.beside_others = below(4) == 0;
+    out.apart = below(4) == 0 && ::geteuid() == 0;
     return out;
   }
 };
@@ -186,6 +195,22 @@ void disturb_itself(fate const& f) {
   }
 }
 
+// Leaves this process no more address space than it has, and a few pages for the text of errors.
+void stop_growth() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlim_t const bytes = (pages + 64) * 4096;
+  rlimit const limit{bytes, bytes};
+  expect(::setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
+}
+
+// A full /dev/shm that only this process sees, where the system allows that. Nothing may need room there.
+void fill_shared_files() {
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
+  if (::mount("none", "/dev/shm", "tmpfs", 0, "size=4k") != 0) return;
+  std::ofstream("/dev/shm/full") << std::string(4096, 'x');
+}
+
 // The error of a rank, for the process that has started it.
 struct verdict {
   int code, peer;
@@ -193,6 +218,7 @@ struct verdict {
 
 // `ready` is closed once this rank's operations begin.
 void be_rank(fate const& f, int rank, int ready, verdict& said) {
+  fill_shared_files();
   if (rank == (f.victim + 1) % f.ranks) {
     if (f.refuse_handles)
       expect(filter_system_calls({SYS_pidfd_open}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW), "no filter");
@@ -210,6 +236,7 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
   try {
     for (int i = 0; f.fatal() || i < 400; ++i) {
       last = deadline::clock::now();
+      if (f.what == mishap::starved && rank == f.victim && i == 20) stop_growth();
       if (f.what == mishap::unmaps && f.after < i * 1ms) all.lose_array(f.victim);
       else all.step();
     }
@@ -217,15 +244,21 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
     return;
   } catch (error const& e) {
     if (!f.fatal()) throw;
-    if (rank == f.victim) return;
+    if (rank == f.victim) {
+      if (f.hangs()) expect_error(error_of([&] { return comm.shrink(); }), error_code::excluded, "was excluded");
+      return;
+    }
     said = {static_cast<int>(e.code()), e.peer()};
     if (!f.explains(e.code()) || e.peer() != f.victim) throw;
     expect(deadline::clock::now() - last < f.timeout() + 5s, "the error came after the deadline");
     bool const named = e.happened().find("is stopped, by a signal or a debugger") != std::string::npos;
-    if (named != (f.what == mishap::stopped_too_long)) throw;
+    if (named != (f.what == mishap::stopped_too_long && !f.apart)) throw;
+  } catch (std::bad_alloc const&) {
+    expect(f.what == mishap::starved && rank == f.victim, "no memory");
+    return;
   }
-  if (!f.ends_victim()) return;
-  auto rest = comm.shrink();
+  if (!f.ends_victim() && !f.hangs()) return;
+  auto rest = f.hangs() ? comm.shrink({.exclude_after = 500ms}) : comm.shrink();
   expect(rest.size() == f.ranks - 1, "somebody else is lost");
   std::vector<int> ones(1000, 1);
   all_reduce(rest, ones);
@@ -257,6 +290,17 @@ std::string differences(fate const& f, std::span<verdict const> all) {
   return "";
 }
 
+// Forks a rank, in a process namespace of its own if `apart`.
+template <class Body>
+pid_t fork_apart(bool apart, std::string const& job, int rank, int size, std::string const& timeout, Body const& body) {
+  if (!apart) return fork_rank(job, rank, size, timeout, body);
+  descriptor const own(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
+  REQUIRE(::unshare(CLONE_NEWPID) == 0);  // of children
+  pid_t const out = fork_rank(job, rank, size, timeout, body);
+  REQUIRE(::setns(own.get(), CLONE_NEWPID) == 0);
+  return out;
+}
+
 std::string run(fate const& f) {
   std::string const job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(f.seed);
   shared_with_forks<verdict> const said(static_cast<std::size_t>(f.ranks));
@@ -264,7 +308,7 @@ std::string run(fate const& f) {
   REQUIRE(::pipe2(all_ready.data(), O_CLOEXEC) == 0);
   std::vector<pid_t> ranks;
   for (int r = 0; r < f.ranks; ++r)
-    ranks.push_back(fork_rank(job, r, f.ranks, std::to_string(f.timeout().count()), [&] {
+    ranks.push_back(fork_apart(f.apart, job, r, f.ranks, std::to_string(f.timeout().count()), [&] {
       if (f.what == mishap::unmaps) std::signal(SIGSEGV, SIG_DFL);
       be_rank(f, r, all_ready[1], said[static_cast<std::size_t>(r)]);
     }));
@@ -304,7 +348,7 @@ std::size_t shared_files() {
 }  // namespace
 
 TEST_CASE("whatever happens to one rank or to all, results are exact or errors name the guilty rank") {
-  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 24);
+  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 27);
   std::size_t const files = shared_files();
   for (int seed = first; seed < first + runs; ++seed) {
     fate const f = fate::of(static_cast<unsigned>(seed));
@@ -314,4 +358,18 @@ TEST_CASE("whatever happens to one rank or to all, results are exact or errors n
     CHECK(wrong == "");
   }
   CHECK(shared_files() <= files);
+}
+
+// Abstract sockets belong to a network namespace.
+TEST_CASE("ranks in different network namespaces cannot meet, and say so at the deadline") {
+  if (::geteuid() != 0) return;
+  std::vector<pid_t> ranks;
+  for (int r = 0; r < 2; ++r)
+    ranks.push_back(fork_rank("networks-" + std::to_string(::getpid()), r, 2, "1", [&] {
+      expect(::unshare(CLONE_NEWNET) == 0, "no network namespace");
+      error const e = error_of([] { init(); });
+      expect(e.code() == error_code::timeout && e.peer() == 1 - r, e.what());
+      expect(contains(e, "network namespace"), e.what());
+    }));
+  CHECK(end_of_ranks(ranks, 20s, [](int, int status) { return status == 0; }) == "");
 }

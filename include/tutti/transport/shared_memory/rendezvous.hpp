@@ -28,7 +28,8 @@ struct acquaintance {
   std::vector<int> names;         // of ranks in error messages; empty: their numbers
   std::function<bool(int)> gone;  // whether a rank that has not arrived can no longer do so, if that is known
   std::string way_out =
-      "make sure that all ranks were started on this machine and reached init(), or raise TUTTI_TIMEOUT";
+      "make sure that all ranks were started on this machine, in one network namespace, and reached init(), or raise "
+      "TUTTI_TIMEOUT";
 };
 
 // What a rank says when it has connected.
