@@ -55,8 +55,8 @@ class rendezvous {
   // if one of them ended meanwhile, mismatch if two claim the same rank, system, and the exceptions of `make`.
   descriptor meet(std::function<descriptor()> const& make);
 
-  // Of the ranks that this one has a connection to, unless `others` tells which of them are gone: rank 0 watches all, and
-  // they watch rank 0. So the loss of a rank is noticed even before it has recorded its process in the segment.
+  // Of the ranks that this one has a connection to: rank 0 watches all, and they watch rank 0. So the loss of a rank is
+  // noticed even before it has recorded its process in the segment, and where process numbers have different meanings.
   std::vector<process_watch> take_watches() noexcept { return std::move(watches_); }
 
  private:
@@ -126,7 +126,7 @@ class rendezvous {
 
   // The process at the other end of a connection; empty if it belongs to another user.
   static std::optional<pid_t> process_of(descriptor const& peer);
-  void watch(int rank, pid_t process);
+  void watch(int rank, descriptor const& connection);
 
   sockaddr const* address() const { return reinterpret_cast<sockaddr const*>(&address_); }
 

@@ -104,7 +104,7 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       else if (::recv(nameless[i].get(), &guest, sizeof guest, MSG_DONTWAIT) == sizeof guest &&
                guest.sender == greeting::word) {
         descriptor& connection = seat(guests, guest) = std::move(nameless[i]);
-        watch(guest.rank, process_of(connection).value_or(0));
+        watch(guest.rank, connection);
         --missing;
       }
     }
@@ -169,13 +169,12 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
   for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
     descriptor const host = make_socket();
     if (::connect(host.get(), address(), address_bytes_) == 0) {
-      auto const process = process_of(host);
-      if (!process)
+      if (!process_of(host))
         throw error({.code = error_code::system,
                      .rank = name_of(rank_),
                      .what = "the meeting point of this job belongs to another user",
                      .way_out = "start the job again; if that does not help, another user holds the name on purpose"});
-      watch(0, *process);
+      watch(0, host);
       greeting const mine{.rank = rank_, .ranks = ranks_};
       if (::send(host.get(), &mine, sizeof mine, MSG_NOSIGNAL) == sizeof mine) return receive_file(host);
     } else if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {  // not just early
@@ -277,10 +276,12 @@ TUTTI_INLINE std::optional<pid_t> rendezvous::process_of(descriptor const& peer)
   return who.pid;
 }
 
-TUTTI_INLINE void rendezvous::watch(int rank, pid_t process) {
-  if (others_.gone || process == 0) return;  // 0: it is in a process namespace that this one does not see
+TUTTI_INLINE void rendezvous::watch(int rank, descriptor const& connection) {
+  pid_t const process = process_of(connection).value_or(0);
+  if (others_.gone && process != 0) return;  // its process is watched already
   process_watch seen;                        // a new one, because an earlier connection to rank 0 may have failed
-  seen.begin(process);
+  if (process != 0) seen.begin(process);
+  else seen.begin(connection);  // it is in a process namespace that this one does not see
   watches_[static_cast<std::size_t>(rank)] = std::move(seen);
 }
 

@@ -108,7 +108,7 @@ class shm : public detail::mailbox {
   [[gnu::cold]] bool try_to_fetch() noexcept;
 
   // Waits for the others, and keeps a handle on their processes. If process numbers have different meanings
-  // (containers), a dead peer is noticed only at the deadline.
+  // (containers), rank 0 notices dead peers and tells the others, and all notice rank 0's death; see rendezvous.
   [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::countdown& until,
                           detail::acquaintance const& others);
 

@@ -125,9 +125,9 @@ TUTTI_INLINE std::unique_ptr<shm> shm::subgroup(std::vector<int> const& members,
   detail::rendezvous meeting(job, own, ranks, until, others);
   detail::descriptor const file =
       meeting.meet([&] { return detail::create_segment_file(ranks, tracks_, group_heap_space); });
-  std::vector<detail::process_watch> watches;
-  watches.reserve(members.size());
-  for (int const m : members) watches.push_back(watches_[static_cast<std::size_t>(m)]);
+  std::vector<detail::process_watch> watches = meeting.take_watches();
+  for (std::size_t r = 0; r < watches.size(); ++r)
+    if (auto const& known = watches_[static_cast<std::size_t>(members[r])]; known.begun()) watches[r] = known;
   return std::unique_ptr<shm>(new shm(file, own, ranks, tracks_, until, others, std::move(watches)));
 }
 

@@ -15,6 +15,9 @@ class process_watch {
  public:
   // Call at most once. Throws error: system, if this process may open no more files.
   [[gnu::cold]] void begin(pid_t process);
+  // The same for a process that this one cannot see, as in another container: it has the other end of this connection, which
+  // closes with it.
+  [[gnu::cold]] void begin(descriptor const& connection);
   bool begun() const noexcept { return begun_; }
 
   // In order or not; false if that cannot be known.

@@ -33,6 +33,13 @@ TUTTI_INLINE void process_watch::begin(pid_t process) {
   ended_ |= first_ && first_->ended();
 }
 
+TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
+  begun_ = true;
+  descriptor own(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  if (!own) throw_system("cannot watch a process by its connection", "raise the limit of open files (ulimit -n)");
+  handle_ = std::make_shared<descriptor>(std::move(own));
+}
+
 TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
