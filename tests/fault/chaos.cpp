@@ -3,7 +3,8 @@
 // no more memory, at random moments, in processes that may be refused system calls, with process namespaces of their own or
 // no room in /dev/shm, and beside another job. Every result is exact or an error; the error is the same on all other ranks
 // and names the guilty one, nothing waits past its deadline, and the survivors go on without it.
-// TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own.
+// TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own. TUTTI_TEST_OPERATIONS is
+// the number of operations of a job that loses no rank; the longer it is, the more often ranks are stopped and fork.
 // labels: processes alone waits optimised native
 // timeout: 300
 #include <doctest/doctest.h>
@@ -22,6 +23,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -60,6 +62,7 @@ constexpr std::array<char const*, 9> mishap_names{"nothing happens",
 // What happens to a job. All of it follows from the seed, and its processes know it.
 struct fate {
   unsigned seed;
+  int operations;
   int ranks, victim;
   mishap what;
   std::chrono::microseconds after;
@@ -83,11 +86,15 @@ struct fate {
     return code == error_code::rank_lost;
   }
 
-  static fate of(unsigned seed) {
+  // How often the same happens again.
+  int repeats() const { return std::max(1, operations / 400); }
+
+  static fate of(unsigned seed, int operations) {
     std::mt19937 random(seed);
     auto const below = [&](unsigned n) { return static_cast<int>(random() % n); };
     fate out{};
     out.seed = seed;
+    out.operations = operations;
     out.what = static_cast<mishap>(seed % mishap_names.size());
     out.ranks = 2 + below(4);
     out.victim = below(static_cast<unsigned>(out.ranks));
@@ -187,7 +194,7 @@ class traffic {
 void disturb_itself(fate const& f) {
   std::this_thread::sleep_for(f.after);
   if (f.what == mishap::replaced) ::execl("/bin/true", "true", static_cast<char*>(nullptr));
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 20 * f.repeats(); ++i) {
     pid_t const child = ::fork();
     if (child == 0) ::_exit(0);
     ::waitpid(child, nullptr, 0);
@@ -213,6 +220,7 @@ void fill_shared_files() {
 // The error of a rank, for the process that has started it.
 struct verdict {
   int code, peer;
+  long operations;
 };
 
 // `ready` is closed once this rank's operations begin.
@@ -233,7 +241,8 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
     disturbance = std::jthread([&] { disturb_itself(f); });
   auto last = deadline::clock::now();
   try {
-    for (int i = 0; f.fatal() || i < 400; ++i) {
+    for (int i = 0; f.fatal() || i < f.operations; ++i) {
+      said.operations = i + 1;
       last = deadline::clock::now();
       if (f.what == mishap::starved && rank == f.victim && i == 20) stop_growth();
       if (f.what == mishap::unmaps && f.after < i * 1ms) all.lose_array(f.victim);
@@ -247,7 +256,7 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
       if (f.hangs()) expect_error(error_of([&] { return comm.shrink(); }), error_code::excluded, "was excluded");
       return;
     }
-    said = {static_cast<int>(e.code()), e.peer()};
+    said.code = static_cast<int>(e.code()), said.peer = e.peer();
     bool const nameless = f.hangs() && f.apart && e.peer() == -1;  // stopped within a call, which nobody sees
     if (!f.explains(e.code()) || (e.peer() != f.victim && !nameless)) throw;
     expect(deadline::clock::now() - last < f.timeout() + 5s, "the error came after the deadline");
@@ -301,7 +310,8 @@ pid_t fork_apart(bool apart, std::string const& job, int rank, int size, std::st
   return out;
 }
 
-std::string run(fate const& f) {
+// Adds to `operations` those that the ranks had begun together.
+std::string run(fate const& f, long& operations) {
   std::string const job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(f.seed);
   shared_with_forks<verdict> const said(static_cast<std::size_t>(f.ranks));
   std::array<int, 2> all_ready{};
@@ -322,14 +332,19 @@ std::string run(fate const& f) {
   pid_t const victim = ranks[static_cast<std::size_t>(f.victim)];
   std::this_thread::sleep_for(f.after);
   if (f.what == mishap::killed) ::kill(victim, SIGKILL);
-  if (f.what == mishap::one_stopped || f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop());
+  if (f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop());
+  for (int i = 0; f.what == mishap::one_stopped && i < f.repeats(); ++i) {
+    stop_and_resume({victim}, f.stop());
+    std::this_thread::sleep_for(f.after);
+  }
   if (f.what == mishap::all_stopped) stop_and_resume(ranks, f.stop());
-  std::string const wrong = end_of_ranks(ranks, 30s, [&](int r, int status) {
+  std::string const wrong = end_of_ranks(ranks, 30s * f.repeats(), [&](int r, int status) {
     if (r != f.victim) return status == 0;
     if (f.what == mishap::unmaps) return status == 0 || WIFSIGNALED(status);
     return f.what == mishap::killed ? was_killed(status) : status == 0;
   });
   std::string const wrong_beside = end_of_ranks(others, 30s, [](int, int status) { return status == 0; });
+  operations += std::ranges::min(said.all(), {}, &verdict::operations).operations;
   return wrong + wrong_beside + differences(f, said.all());
 }
 
@@ -348,15 +363,18 @@ std::size_t shared_files() {
 }  // namespace
 
 TEST_CASE("whatever happens to one rank or to all, results are exact or errors name the guilty rank") {
-  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 18);
+  int const first = number_in("TUTTI_TEST_SEED", 1), runs = number_in("TUTTI_TEST_CHAOS", 18),
+            operations = number_in("TUTTI_TEST_OPERATIONS", 400);
+  long total = 0;
   std::size_t const files = shared_files();
   for (int seed = first; seed < first + runs; ++seed) {
-    fate const f = fate::of(static_cast<unsigned>(seed));
-    std::string const what = mishap_names[static_cast<std::size_t>(f.what)], wrong = run(f);
+    fate const f = fate::of(static_cast<unsigned>(seed), operations);
+    std::string const what = mishap_names[static_cast<std::size_t>(f.what)], wrong = run(f, total);
     CAPTURE(seed);
     CAPTURE(what);
     CHECK(wrong == "");
   }
+  std::printf("%ld operations in %d jobs\n", total, runs);
   CHECK(shared_files() <= files);
 }
 
