@@ -160,6 +160,14 @@ void survive(Communicator& comm) {
     comm = comm.shrink();  // the survivors, renumbered
     resume(comm);
   }
+
+  try {
+    train(comm);
+  } catch (tutti::error const& e) {
+    if (e.code() != tutti::error_code::timeout) throw;
+    comm = comm.shrink({.exclude_after = 30s});  // without ranks that hang
+    resume(comm);
+  }
 }
 
 }  // namespace
