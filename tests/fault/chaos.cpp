@@ -267,7 +267,7 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
     return;
   }
   if (!f.ends_victim() && !f.hangs()) return;
-  auto rest = f.hangs() ? comm.shrink({.exclude_after = 500ms}) : comm.shrink();
+  auto rest = f.hangs() ? comm.shrink({.exclude_after = 1s}) : comm.shrink();
   expect(rest.size() == f.ranks - 1, "somebody else is lost");
   std::vector<int> ones(1000, 1);
   all_reduce(rest, ones);

@@ -13,7 +13,7 @@
 
 namespace tutti::testing {
 
-constexpr std::chrono::milliseconds patience_with_hung_ranks{300};
+constexpr std::chrono::milliseconds patience_with_hung_ranks{1000};
 
 // Every call of a rank that the others have excluded, on the communicator that they have shrunk.
 template <class Comm>

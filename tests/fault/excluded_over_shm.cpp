@@ -32,7 +32,7 @@ namespace {
 
 constexpr int job_ranks = 3, victim = 1;
 
-enum stages { running, gone_on, victim_told };
+enum stages { starting, working, gone_on, victim_told };
 
 // Messages and calls that read and write the memory of all ranks, until one throws.
 error work_until_error(communicator<>& comm) {
@@ -51,7 +51,8 @@ error work_until_error(communicator<>& comm) {
 
 void be_rank_in_flight(std::atomic<int>& stage) {
   auto comm = init();
-  barrier(comm);
+  comm.agree();
+  if (comm.rank() == victim) stage = working;
   error const e = work_until_error(comm);
   if (comm.rank() == victim) {
     expect_error(e, error_code::excluded, "and the survivors (0, 2) continue without it");
@@ -63,7 +64,8 @@ void be_rank_in_flight(std::atomic<int>& stage) {
   auto rest = comm.shrink({.exclude_after = patience_with_hung_ranks});
   expect_survivors_sum(rest, {0, 2});
   if (rest.rank() == 0) stage = gone_on;
-  while (true) {
+  for (auto const until = deadline::after(20s);;) {
+    expect(!until.passed(), "the victim did not hear of its exclusion");
     bool const told = stage == victim_told;
     expect_survivors_sum(rest, {0, 2});
     if (all_reduce(rest, told ? 1 : 0) == 2) return;
@@ -73,7 +75,7 @@ void be_rank_in_flight(std::atomic<int>& stage) {
 }  // namespace
 
 TEST_CASE("a process that hangs is excluded, and told so when it runs again") {
-  for (int const ranks : {2, 3, 5}) {
+  for (int const ranks : {2, 3}) {
     shared_with_forks<std::atomic<int>> const stage;
     CHECK_NOTHROW(run_local(ranks, [&](auto& comm) { check_exclusion(comm, stage[0]); }));
   }
@@ -84,11 +86,15 @@ TEST_CASE("a rank that is stopped while operations are in flight is excluded, an
   shared_with_forks<std::atomic<int>> const stage;
   std::vector<pid_t> ranks;
   for (int r = 0; r < job_ranks; ++r)
-    ranks.push_back(fork_rank(job, r, job_ranks, "1", [&] { be_rank_in_flight(stage[0]); }));
-  std::this_thread::sleep_for(300ms);
-  ::kill(ranks[victim], SIGSTOP);
+    ranks.push_back(fork_rank(job, r, job_ranks, "3", [&] { be_rank_in_flight(stage[0]); }));
   auto const until = deadline::after(30s);
-  while (stage[0] < gone_on && !until.passed()) std::this_thread::sleep_for(1ms);
+  auto const await = [&](int s) {
+    while (stage[0] < s && !until.passed()) std::this_thread::sleep_for(1ms);
+  };
+  await(working);
+  std::this_thread::sleep_for(50ms);
+  ::kill(ranks[victim], SIGSTOP);
+  await(gone_on);
   ::kill(ranks[victim], SIGCONT);
   CHECK(end_of_ranks(ranks, 30s, [](int, int status) { return status == 0; }) == "");
 }
@@ -150,7 +156,7 @@ TEST_CASE("whatever store of shrink a rank stops before, it takes part or is exc
   CHECK(run_with_stop(0, log[0]) == "");
   char const* const asked = std::getenv("TUTTI_TEST_STOPS");
   std::uint64_t const stores = log[0].stores,
-                      runs = std::min(stores, std::uint64_t{asked != nullptr ? std::strtoul(asked, nullptr, 10) : 8});
+                      runs = std::min(stores, std::uint64_t{asked != nullptr ? std::strtoul(asked, nullptr, 10) : 4});
   REQUIRE(stores > 0);
   for (std::uint64_t i = 0; i < runs; ++i) {
     std::uint64_t const at = i * stores / runs + 1;
