@@ -5,6 +5,7 @@
 // ulfm: too
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -78,4 +79,14 @@ TEST_CASE("ranks agree, revoke and shrink over MPI that has fault tolerance") {
   };
   check(flat);
   check(on_pairs);
+}
+
+TEST_CASE("a rank that is alive cannot be excluded over MPI, and nobody waits for it") {
+  auto const refused = [](auto& comm) {
+    error const e = error_of([&] { comm.shrink({.exclude_after = std::chrono::seconds(1)}); });
+    expect_error(e, error_code::bad_argument, "a rank that is alive cannot be excluded from ranks over MPI");
+    barrier(comm);
+  };
+  CHECK(on_ranks(2, refused) == "");
+  CHECK(on_ranks(2, hierarchical_ranks, refused) == "");
 }
