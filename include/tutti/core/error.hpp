@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-// The kinds of errors. All ranks of a communicator get an error that is neither bad_argument nor buffer_in_use.
+// The kinds of errors. All ranks of a communicator get an error that is not bad_argument, buffer_in_use or excluded.
 enum class error_code {
   bad_argument,   // this rank's own call is wrong; nothing was sent
   mismatch,       // ranks made different calls
