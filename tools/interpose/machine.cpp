@@ -112,8 +112,8 @@ communicator machine::join(int rank, int ranks, std::uint64_t job) const {
   tutti::detail::rendezvous meeting("mpi-" + std::to_string(job), rank, ranks, until);
   tutti::detail::descriptor const file =
       meeting.meet([&] { return tutti::shm::create(ranks, tutti::detail::all_tracks); });
-  communicator out =
-      while_the_mpi_works(std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until, meeting.take_watches()));
+  communicator out = while_the_mpi_works(
+      std::make_unique<tutti::shm>(file, rank, ranks, tutti::detail::all_tracks, until, meeting.take_watches()));
   tutti::detail::agree_on_tuning(out.engine());
   return out;
 }
