@@ -27,7 +27,7 @@ void run_cases(std::vector<Case> const& cases, std::size_t stride, Run const& ru
   run_local(mishap_ranks, [&](auto& outer) {
     for (std::size_t i = 0; i < cases.size(); i += stride) {
       int const rank = outer.rank();
-      auto const until = deadline::after(std::chrono::seconds(20));
+      countdown until(std::chrono::seconds(20));
       rendezvous meeting(join({"mishaps-", parent, "-", i}), rank, mishap_ranks, until);
       descriptor const file = meeting.meet([] { return shm::create(mishap_ranks, all_tracks); });
       misfortune fortune;
