@@ -96,11 +96,11 @@ TEST_CASE("messages between two ranks with one tag keep their order, also beside
     // One side takes one message after the other.
     for (int const batched : {0, 1}) {
       device_batch all(ranks);
-      for (halo const& one : data)
-        if (comm.rank() == batched && comm.rank() == 0) all.send(one, 1);
-        else if (comm.rank() == batched) all.recv(one, 0);
-        else if (comm.rank() == 0) send(ranks, one, 1);
-        else recv(ranks, one, 0);
+      for (halo const& message : data)
+        if (comm.rank() == batched && comm.rank() == 0) all.send(message, 1);
+        else if (comm.rank() == batched) all.recv(message, 0);
+        else if (comm.rank() == 0) send(ranks, message, 1);
+        else recv(ranks, message, 0);
       all.run();
       for (std::size_t i = 0; i < sizes.size(); ++i)
         expect(floats_of(device, data[i]) == uneven_values<float>(static_cast<int>(sizes[i]), sizes[i]),
