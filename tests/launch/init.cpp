@@ -62,7 +62,7 @@ TEST_CASE("too few open files are named at once" * doctest::skip(sanitized)) {
         with_timeout(60, TUTTI_RUN " -n 16 sh -c 'ulimit -n " + std::to_string(files) + "; exec " TUTTI_RANKS " sum'"));
     CHECK(c.wait() == 1);
     CAPTURE(c.output);
-    CHECK(c.said("Too many open files"));
+    CHECK(c.said("cannot accept connections of 16 ranks: Too many open files"));
     CHECK(c.said("raise the limit of open files (ulimit -n)"));
     CHECK(time.seconds() < 30);
   }

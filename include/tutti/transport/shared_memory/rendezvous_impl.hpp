@@ -104,7 +104,11 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       else if (::recv(nameless[i].get(), &guest, sizeof guest, MSG_DONTWAIT) == sizeof guest &&
                guest.sender == greeting::word) {
         descriptor& connection = seat(guests, guest) = std::move(nameless[i]);
-        watch(guest.rank, connection);
+        try {
+          watch(guest.rank, connection);
+        } catch (error const&) {  // it needs a file
+          refuse_files();
+        }
         --missing;
       }
     }
