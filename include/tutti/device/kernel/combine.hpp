@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The data path on a device: a grid combines N sources into M destinations in one pass, with prologue and epilogue. Its functions
-// also run on the host, on one thread.
+// The data path on a device: a grid combines N sources into M destinations in one pass, with prologue and epilogue.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/device/kernel/access.hpp"
+#include "tutti/device/kernel/combining.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/reduce/complex.hpp"
-#include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/fused.hpp"
 
 namespace tutti {
@@ -27,223 +26,6 @@ namespace detail {
 // The limits of one pass. Sources and destinations are kernel parameters, of which every version of CUDA accepts 4 KiB.
 inline constexpr int max_sources = 256;
 inline constexpr int max_destinations = 64;
-
-// The widest access of a device is 16 bytes. If element types differ, packs of the widest type have 16 bytes and the others fewer,
-// so that neighbouring threads access neighbouring memory in every array.
-inline constexpr std::size_t access_bytes = 16;
-template <class... T>
-inline constexpr std::size_t device_pack =
-    ((access_bytes % sizeof(T) == 0) && ...) ? access_bytes / std::max({sizeof(T)...}) : 1;
-
-// The unit of one load or store instruction. It may alias elements of any type.
-template <class Word, int Words>
-struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
-  Word of[Words];
-};
-template <std::size_t Bytes>
-using words_of = std::conditional_t<Bytes % 4 == 0, words<std::uint32_t, Bytes / 4>, words<std::uint16_t, 1>>;
-
-// nvcc splits the store of a struct into words, so wide stores are written in assembly.
-template <class Word, int Words>
-TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (Words == 4) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]),
-                 "r"(x.of[1]), "r"(x.of[2]), "r"(x.of[3])
-                 : "memory");
-  } else if constexpr (Words == 2) {
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]), "r"(x.of[1])
-                 : "memory");
-  } else
-#endif
-    *static_cast<words<Word, Words>*>(to) = x;
-}
-
-// N elements from `at` on: a pack in one access, otherwise one by one.
-template <std::size_t N, class Source, class T>
-TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
-  if constexpr (N > 1 && std::is_pointer_v<Source>) {
-    auto const pack = *reinterpret_cast<words_of<sizeof to> const*>(source + at);
-    std::memcpy(static_cast<void*>(to), &pack, sizeof to);
-  } else {
-    TUTTI_UNROLL
-    for (std::size_t i = 0; i < N; ++i) to[i] = source[static_cast<std::ptrdiff_t>(at + i)];
-  }
-}
-template <std::size_t N, class T>
-TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
-  if constexpr (N > 1) {
-    words_of<sizeof from> pack;
-    std::memcpy(&pack, from, sizeof from);
-    store_words(to, pack);
-  } else {
-    *to = from[0];
-  }
-}
-
-template <class After>
-struct array_type {
-  using type = std::byte;
-};
-template <class Step, class S, int Arrays, held Elements>
-struct array_type<arrays_step<Step, S, Arrays, Elements>> {
-  using type = S;
-};
-
-// A prologue may take the index of its source.
-template <class A, class Before>
-TUTTI_HOST_DEVICE inline A contribution(Before const& before, int k, A const& x) {
-  if constexpr (requires { before(k, x); }) return static_cast<A>(before(k, x));
-  else return static_cast<A>(before(x));
-}
-
-// An epilogue on N elements, which are element `at` of its arrays and those that follow.
-template <std::size_t N, class A, class After>
-TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at, A const (&all)[N], A (&result)[N]) {
-  constexpr int arrays = arrays_of<After>;
-  if constexpr (arrays > 0) {
-    typename array_type<After>::type values[arrays][N];
-    TUTTI_UNROLL
-    for (int k = 0; k < arrays; ++k) load_elements<N>(after.arrays[k], at, values[k]);
-    TUTTI_UNROLL
-    for (std::size_t i = 0; i < N; ++i) {
-      typename array_type<After>::type element[arrays];
-      TUTTI_UNROLL
-      for (int k = 0; k < arrays; ++k) element[k] = values[k][i];
-      result[i] = static_cast<A>(after.step(all[i], element));
-      TUTTI_UNROLL
-      for (int k = 0; k < arrays; ++k) values[k][i] = element[k];
-    }
-    TUTTI_UNROLL
-    for (int k = 0; k < arrays; ++k) store_elements<N>(after.arrays[k] + at, values[k]);
-  } else {
-    TUTTI_UNROLL
-    for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<A>(after(all[i]));
-  }
-}
-
-// from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0.
-template <int FanIn, class From, class To, class Fused>
-struct combining;
-
-template <int FanIn, class From, class To, class Op, class Before, class After>
-struct combining<FanIn, From, To, fused<Op, Before, After>> {
-  From const& from;
-  int sources;
-  To const& to;
-  int destinations;
-  std::size_t n;
-  fused<Op, Before, After> const& how;
-
-  using source = std::remove_cvref_t<decltype(std::declval<From const&>()(0))>;
-  using in = std::iter_value_t<source>;
-  using out = std::remove_pointer_t<std::remove_cvref_t<decltype(std::declval<To const&>()(0))>>;
-  using array = typename array_type<After>::type;
-  using A = accumulator_for<Op, in>;
-  static constexpr int arrays = arrays_of<After>;
-  static constexpr std::size_t pack = arrays > 0 ? device_pack<in, out, array> : device_pack<in, out>;
-  // Each thread has eight packs in flight, as far as all accumulators fit into its registers.
-  static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
-
-  // Combines the next Sources sources, all loaded before the first is combined. First: there is no result yet.
-  template <int Sources, bool First, int Turns, std::size_t N>
-  TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
-    in loaded[Turns][Sources][N];
-    TUTTI_UNROLL
-    for (int t = 0; t < Turns; ++t) {
-      TUTTI_UNROLL
-      for (int k = 0; k < Sources; ++k)
-        load_elements<N>(from(begin + k), at + static_cast<std::size_t>(t) * stride, loaded[t][k]);
-    }
-    TUTTI_UNROLL
-    for (int t = 0; t < Turns; ++t) {
-      TUTTI_UNROLL
-      for (int k = 0; k < Sources; ++k) {
-        TUTTI_UNROLL
-        for (std::size_t i = 0; i < N; ++i) {
-          A const x = contribution(how.before, begin + k, widened<A>(loaded[t][k][i]));
-          if (First && k == 0) all[t][i] = x;
-          else all[t][i] = static_cast<A>(how.op(all[t][i], x));
-        }
-      }
-    }
-  }
-
-  template <std::size_t N>
-  TUTTI_HOST_DEVICE void finish(std::size_t at, A const (&all)[N]) const {
-    A ended[N];
-    out result[N];
-    apply_epilogue(how.after, at, all, ended);
-    TUTTI_UNROLL
-    for (std::size_t i = 0; i < N; ++i) result[i] = narrowed<out>(ended[i]);
-    TUTTI_NO_UNROLL
-    for (int k = 0; k < destinations; ++k) store_elements<N>(to(k) + at, result);
-  }
-
-  // `Turns` packs of N elements, `stride` apart.
-  template <std::size_t N, int Turns>
-  TUTTI_HOST_DEVICE void turn(std::size_t at, std::size_t stride) const {
-    A all[Turns][N];
-    if constexpr (FanIn > 0) {
-      add<FanIn, true>(0, at, stride, all);
-    } else {
-      add<1, true>(0, at, stride, all);
-      int k = 1;
-      TUTTI_NO_UNROLL
-      for (; k + 4 <= sources; k += 4) add<4, false>(k, at, stride, all);
-      TUTTI_NO_UNROLL
-      for (; k < sources; ++k) add<1, false>(k, at, stride, all);
-    }
-    TUTTI_UNROLL
-    for (int t = 0; t < Turns; ++t) finish(at + static_cast<std::size_t>(t) * stride, all[t]);
-  }
-
-  template <std::size_t N, int Turns, class Group>
-  TUTTI_HOST_DEVICE void sweep(Group const& group, std::size_t begin, std::size_t packs) const {
-    std::size_t const size = static_cast<std::size_t>(group.size());
-    std::size_t i = static_cast<std::size_t>(group.rank());
-    if constexpr (Turns > 1)
-      for (; i + (Turns - 1) * size < packs; i += Turns * size) turn<N, Turns>(begin + i * N, size * N);
-    for (; i < packs; i += size) turn<N, 1>(begin + i * N, 0);
-  }
-
-  // Whether p + head is aligned for a pack.
-  template <class P>
-  TUTTI_HOST_DEVICE static bool is_aligned(P p, std::size_t head) {
-    if constexpr (std::is_pointer_v<P>) {
-      constexpr std::size_t bytes = pack * sizeof(*p);
-      return reinterpret_cast<std::uintptr_t>(p + head) % bytes == 0;
-    } else {
-      return true;
-    }
-  }
-
-  // The number of elements before the first pack: all of them if the arrays are not aligned alike.
-  TUTTI_HOST_DEVICE std::size_t before_packs() const {
-    if constexpr (pack == 1) return 0;
-    std::size_t head = 0;
-    if constexpr (std::is_pointer_v<source>) {
-      while (head < pack && !is_aligned(from(0), head)) ++head;
-    } else {
-      if (destinations > 0)
-        while (head < pack && !is_aligned(to(0), head)) ++head;
-    }
-    bool all = head < n && head < pack;
-    for (int k = 0; k < sources; ++k) all = all && is_aligned(from(k), head);
-    for (int k = 0; k < destinations; ++k) all = all && is_aligned(to(k), head);
-    if constexpr (arrays > 0)
-      for (int k = 0; k < arrays; ++k) all = all && is_aligned(how.after.arrays[k], head);
-    return all ? head : n;
-  }
-
-  template <cooperating_group Group>
-  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    std::size_t const head = before_packs(), packs = (n - head) / pack, tail = head + packs * pack;
-    if constexpr (pack > 1) sweep<1, 1>(group, 0, head);
-    sweep<pack, turns>(group, head, packs);
-    if constexpr (pack > 1) sweep<1, 1>(group, tail, n - tail);
-  }
-};
 
 // Sources larger than a pointer take more of the kernel parameters.
 template <class Source>

@@ -10,6 +10,7 @@
 #include "tutti/algorithm/collective.hpp"
 #include "tutti/core/partition.hpp"
 #include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/combining.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/ops.hpp"
 

@@ -10,7 +10,7 @@
 #include "tutti/core/shape.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
-#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/combining.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/meeting.hpp"
 #include "tutti/device/kernel/wire.hpp"

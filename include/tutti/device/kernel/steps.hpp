@@ -12,7 +12,7 @@
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
-#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/combining.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/execute/host.hpp"
 

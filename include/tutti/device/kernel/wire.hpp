@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "tutti/core/config.hpp"
-#include "tutti/device/kernel/combine.hpp"
+#include "tutti/device/kernel/access.hpp"
+#include "tutti/device/kernel/combining.hpp"
+#include "tutti/device/model/device.hpp"
 #include "tutti/reduce/convert.hpp"
 #include "tutti/reduce/half.hpp"
 #include "tutti/reduce/wire.hpp"

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Access to the elements in device memory: packs, which a thread loads or stores by one instruction.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "tutti/core/config.hpp"
+
+namespace tutti::detail {
+
+// The widest access of a device is 16 bytes. If element types differ, packs of the widest type have 16 bytes and the others fewer,
+// so that neighbouring threads access neighbouring memory in every array.
+inline constexpr std::size_t access_bytes = 16;
+template <class... T>
+inline constexpr std::size_t device_pack =
+    ((access_bytes % sizeof(T) == 0) && ...) ? access_bytes / std::max({sizeof(T)...}) : 1;
+
+// The unit of one load or store instruction. It may alias elements of any type.
+template <class Word, int Words>
+struct [[gnu::may_alias]] alignas(Words * sizeof(Word)) words {
+  Word of[Words];
+};
+template <std::size_t Bytes>
+using words_of = std::conditional_t<Bytes % 4 == 0, words<std::uint32_t, Bytes / 4>, words<std::uint16_t, 1>>;
+
+// nvcc splits the store of a struct into words, so wide stores are written in assembly.
+template <class Word, int Words>
+TUTTI_HOST_DEVICE inline void store_words(void* to, words<Word, Words> const& x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (Words == 4) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]),
+                 "r"(x.of[1]), "r"(x.of[2]), "r"(x.of[3])
+                 : "memory");
+  } else if constexpr (Words == 2) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "r"(x.of[0]), "r"(x.of[1])
+                 : "memory");
+  } else
+#endif
+    *static_cast<words<Word, Words>*>(to) = x;
+}
+
+// N elements from `at` on: a pack in one access, otherwise one by one.
+template <std::size_t N, class Source, class T>
+TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&to)[N]) {
+  if constexpr (N > 1 && std::is_pointer_v<Source>) {
+    auto const pack = *reinterpret_cast<words_of<sizeof to> const*>(source + at);
+    std::memcpy(static_cast<void*>(to), &pack, sizeof to);
+  } else {
+    TUTTI_UNROLL
+    for (std::size_t i = 0; i < N; ++i) to[i] = source[static_cast<std::ptrdiff_t>(at + i)];
+  }
+}
+template <std::size_t N, class T>
+TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
+  if constexpr (N > 1) {
+    words_of<sizeof from> pack;
+    std::memcpy(&pack, from, sizeof from);
+    store_words(to, pack);
+  } else {
+    *to = from[0];
+  }
+}
+
+}  // namespace tutti::detail
