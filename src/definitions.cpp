@@ -11,6 +11,7 @@
 #include "tutti/fault/recorder_impl.hpp"
 #include "tutti/fault/settings_impl.hpp"
 #include "tutti/fault/survival_impl.hpp"
+#include "tutti/fault/way_out_impl.hpp"
 #include "tutti/launch/agree_impl.hpp"
 #include "tutti/launch/init_impl.hpp"
 #include "tutti/launch/local_impl.hpp"

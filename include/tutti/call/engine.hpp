@@ -19,7 +19,7 @@
 #include "tutti/core/made_once.hpp"
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
-#include "tutti/fault/faults.hpp"
+#include "tutti/fault/faults_in_call.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti::detail {
@@ -30,7 +30,7 @@ class levels;
 struct no_levels {};
 
 template <transport Transport>
-class engine : public faults<Transport> {
+class engine : public faults_in_call<Transport> {
  public:
   using faults<Transport>::rank, faults<Transport>::ranks, faults<Transport>::transport, faults<Transport>::process;
 
@@ -136,7 +136,7 @@ class engine : public faults<Transport> {
 
 template <transport Transport>
 engine<Transport>::engine(std::unique_ptr<Transport> own)
-    : faults<Transport>(std::move(own)),
+    : faults_in_call<Transport>(std::move(own)),
       scratch(transport()),
       copy(transport()),
       fetched(transport()),
@@ -176,7 +176,7 @@ void engine<Transport>::report_call_of_other_thread(std::source_location where) 
   throw error(
       {.code = error_code::bad_argument,
        .rank = rank(),
-       .what = join({"rank ", rank(), " is still ", this->doing(rank()),
+       .what = join({"rank ", rank(), " is still ", this->states().doing(rank()),
                      ", which another thread made, or whose operation makes this one"}),
        .way_out = "let one thread at a time make calls on a communicator, or give each one of its own: split(0)",
        .where = where});

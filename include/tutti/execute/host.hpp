@@ -24,7 +24,7 @@ template <carries_slices Transport, step_function Schedule, class Body, class La
 class execution {
  public:
   using element = typename Body::element;
-  static constexpr bool reads_peers = maps_memory<Transport>;  // in place, so they must know when; see faults::poll
+  static constexpr bool reads_peers = maps_memory<Transport>;  // in place, so they must know when: faults_in_call
 
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE execution(Transport& transport, reference_list* references, Schedule schedule, shape s,

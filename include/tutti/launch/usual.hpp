@@ -55,7 +55,9 @@ TUTTI_USUAL dynamic_schedule find_schedule_of<collective::exclusive_scan>(algori
 
 // -- Processes of one machine.
 
+TUTTI_USUAL class detail::peer_states<shm>;
 TUTTI_USUAL class detail::faults<shm>;
+TUTTI_USUAL class detail::faults_in_call<shm>;
 TUTTI_USUAL class detail::engine<shm>;
 TUTTI_USUAL class communicator<shm>;
 TUTTI_USUAL class detail::begun_call<shm>;
@@ -77,7 +79,9 @@ TUTTI_USUAL struct detail::call_in_bytes<collective::barrier, shm, detail::token
 
 // -- Threads of one process.
 
+TUTTI_USUAL class detail::peer_states<loopback>;
 TUTTI_USUAL class detail::faults<loopback>;
+TUTTI_USUAL class detail::faults_in_call<loopback>;
 TUTTI_USUAL class detail::engine<loopback>;
 TUTTI_USUAL class communicator<loopback>;
 TUTTI_USUAL class detail::begun_call<loopback>;

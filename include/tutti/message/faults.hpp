@@ -50,7 +50,7 @@ class message_faults {
     raise(code, peer,
           join({code == error_code::rank_left
                     ? join({"rank ", peer, " closed its communicator"})
-                    : join({engine_.transport().describe(peer), " ended, ", engine_.doing(peer)}),
+                    : join({engine_.transport().describe(peer), " ended, ", engine_.states().doing(peer)}),
                 ", while rank ", engine_.rank(), " is in ", text(t)}),
           where);
   }
@@ -65,7 +65,7 @@ class message_faults {
     int peer = t.source != no_rank ? t.source : t.peer;
     if (alone() || peer == engine_.rank()) what += "; it waits for this same rank";
     else what += waiting_chain(peer);
-    if (auto const stopped = engine_.find_stopped(); stopped.first >= 0) {
+    if (auto const stopped = engine_.states().find_stopped(); stopped.first >= 0) {
       peer = stopped.first;
       what += stopped.text;
     }
@@ -100,7 +100,7 @@ class message_faults {
     std::string out;
     std::vector<int> seen{engine_.rank()};
     for (; peer != any_source && std::find(seen.begin(), seen.end(), peer) == seen.end(); seen.push_back(peer)) {
-      out += join({"; rank ", peer, " is ", engine_.doing(peer)});
+      out += join({"; rank ", peer, " is ", engine_.states().doing(peer)});
       auto const message = engine_.notices().awaited(peer);
       if (!message) return out;
       peer = peer_of(*message);

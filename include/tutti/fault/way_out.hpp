@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a user can do about a fault of a communicator.
+#pragma once
+
+#include <string>
+
+#include "tutti/core/error.hpp"
+
+namespace tutti::detail {
+
+// maps_memory: the transport lets ranks read memory of each other.
+[[gnu::cold]] std::string way_out_of_fault(error_code code, bool maps_memory);
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/fault/way_out_impl.hpp"
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definition of fault/way_out.hpp.
+#pragma once
+
+#include <string>
+
+#include "tutti/fault/way_out.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string way_out_of_fault(error_code code, bool maps_memory) {
+  switch (code) {
+    case error_code::mismatch:
+      return "all ranks must make the same calls in the same order, with equal counts, types and operations";
+    case error_code::timeout:
+      return "find out why the ranks that have not arrived are late, or raise TUTTI_TIMEOUT or options::timeout";
+    case error_code::rank_lost:
+      return "check the output of the rank that ended; this communicator can no longer be used";
+    case error_code::system:
+      return maps_memory ? "use protocol staged or direct for such memory"
+                         : "check for other errors of the transport's library";
+    case error_code::revoked: return "continue with the communicator that shrink() or subgroup() returns, or stop";
+    case error_code::excluded:
+      return "end this process, or start a new job with it; find out what held it up, or raise "
+             "shrink_options::exclude_after";
+    case error_code::rank_left: return "all ranks must make the same calls before they close their communicators";
+    default: return "this communicator can no longer be used";
+  }
+}
+
+}  // namespace tutti::detail
