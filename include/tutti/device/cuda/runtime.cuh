@@ -9,8 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <cuda.h>
 #include <cuda_runtime.h>
 #include <optional>
 #include <span>
@@ -24,10 +22,11 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/cuda/context.cuh"
-#include "tutti/device/cuda/driver.cuh"
 #include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/kernels.cuh"
 #include "tutti/device/cuda/pointers.cuh"
+#include "tutti/device/cuda/sharing.cuh"
+#include "tutti/device/cuda/signals.cuh"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
 
@@ -188,8 +187,8 @@ class cuda_device {
                    .what = "CUDA_LAUNCH_BLOCKING=1 lets one kernel run at a time, but those of several GPUs wait for "
                            "each other",
                    .way_out = "unset it, or use one GPU"});
-    expect_link(other.index_);
-    enable_link(other.index_);
+    detail::expect_link(index_, other.index_);
+    detail::enable_link(index_, other.index_);
   }
 
   // -- Events.
@@ -232,42 +231,8 @@ class cuda_device {
 
   // -- Memory that processes share, and streams that wait for words.
 
-  detail::device_memory_handle share(void* memory) const {
-    detail::current_device const here(index_);
-    detail::device_memory_handle out{
-        .owner = detail::identity_of_gpu(index_), .address = memory, .process = ::getpid()};
-    void* const begin = detail::begin_of_allocation(memory);
-    out.offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - static_cast<std::byte*>(begin));
-    cudaIpcMemHandle_t handle{};
-    if (cudaError_t const code = cudaIpcGetMemHandle(&handle, begin); code != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      throw error({.code = error_code::system,
-                   .what = detail::join({"GPU ", index_, " cannot share memory: ", cudaGetErrorString(code)}),
-                   .way_out =
-                       "share memory from cudaMalloc or allocate(), not that of pools (cudaMallocAsync) or mapped by "
-                       "cuMemMap; or use tutti::cuda_staged"});
-    }
-    static_assert(sizeof handle == sizeof out.token);
-    std::memcpy(out.token.data(), &handle, sizeof handle);
-    return out;
-  }
-  void* open(detail::device_memory_handle const& handle) const {
-    detail::current_device const here(index_);
-    expect_reach(handle);
-    if (handle.process == ::getpid()) return handle.address;
-    cudaIpcMemHandle_t token{};
-    std::memcpy(&token, handle.token.data(), sizeof token);
-    void* begin = nullptr;
-    cudaError_t const code = cudaIpcOpenMemHandle(&begin, token, cudaIpcMemLazyEnablePeerAccess);
-    if (code != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      throw error({.code = error_code::system,
-                   .what = detail::join({"memory of a GPU in process ", handle.process,
-                                         " cannot be opened: ", cudaGetErrorString(code)}),
-                   .way_out = "let containers share the host's IPC namespace, or use tutti::cuda_staged"});
-    }
-    return static_cast<std::byte*>(begin) + handle.offset;
-  }
+  detail::device_memory_handle share(void* memory) const { return detail::share_memory_of_gpu(index_, memory); }
+  void* open(detail::device_memory_handle const& handle) const { return detail::open_memory_of_gpu(index_, handle); }
   void close(detail::device_memory_handle const& handle, void* memory) const noexcept {
     if (handle.process != ::getpid())
       quietly([&] { return cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset); });
@@ -280,13 +245,7 @@ class cuda_device {
 
   void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
     detail::current_device const here(index_);
-    CUstreamBatchMemOpParams operations[max_signals];
-    while (!signals.empty()) {
-      std::size_t const count = std::min(signals.size(), max_signals);
-      for (std::size_t i = 0; i < count; ++i) operations[i] = operation_of(signals[i]);
-      detail::stream_batch_mem_op(stream, static_cast<unsigned>(count), operations);
-      signals = signals.subspan(count);
-    }
+    detail::signal_stream(stream, signals);
   }
   template <class Work>
   void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t items, Work const& work) const {
@@ -308,63 +267,6 @@ class cuda_device {
       static_cast<void>(call());
     } catch (...) {
     }
-  }
-
-  static constexpr std::size_t max_signals = 128;  // CUDA accepts 255 at once
-
-  static CUstreamBatchMemOpParams operation_of(detail::stream_signal const& s) {
-    CUstreamBatchMemOpParams out{};
-    auto const address = reinterpret_cast<CUdeviceptr>(s.word);
-    if (s.what == detail::stream_signal::kind::wait) {
-      out.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-      out.waitValue.address = address;
-      out.waitValue.value = s.value;
-      out.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
-    } else {
-      out.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-      out.writeValue.address = address;
-      out.writeValue.value = s.value;
-      out.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-    }
-    return out;
-  }
-
-  // Makes the memory of a handle accessible to this device, or throws.
-  void expect_reach(detail::device_memory_handle const& handle) const {
-    int count = 0, there = -1;
-    detail::expect_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-    for (int i = 0; i < count && there < 0; ++i)
-      if (detail::identity_of_gpu(i) == handle.owner) there = i;
-    if (there < 0)
-      throw error({.code = error_code::system,
-                   .what = detail::join({"the GPU of process ", handle.process, " is hidden from this one"}),
-                   .way_out = "choose GPUs with cuda_device(index) instead of CUDA_VISIBLE_DEVICES, or use "
-                              "tutti::cuda_staged"});
-    expect_link(there);
-    if (handle.process == ::getpid()) enable_link(there);
-  }
-  void expect_link(int there) const {
-    if (there == index_) return;
-    int reaches = 0;
-    detail::expect_cuda(cudaDeviceCanAccessPeer(&reaches, index_, there), "cudaDeviceCanAccessPeer");
-    if (reaches == 0)
-      throw error({.code = error_code::system,
-                   .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there,
-                                         ": the driver has no peer access between them"}),
-                   .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
-  }
-  // Enables peer access once, whichever caller asks first.
-  void enable_link(int there) const {
-    if (there == index_) return;
-    detail::current_device const here(index_);
-    cudaError_t const code = cudaDeviceEnablePeerAccess(there, 0);
-    if (code == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError());
-    if (code == cudaErrorPeerAccessAlreadyEnabled) return;
-    throw error(
-        {.code = error_code::system,
-         .what = detail::join({"GPU ", index_, " cannot read memory of GPU ", there, ": ", cudaGetErrorString(code)}),
-         .way_out = "see nvidia-smi topo -p2p r, or use tutti::cuda_staged"});
   }
 
   // As many threads as run at once, but no more than there is work for.
