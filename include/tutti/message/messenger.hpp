@@ -8,38 +8,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tutti/core/fifo.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
-#include "tutti/message/channels.hpp"
+#include "tutti/message/failure.hpp"
 #include "tutti/message/head.hpp"
 #include "tutti/message/matching.hpp"
+#include "tutti/message/sender.hpp"
 #include "tutti/message/sliced_receives.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
-
-// Why messages cannot continue. The caller of poll() reports it.
-struct message_failure {
-  transfer const* receive = nullptr;  // the receive that its message does not fit, or null
-  int from = no_rank;
-  int tag = 0;
-  std::uint32_t type = 0;
-  std::size_t bytes = 0;
-  int read_error = 0;            // errno, if the sender's memory could not be read
-  bool out_of_sequence = false;  // a message was lost, repeated, truncated, damaged, or of another communicator
-
-  explicit operator bool() const { return receive != nullptr || out_of_sequence; }
-};
 
 // Messages from one sender arrive in order. Each is matched on arrival with the first receive that accepts it; a new receive
 // takes the first message that has arrived.
@@ -57,26 +42,17 @@ struct message_failure {
 // So memory stays bounded, except for an offer of 40 bytes per unfinished send, and earlier messages never keep a later one
 // from being matched: no order of calls can block another.
 template <transport Transport>
-class messenger {
+class messenger : message_sender<Transport> {
  public:
   explicit messenger(Transport& transport)
-      : transport_(transport),
-        channels_(transport),
-        unmatched_(transport.ranks()),
-        sliced_(transport.ranks()),
-        peers_(static_cast<std::size_t>(transport.ranks())) {}
+      : message_sender<Transport>(transport), unmatched_(transport.ranks()), sliced_(transport.ranks()) {}
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
 
   void start(transfer& t) {
     if (t.what == transfer::receive) return receive(t);
     if (t.peer == rank()) return send_to_self(t);
-    peer& p = of(t.peer);
-    if constexpr (queries_peers<Transport>)  // peers cannot read the table of names of this rank
-      if (p.announced_types.insert(t.type).second)
-        send_reply(t.peer, {.kind = kinds::name, .type = t.type}, t.type_name.substr(0, max_name));
-    if (p.idle() && offer(t)) return;
-    p.queue.push_back(&t);
+    this->start_send(t);
   }
 
   // `waits`: the caller keeps polling, and in the end calls stop_waiting() if must_stop_waiting().
@@ -117,40 +93,18 @@ class messenger {
   }
 
  private:
-  using kinds = message_kind;
-  using channels = message_channels<Transport>;
+  using sender = message_sender<Transport>;
+  using sender::moved_, sender::ended_;
+  using sender::rank, sender::of, sender::end, sender::flush, sender::send_reply;
+  using sender::reads_peers, sender::track_of_slices;
+  using sender::transport_, sender::channels_, sender::peers_, sender::ids_, sender::readable_;
+  using typename sender::kinds, typename sender::peer;
 
-  // A receiver may read memory of a peer, even after a fault has made the sender give up.
-  static constexpr bool reads_peers = [] {
-    if constexpr (maps_memory<Transport>) return Transport::memory_outlives_owner;
-    else return false;
-  }();
-  static constexpr int track_of_slices = channels::track_of_slices;
   // The kernel reads less than 2 GiB per call.
   static constexpr std::size_t max_fetched = std::size_t{1} << 30;
-  static constexpr std::size_t max_name = 200;
   // Polls without a slice before the receiver fetches the message: about 50 us if the sender is polling, and less if it is
   // not, though it may be between two waits.
   static constexpr int polls_if_responsive = 1000, polls_if_not = 50;
-
-  struct reply {
-    message_head front;
-    std::string text;
-  };
-  struct peer {
-    fifo<transfer*> queue;             // sends not announced to it yet
-    std::vector<transfer*> offered;    // sends offered to it
-    fifo<transfer*> requested;         // sends of which it has requested slices
-    std::vector<transfer*> departing;  // sends published in full that have not left yet
-    fifo<reply> replies;
-    std::vector<transfer*> ending;               // receives that end once all replies are published
-    std::set<std::uint32_t> announced_types;     // whose names it has been sent
-    std::map<std::uint32_t, std::string> names;  // of types, as it has sent them
-    int awaited = 0;                             // transfers that need a message from it
-    int polls = 0;                               // since its last slice
-
-    bool idle() const { return queue.empty() && requested.empty() && departing.empty() && replies.empty(); }
-  };
 
   void move() {
     for (int r = 0; r < transport_.ranks(); ++r) {
@@ -173,96 +127,9 @@ class messenger {
     moved_ = any;
   }
 
-  static std::byte const* bytes_of(std::string const& text) { return reinterpret_cast<std::byte const*>(text.data()); }
-  int rank() const noexcept { return transport_.rank(); }
-  peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
-  void end(transfer& t) noexcept {
-    t.ended = true;
-    moved_ = true;
-    ++ended_;
-  }
-
-  // -- Sending.
-
-  template <int Track = message_track>
-  bool publish(int to, message_head const& front, std::size_t head_bytes, std::byte const* data = nullptr,
-               std::size_t bytes = 0) {
-    bool const done = channels_.template publish<Track>(to, front, head_bytes, data, bytes);
-    moved_ |= done;
-    return done;
-  }
-  message_head head_of(transfer const& t, kinds kind) const {
-    return {.kind = kind, .tag = t.tag, .type = t.type, .id = t.id, .bytes = t.bytes};
-  }
-
-  bool offer(transfer& t) {
-    peer& p = of(t.peer);
-    if (channels_.fits_eagerly(t.peer, t.bytes)) {
-      if (!publish(t.peer, head_of(t, kinds::eager), message_head::eager_head_bytes, t.from, t.bytes)) return false;
-      channels_.use_credit(t.peer, t.bytes);
-      end_once_left(t);
-      return true;
-    }
-    if (t.id == 0) t.id = ++ids_;
-    message_head front = head_of(t, kinds::offer);
-    if constexpr (reads_peers) {
-      if (transport_.is_shared(t.from, t.bytes))
-        front.kind = kinds::shared_offer, front.address = transport_.shared_address(t.from);
-      else if (transport_.pulls() && !t.blocking) front.address = reinterpret_cast<std::uintptr_t>(t.from);
-    }
-    if (!publish(t.peer, front, sizeof front)) return false;
-    t.address = front.kind == kinds::offer ? front.address : 0;
-    if (t.address != 0) ++readable_;
-    p.offered.push_back(&t);
-    ++p.awaited;
-    return true;
-  }
-  void end_once_left(transfer& t) {
-    if constexpr (sends_outside_calls<Transport>) {
-      t.last = transport_.published(t.peer, message_track);
-      if (!transport_.has_left(t.peer, message_track, t.last)) return of(t.peer).departing.push_back(&t);
-    }
-    end(t);
-  }
-
-  void flush(int to) {
-    peer& p = of(to);
-    for (; !p.replies.empty(); p.replies.pop_front())
-      if (reply const& a = p.replies.front();
-          !publish(to, a.front, sizeof(message_head), bytes_of(a.text), a.text.size()))
-        return;
-    for (transfer* const t : p.ending) end(*t);
-    p.ending.clear();
-    for (; !p.queue.empty(); p.queue.pop_front())
-      if (!offer(*p.queue.front())) return;
-    for (; !p.requested.empty(); p.requested.pop_front()) {
-      transfer& t = *p.requested.front();
-      if (!send_slices(t)) return;
-      if (t.address != 0) settle(t);
-    }
-    if constexpr (sends_outside_calls<Transport>)
-      std::erase_if(p.departing,
-                    [&](transfer* t) { return transport_.has_left(to, message_track, t->last) && (end(*t), true); });
-  }
-  bool send_slices(transfer& t) {
-    std::size_t const max_payload = channels::slice_bytes_for(t.bytes) - message_head::slice_head_bytes;
-    while (t.moved < t.bytes) {
-      std::size_t const n = std::min(max_payload, t.bytes - t.moved);
-      message_head const front{.kind = kinds::slice, .id = t.partner};
-      if (!publish<track_of_slices>(t.peer, front, message_head::slice_head_bytes, t.from + t.moved, n)) return false;
-      t.moved += n;
-    }
-    // A receiver that has fetched the memory meanwhile looks for slices after a fence. With this one, it sees the slices
-    // before anything that the program does to the memory next.
-    if constexpr (reads_peers)
-      if (t.address != 0) std::atomic_thread_fence(std::memory_order_release);
-    end_once_left(t);
-    return true;
-  }
-
   void send_to_self(transfer& t) {
     bool const eager = channels_.fits_eagerly(rank(), t.bytes);
-    message_head const front = head_of(t, kinds::eager);
+    message_head const front = this->head_of(t, kinds::eager);
     if (transfer* const r = unmatched_.take_receive(rank(), front.tag)) {
       deliver(*r, rank(), front, t.from);
       return end(t);
@@ -313,26 +180,11 @@ class messenger {
         else unmatched_.add(kept_message{from, front, nullptr, nullptr});
         return;
       case kinds::request:
-        if (transfer* const t = remove(p.offered, front.id)) {
-          t->partner = front.partner;
-          p.requested.push_back(t);
-          if (t->address == 0) settle(*t);  // otherwise its receiver may still send `taken`
-          flush(from);
-        } else {
-          note_damage(from);
-        }
+        if (!this->take_request(from, front)) note_damage(from);
         return;
       case kinds::slice: return store_slice(from, front.id, a);
       case kinds::taken:
-        if (transfer* const t = remove(p.offered, front.id)) {
-          settle(*t);
-          end(*t);
-        } else if (auto const at = find(p.requested, front.id); at != p.requested.end()) {
-          if ((*at)->address == 0) return note_damage(from);  // its receiver cannot have read it
-          settle(**at);
-          end(**at);
-          p.requested.erase(at);
-        }
+        if (!this->take_notice_of_taken(from, front.id)) note_damage(from);
         return;
       case kinds::credit: return;
       case kinds::name:
@@ -349,30 +201,9 @@ class messenger {
     if (bytes > 0) std::memcpy(out.get(), data, bytes);
     return out;
   }
-  template <class Transfers>
-  static auto find(Transfers& all, std::uint64_t id) {
-    return std::find_if(all.begin(), all.end(), [&](transfer const* t) { return t->id == id; });
-  }
-  static transfer* remove(std::vector<transfer*>& from, std::uint64_t id) {
-    auto const at = find(from, id);
-    if (at == from.end()) return nullptr;
-    transfer* const out = *at;
-    from.erase(at);
-    return out;
-  }
-  // The receiver of an offer will send nothing more about it.
-  void settle(transfer const& t) {
-    --of(t.peer).awaited;
-    if (t.address != 0) --readable_;
-  }
   void return_credit(int from, std::size_t bytes) {
     if (channels_.return_credit(from, bytes) && of(from).replies.empty()) send_reply(from, {.kind = kinds::credit});
   }
-  void send_reply(int to, message_head const& front, std::string_view text = {}) {
-    of(to).replies.push_back({front, std::string(text)});
-    flush(to);
-  }
-
   void receive(transfer& r) {
     auto const kept = unmatched_.take_message(r);
     if (!kept) return unmatched_.add(r);
@@ -478,17 +309,10 @@ class messenger {
     end(r);
   }
 
-  Transport& transport_;
-  channels channels_;
   matching unmatched_;
   sliced_receives sliced_;
-  std::vector<peer> peers_;
-  std::uint64_t ids_ = 0;
   message_failure failure_;
-  int readable_ = 0;         // unsettled offers whose memory peers may read
   bool responsive_ = false;  // peers have been told that this rank is polling
-  bool moved_ = false;
-  std::size_t ended_ = 0;
 };
 
 }  // namespace tutti::detail
