@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The messages of a communicator that are in flight: their progress, their ends and their faults.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/fault/message_history.hpp"
+#include "tutti/message/faults.hpp"
+#include "tutti/message/messenger.hpp"
+#include "tutti/message/started_transfer.hpp"
+#include "tutti/started/queue.hpp"
+
+namespace tutti::detail {
+
+// A fault is raised on the communicator, like that of a call: all ranks get it, and every message in flight ends with it.
+template <class Transport>
+class messages_in_flight : public call_queue<Transport> {
+ protected:
+  using call_queue<Transport>::busy_;
+  using call_queue<Transport>::engine_;
+
+  explicit messages_in_flight(engine<Transport>& g)
+      : call_queue<Transport>(g), messenger_(g.transport()), faults_(g, messenger_) {
+    g.note_messages(&history_);
+  }
+  ~messages_in_flight() override { engine_.note_messages(nullptr); }
+
+  static transfer* first_unfinished(std::span<transfer> all) {
+    for (transfer& t : all)
+      if (!t.ended) return &t;
+    return nullptr;
+  }
+  bool alone() const noexcept { return engine_.ranks() == 1; }
+  std::chrono::nanoseconds timeout_of(std::chrono::nanoseconds requested) const {
+    return requested.count() > 0 ? requested : engine_.environment.timeout;
+  }
+  // Throws a fault that the communicator has. The caller may then release the memory of all transfers, so they end first.
+  void expect_no_fault(std::source_location where) {
+    if (alone()) return engine_.process.expect_this(where);
+    try {
+      engine_.expect_no_fault(where);
+    } catch (...) {
+      if (engine_.process.is_this()) {
+        std::lock_guard const lock(busy_);
+        drop_all(std::current_exception());
+      }
+      throw;
+    }
+  }
+
+  // A rank that has waited long announces on the notice board which transfer it waits for, and writes a flight record where one
+  // was requested. awaited(), called under the lock, returns that transfer or null.
+  template <class Awaited>
+  void announce_wait(Awaited&& awaited) {
+    if (!announced_) {
+      std::lock_guard const lock(busy_);
+      if (transfer const* const t = awaited()) {
+        auto const record = history_.find(t->number);
+        std::uint64_t const place = record ? (*record)[place_word] : 0;
+        engine_.notices().set_awaited(at_place(to_words(*t), place));
+        announced_ = true;
+      }
+    }
+    engine_.record_where_asked();
+  }
+  template <class Ready, class Awaited>
+  void announce_and_nap(Ready const& ready, Awaited&& awaited) {
+    announce_wait(awaited);
+    engine_.transport().nap(ready);
+  }
+  // Withdraws the announcement. It stays after a fault, for peers that look for the reason of theirs.
+  void clear_awaited() noexcept {
+    if (announced_ && announced_.exchange(false))
+      engine_.notices().clear_awaited();  // test first: an atomic exchange would wait until all stores have drained
+  }
+
+  // Other threads that still wait set the flag again when they poll next.
+  void stop_waiting(std::source_location where) noexcept {
+    if (!must_stop_waiting_.load(std::memory_order_relaxed)) return;
+    std::lock_guard const lock(busy_);
+    progress_list::moving const now;
+    if (!started_.empty()) where = started_.front()->place;
+    must_stop_waiting_.store(false, std::memory_order_relaxed);
+    try {
+      attempt([&] {
+        messenger_.stop_waiting();
+        if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);
+      });
+    } catch (...) {
+    }  // the transfers hold the exception
+    if (messenger_.take_ended_count() > 0) end_finished();
+  }
+
+  // -- Under the lock.
+
+  bool all_ended(std::span<transfer> all) {
+    if (first_unfinished(all) != nullptr) return false;
+    for (transfer const& t : all) history_.end(t);
+    return true;
+  }
+  void start(std::span<transfer> all, std::source_location where) {
+    for (auto const what : {transfer::receive, transfer::send})
+      for (transfer& t : all)
+        if (t.what == what && !t.ended) start(t, where);
+  }
+  void start(transfer& t, std::source_location where) {
+    history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
+    if (std::exchange(last_named_type_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
+    messenger_.start(t);
+  }
+  // `waits`: this thread calls stop_waiting() in the end.
+  progress poll_messages(std::source_location where, bool waits = false) {
+    progress const reached = messenger_.poll(waits);
+    if (waits && messenger_.must_stop_waiting()) must_stop_waiting_.store(true, std::memory_order_relaxed);
+    if (messenger_.failure()) faults_.raise_failure(messenger_.failure(), where);
+    return reached;
+  }
+  progress move(bool waits) noexcept override {
+    progress_list::moving const now;
+    if (started_.empty()) return progress::stuck;
+    progress reached = progress::stuck;
+    auto const where = started_.front()->place;
+    try {
+      attempt([&] {
+        reached = poll_messages(where, waits);
+        if (reached == progress::stuck && this->time_to_examine()) examine_started();
+      });
+    } catch (...) {
+    }  // the transfers hold the exception
+    if (messenger_.take_ended_count() > 0) end_finished();
+    return reached;
+  }
+  void examine_started() {
+    if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
+    for (std::size_t i = 0; i < started_.size(); ++i) {
+      started_transfer& s = *started_[i];
+      expect_partner(s.message, s.place);
+      if (!s.message.ended && s.time.passed()) faults_.raise_timeout(s.message, s.limit, s.place);
+    }
+  }
+  void end_finished() noexcept {
+    if (!started_.empty()) end_started([](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
+    clear_awaited();
+  }
+  // The fault of the communicator, or null. After one, a sender may have changed memory that this rank has just fetched.
+  std::exception_ptr fault(std::source_location where) noexcept {
+    try {
+      if (!alone()) engine_.expect_no_fault(where);
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+  template <class Which>
+  void end_started(Which&& which, std::exception_ptr const& thrown) noexcept {
+    if (started_.empty()) return;
+    auto const now = pending_call::clock::now();
+    std::erase_if(started_, [&](auto const& s) {
+      if (!which(*s)) return false;
+      if (s->message.ended) history_.end(s->message);
+      s->end(thrown, now);
+      this->count_ended();
+      return true;
+    });
+  }
+
+  // If f throws, drops all transfers and ends those that were started with its exception.
+  template <class F>
+  void attempt(F&& f) {
+    try {
+      f();
+    } catch (...) {
+      drop_all(std::current_exception());
+      throw;
+    }
+  }
+  [[gnu::cold]] void drop_all(std::exception_ptr const& thrown) noexcept {
+    messenger_.drop_all();
+    this->stop_others_if_faulty();
+    end_started([](auto const&) { return true; }, thrown);
+  }
+  template <class F>
+  void attempt_locked(F&& f) {
+    std::lock_guard const lock(busy_);
+    progress_list::moving const now;
+    attempt(f);
+  }
+  [[gnu::cold]] void give_up() noexcept override {
+    try {
+      attempt_locked([&] {
+        if (!started_.empty()) faults_.raise_given_up(started_.front()->message, started_.front()->place);
+      });
+    } catch (...) {
+    }
+  }
+
+  void end_all() noexcept override {
+    if (std::exception_ptr const found = fault({})) drop_all(found);
+  }
+
+  // -- Faults.
+
+  // Throws if a rank that the transfer needs has ended or left, or if there is any other fault.
+  [[gnu::cold]] void expect_partner(transfer const& t, std::source_location where) {
+    if (alone()) return;
+    engine_.expect_no_fault_anywhere(where);
+    if (t.ended) return;
+    if (auto const gone = faults_.find_departure(t)) receive_or_raise(t, gone->code, gone->peer, where);
+  }
+  // Messages that a rank sent before it went are received first.
+  void receive_or_raise(transfer const& t, error_code code, int peer, std::source_location where) {
+    while (!t.ended && poll_messages(where) != progress::stuck) {
+    }
+    if (t.ended) return;
+    faults_.raise_departure(t, code, peer, where);
+  }
+
+  messenger<Transport> messenger_;
+  message_faults<Transport> faults_;
+  message_history history_;
+  shared_places places_;
+  std::atomic<bool> announced_ = false;          // the notice board names what this rank waits for
+  std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
+  std::uint32_t last_named_type_ = 0;
+  std::vector<std::shared_ptr<started_transfer>> started_;
+};
+
+}  // namespace tutti::detail
