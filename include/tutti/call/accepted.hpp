@@ -3,15 +3,12 @@
 // sentence each, which says what is wrong and what to do.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
-#include <memory>
 #include <ranges>
-#include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "tutti/call/argument.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/count_list.hpp"
 #include "tutti/call/legal.hpp"
@@ -24,50 +21,6 @@ namespace tutti::detail {
 // Calls on ranks of devices, which are all on() a device, have overloads of their own.
 template <class Comm>
 concept host_ranks = !requires(std::remove_reference_t<Comm>& ranks) { ranks.on(); };
-
-// An argument that is meant as an array, whether or not it can be one.
-template <class R>
-concept array_argument =
-    std::ranges::range<R> || noncontiguous_array<R> ||
-    (std::is_pointer_v<std::remove_cvref_t<R>> && std::is_object_v<std::remove_pointer_t<std::remove_cvref_t<R>>>);
-
-template <class R>
-inline constexpr bool can_be_written = false;
-template <std::ranges::range R>
-  requires(!noncontiguous_array<R>)
-inline constexpr bool can_be_written<R> = !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-template <noncontiguous_array R>
-inline constexpr bool can_be_written<R> = noncontiguous_elements<R>::writable;
-
-template <class R>
-inline constexpr bool outlives_call = std::is_lvalue_reference_v<R> || refers_to_elements<std::remove_cv_t<R>>;
-
-// An array that a call of one array replaces: it can be written to and outlives the call. All else, values and arrays
-// that are const or temporary, makes the call return its result.
-template <class R>
-concept in_place_argument = can_be_written<R> && outlives_call<R>;
-
-// A list of arrays rather than an array, unless Op combines its arrays as elements, such as std::array<float, 3>.
-template <class R, class Op>
-concept lists_arrays = std::ranges::range<R> && std::ranges::range<std::ranges::range_reference_t<R>> &&
-                       !operation<Op, std::ranges::range_value_t<R>>;
-
-template <class R>
-struct element_of_argument {
-  using type = std::remove_cvref_t<R>;
-};
-template <std::ranges::range R>
-struct element_of_argument<R> {
-  using type = std::ranges::range_value_t<R>;
-};
-template <noncontiguous_array R>
-  requires(!std::ranges::range<R>)
-struct element_of_argument<R> {
-  using type = typename noncontiguous_elements<R>::value_type;
-};
-// The type of a value, or of the elements of an array.
-template <class R>
-using element_in = typename element_of_argument<R>::type;
 
 template <class R>
 inline constexpr bool is_vector_of_bits = std::is_same_v<std::remove_cvref_t<R>, std::vector<bool>>;
@@ -267,59 +220,6 @@ template <class Comm, class Data, class Op = void>
 consteval bool accepts_array_by_value() {
   if constexpr (!expect_communicator<Comm>() || !expect_array<Data>()) return false;
   else return accepts_by_value<Comm, Data, Op>();
-}
-
-// The elements of an array, or a value as an array of one: a std::span if they are contiguous. Inlined for the reason that
-// arrays_for gives.
-template <class R>
-[[gnu::always_inline]] inline auto elements(R& data) {
-  if constexpr (std::ranges::contiguous_range<R>) return std::span(std::ranges::data(data), std::ranges::size(data));
-  else if constexpr (noncontiguous_array<R>) return noncontiguous(data);
-  else return std::span(&data, 1);
-}
-template <class R>
-[[gnu::always_inline]] inline auto inputs(R& data) {
-  if constexpr (noncontiguous_array<R>) return noncontiguous(data);
-  else return std::span<element_in<R> const>(elements(data));
-}
-
-// An array of `count` elements that fill(span) writes.
-template <class T, class Fill>
-std::vector<T> filled(std::size_t count, Fill&& fill) {
-  static_assert(std::default_initializable<T>,
-                "results in a std::vector are made by default and then written; give the element type a default "
-                "constructor, or pass an output array");
-  if constexpr (std::is_same_v<T, bool>) {
-    auto const all = std::make_unique<bool[]>(count);
-    fill(std::span(all.get(), count));
-    return std::vector<T>(all.get(), all.get() + count);
-  } else {
-    std::vector<T> all(count);
-    fill(std::span(all));
-    return all;
-  }
-}
-
-// A copy of `data` that change(span) has changed: a value, or for an array a std::vector.
-template <class Data, class Change>
-auto changed(Data&& data, Change&& change) {
-  using T = element_in<Data>;
-  if constexpr (!array_argument<Data>) {
-    T out = std::forward<Data>(data);
-    change(std::span(&out, 1));
-    return out;
-  } else if constexpr (std::is_same_v<Data, std::vector<T>>) {
-    std::vector<T> out = std::forward<Data>(data);
-    change(std::span(out));
-    return out;
-  } else {
-    auto from = inputs(data);
-    return filled<T>(from.size(), [&](std::span<T> out) {
-      if constexpr (noncontiguous_array<Data>) from.copy_to(out.data());
-      else std::ranges::copy(from, out.begin());
-      change(out);
-    });
-  }
 }
 
 }  // namespace tutti::detail

@@ -10,6 +10,7 @@
 
 #include "tutti/call/accepted.hpp"
 #include "tutti/call/arrays.hpp"
+#include "tutti/call/elements.hpp"
 
 namespace tutti {
 namespace detail {

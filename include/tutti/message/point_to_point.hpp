@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tutti/call/accepted.hpp"
+#include "tutti/call/elements.hpp"
 #include "tutti/message/exchange.hpp"
 #include "tutti/started/asynchronous.hpp"
 
