@@ -35,6 +35,31 @@ TEST_CASE("a fifo behaves like a deque") {
   }
 }
 
+TEST_CASE("a fifo erases the first elements that fit, in order") {
+  std::mt19937 random(4);
+  for (int round = 0; round < 2000; ++round) {
+    fifo<int> mine;
+    std::deque<int> other, expected, erased;
+    for (int i = 0; i < 3; ++i) mine.push_back(-1), mine.pop_front();
+    for (int i = static_cast<int>(random() % 6); i > 0; --i) {
+      int const element = static_cast<int>(random() % 10);
+      mine.push_back(element);
+      other.push_back(element);
+    }
+    std::size_t const most = random() % 5;
+    int const limit = static_cast<int>(random() % 11);
+    for (int const element : other) (element < limit && erased.size() < most ? erased : expected).push_back(element);
+    std::deque<int> seen;
+    mine.erase_if(most, [&](int element) {
+      if (element < limit) seen.push_back(element);
+      return element < limit;
+    });
+    REQUIRE(std::ranges::equal(mine, expected));
+    REQUIRE(mine.size() == expected.size());
+    REQUIRE(seen == erased);
+  }
+}
+
 TEST_CASE("a fifo keeps neither removed elements nor memory for them") {
   auto const shared = std::make_shared<int>(1);
   fifo<std::shared_ptr<int>> all;

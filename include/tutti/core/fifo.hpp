@@ -3,6 +3,7 @@
 // few elements.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@ template <class T>
 class fifo {
  public:
   bool empty() const noexcept { return first_ == all_.size(); }
+  std::size_t size() const noexcept { return all_.size() - first_; }
   T& front() noexcept { return all_[first_]; }
   auto begin() noexcept { return all_.begin() + static_cast<std::ptrdiff_t>(first_); }
   auto end() noexcept { return all_.end(); }
@@ -32,6 +34,18 @@ class fifo {
   void erase(typename std::vector<T>::iterator at) {
     if (at == begin()) pop_front();
     else all_.erase(at);
+  }
+  // Erases the first `most` elements for which which(element) holds. Those at the front are found without a look at the others.
+  template <class Which>
+  void erase_if(std::size_t most, Which&& which) {
+    for (; most > 0 && !empty() && which(front()); --most) pop_front();
+    if (most == 0 || empty()) return;
+    auto const goes = [&](T& element) {
+      bool const found = most > 0 && which(element);
+      most -= found;
+      return found;
+    };
+    all_.erase(std::remove_if(begin() + 1, end(), goes), end());
   }
   void clear() noexcept {
     all_.clear();

@@ -89,7 +89,8 @@ class exchange final : public messages_in_flight<Transport> {
       spare_->end(std::current_exception());
       return {std::move(spare_)};
     }
-    if (messenger_.take_ended_count() > std::size_t{t.ended}) this->end_finished();
+    if (std::size_t const ended = messenger_.take_ended_count(); ended > std::size_t{t.ended})
+      this->end_finished(ended);
     if (t.ended) {
       history_.end(t);
       if (std::exception_ptr const found = fault(where)) {

@@ -12,9 +12,9 @@
 #include <source_location>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/core/fifo.hpp"
 #include "tutti/fault/message_history.hpp"
 #include "tutti/message/faults.hpp"
 #include "tutti/message/messenger.hpp"
@@ -99,7 +99,7 @@ class messages_in_flight : public call_queue<Transport> {
       });
     } catch (...) {
     }  // the transfers hold the exception
-    if (messenger_.take_ended_count() > 0) end_finished();
+    end_finished(messenger_.take_ended_count());
   }
 
   // -- Under the lock.
@@ -138,19 +138,22 @@ class messages_in_flight : public call_queue<Transport> {
       });
     } catch (...) {
     }  // the transfers hold the exception
-    if (messenger_.take_ended_count() > 0) end_finished();
+    end_finished(messenger_.take_ended_count());
     return reached;
   }
   void examine_started() {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
-    for (std::size_t i = 0; i < started_.size(); ++i) {
-      started_transfer& s = *started_[i];
+    for (auto const& one : started_) {
+      started_transfer& s = *one;
       expect_partner(s.message, s.place);
       if (!s.message.ended && s.time.passed()) faults_.raise_timeout(s.message, s.limit, s.place);
     }
   }
-  void end_finished() noexcept {
-    if (!started_.empty()) end_started([](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
+  // `ended`: how many transfers have ended since the last call, started ones among them.
+  void end_finished(std::size_t ended) noexcept {
+    if (ended == 0) return;
+    if (!started_.empty())
+      end_started(ended, [](auto const& s) { return s.message.ended; }, fault(started_.front()->place));
     clear_awaited();
   }
   // The fault of the communicator, or null. After one, a sender may have changed memory that this rank has just fetched.
@@ -163,10 +166,10 @@ class messages_in_flight : public call_queue<Transport> {
     return nullptr;
   }
   template <class Which>
-  void end_started(Which&& which, std::exception_ptr const& thrown) noexcept {
+  void end_started(std::size_t most, Which&& which, std::exception_ptr const& thrown) noexcept {
     if (started_.empty()) return;
     auto const now = pending_call::clock::now();
-    std::erase_if(started_, [&](auto const& s) {
+    started_.erase_if(most, [&](auto const& s) {
       if (!which(*s)) return false;
       if (s->message.ended) history_.end(s->message);
       s->end(thrown, now);
@@ -188,7 +191,7 @@ class messages_in_flight : public call_queue<Transport> {
   [[gnu::cold]] void drop_all(std::exception_ptr const& thrown) noexcept {
     messenger_.drop_all();
     this->stop_others_if_faulty();
-    end_started([](auto const&) { return true; }, thrown);
+    end_started(started_.size(), [](auto const&) { return true; }, thrown);
   }
   template <class F>
   void attempt_locked(F&& f) {
@@ -233,7 +236,7 @@ class messages_in_flight : public call_queue<Transport> {
   std::atomic<bool> announced_ = false;          // the notice board names what this rank waits for
   std::atomic<bool> must_stop_waiting_ = false;  // peers rely on this rank to keep polling
   std::uint32_t last_named_type_ = 0;
-  std::vector<std::shared_ptr<started_transfer>> started_;
+  fifo<std::shared_ptr<started_transfer>> started_;
 };
 
 }  // namespace tutti::detail

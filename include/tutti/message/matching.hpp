@@ -71,7 +71,7 @@ class matching {
     return r.peer == any_source ? from_any_ : from_rank_[static_cast<std::size_t>(r.peer)];
   }
 
-  std::vector<transfer*> receives_;
+  fifo<transfer*> receives_;
   fifo<kept_message> messages_;
   std::vector<int> from_rank_;  // number of receives from each rank
   int from_any_ = 0;            // and from any_source

@@ -18,8 +18,8 @@ namespace tutti::detail {
 
 class started_transfer final : public pending_call {
  public:
-  // The caller sets `message` before it starts.
-  explicit started_transfer(pending_calls& queue) : pending_call(queue) {}
+  // The caller sets `message`, and calls begin_now() once it is in flight.
+  explicit started_transfer(pending_calls& queue) : pending_call(queue, not_begun) {}
   started_transfer(pending_calls& queue, transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout,
                    std::source_location where)
       : pending_call(&queue, prepared), message(t), limit(timeout), place(where), initial_(t), gaps_(std::move(gaps)) {}

@@ -27,7 +27,7 @@ class pending_call {
   using clock = deadline::clock;
 
   // In progress from here on, driven by a queue, or by another call if there is none.
-  explicit pending_call(pending_calls& queue) : queue_(&queue) {}
+  explicit pending_call(pending_calls& queue) : queue_(&queue), begin_(clock::now()) {}
   pending_call(pending_call const&) = delete;
   pending_call& operator=(pending_call const&) = delete;
   virtual ~pending_call() = default;
@@ -70,6 +70,9 @@ class pending_call {
   void end_is_seen() noexcept { seen_.store(true, std::memory_order_release); }
 
  protected:
+  enum begun_later { not_begun };
+  // In progress, from begin_now() on.
+  pending_call(pending_calls& queue, begun_later) : queue_(&queue) {}
   enum prepared_only { prepared };
   // In progress only from restart() on.
   pending_call(pending_calls* queue, prepared_only) : queue_(queue), ended_(true), seen_(true) {}
@@ -114,7 +117,7 @@ class pending_call {
 
   pending_calls* queue_;
   std::unique_ptr<buffers_in_use> buffers_;  // null unless buffers are checked
-  clock::time_point begin_ = clock::now(), end_{};
+  clock::time_point begin_{}, end_{};
   std::exception_ptr thrown_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<follower*> followers_{nullptr};  // the last one first
