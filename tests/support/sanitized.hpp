@@ -4,12 +4,15 @@
 
 namespace tutti::testing {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr bool sanitized = true;
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true, thread_sanitized = true;
+#elif defined(__SANITIZE_ADDRESS__)
+inline constexpr bool sanitized = true, thread_sanitized = false;
 #elif defined(__has_feature)
-inline constexpr bool sanitized = __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);  // clang
+inline constexpr bool thread_sanitized = __has_feature(thread_sanitizer);  // clang
+inline constexpr bool sanitized = thread_sanitized || __has_feature(address_sanitizer);
 #else
-inline constexpr bool sanitized = false;
+inline constexpr bool sanitized = false, thread_sanitized = false;
 #endif
 
 }  // namespace tutti::testing

@@ -22,14 +22,17 @@ namespace {
 // Short slices and shares, so that short messages have several of each.
 constexpr channel_options three_blocks{.blocks = 3, .share = 256, .slots = 2, .slice = 256};
 
+// Values are the same with ThreadSanitizer and without. Races show among few ranks, if each has several elements.
 template <class F>
 void on_rank_counts(F const& f) {
   device_stand_in const on;
   for (int const p : {1, 2, 3, 4, 5, 8}) {
+    if (thread_sanitized && (p == 1 || p > 4)) continue;
     device_channels channels(on, p, three_blocks);
     cuda_local const ranks(channels);
     auto const size = static_cast<std::size_t>(p);
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, size - 1, size + 1, std::size_t{1000}}) {
+      if (thread_sanitized && n < size) continue;
       CAPTURE(p);
       CAPTURE(n);
       f(ranks, n);

@@ -18,6 +18,7 @@
 #include "support/device_conformance.hpp"
 #include "support/device_queues.hpp"
 #include "support/expect.hpp"
+#include "support/sanitized.hpp"
 
 using namespace tutti;
 using namespace tutti::detail;
@@ -45,6 +46,7 @@ void on_staged(int p, staging const& how, F const& f) {
 template <class T, class Op>
 void check_reductions(Op const& op, std::vector<int> const& rank_counts) {
   for (int const p : rank_counts) {
+    if (thread_sanitized && p > 3) continue;  // more ranks add no races
     auto const counts = std::is_same_v<T, float> ? counts_for(p) : std::vector<std::size_t>{0, 3, 1500};
     for (staging const& how : {staging{.slice = 2048, .slices = 3}, staging{.slice = 64 << 10}})
       on_staged(p, how, [&](auto& ranks, auto& comm) {
@@ -72,7 +74,7 @@ TEST_CASE("reductions have the bits of the host: not commutative") { check_reduc
 TEST_CASE("reductions have the bits of the host: a user's struct") { check_reductions<summary>(summarise{}, {3}); }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
-  for (int const p : {1, 2, 3, 5})
+  for (int const p : thread_sanitized ? std::vector{1, 2, 3} : std::vector{1, 2, 3, 5})
     for (staging const& how : {staging{.slice = 1024, .slices = 3}, staging{.slice = 64 << 10}})
       on_staged(p, how, [&](auto& ranks, auto& comm) {
         for (std::size_t const n : counts_for(p))
