@@ -150,6 +150,16 @@ class traffic {
   void end_all() {
     while (!in_flight_.empty()) end_oldest();
   }
+  // Of a rank that cannot go on: what it has started owns its arrays until it ends.
+  void abandon() {
+    for (pending& p : in_flight_)
+      for (work* const started : {&p.done, static_cast<work*>(&p.arrived)}) {
+        try {
+          started->wait();
+        } catch (std::exception const&) {
+        }  // the exception that it ended with, or its own lack of memory
+      }
+  }
   // A call during which the victim's array vanishes.
   void lose_array(int victim) {
     constexpr std::size_t bytes = 1 << 20;
@@ -264,7 +274,7 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
     if (named != (f.hangs() && !f.apart)) throw;
   } catch (std::bad_alloc const&) {
     expect(f.what == mishap::starved && rank == f.victim, "no memory");
-    return;
+    return all.abandon();
   }
   if (!f.ends_victim() && !f.hangs()) return;
   auto rest = f.hangs() ? comm.shrink({.exclude_after = 1s}) : comm.shrink();
