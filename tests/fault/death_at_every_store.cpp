@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A rank dies before its first store to shared memory, its second, and so on, in whatever ranks do over shm: the others
 // name it, shrink the communicator and compute the right sum. By default a sample of deaths per scenario;
-// TUTTI_TEST_DEATHS=1000000 makes it all of them, TUTTI_TEST_SCENARIO=shrink those of scenarios with this word.
+// TUTTI_TEST_DEATHS=1000000 makes it all of them, TUTTI_TEST_SCENARIO=shrink those of scenarios with this word, and
+// TUTTI_TEST_FIRST=2500 leaves out that many at the start of each scenario.
 // labels: processes alone waits optimised native
 // timeout: 200
 #include "support/death_at_store.hpp"
@@ -255,10 +256,8 @@ class laboratory {
 
   log_of_run& log;
 
-  static std::uint64_t most_deaths(std::uint64_t usual) {
-    char const* const asked = std::getenv("TUTTI_TEST_DEATHS");
-    return asked != nullptr ? std::strtoull(asked, nullptr, 10) : usual;
-  }
+  static std::uint64_t most_deaths(std::uint64_t usual) { return number_in("TUTTI_TEST_DEATHS", usual); }
+  static std::uint64_t first_death() { return number_in("TUTTI_TEST_FIRST", 0); }
   static bool wants(scenario const& s) {
     char const* const only = std::getenv("TUTTI_TEST_SCENARIO");
     return only == nullptr || s.name.find(only) != s.name.npos;
@@ -290,6 +289,10 @@ class laboratory {
   }
 
  private:
+  static std::uint64_t number_in(char const* variable, std::uint64_t otherwise) {
+    char const* const text = std::getenv(variable);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+  }
   static void* shared_memory() {
     void* const at = ::mmap(nullptr, sizeof(log_of_run), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(at != MAP_FAILED);
@@ -309,7 +312,7 @@ TEST_CASE("whatever store a rank dies before, the others name it and go on") {
     std::uint64_t const all = std::accumulate(stores.begin(), stores.end(), std::uint64_t{0}),
                         runs = std::min(all, here.most_deaths(8));
     REQUIRE(all > 0);
-    for (std::uint64_t i = 0; i < runs; ++i) {
+    for (std::uint64_t i = here.first_death(); i < runs; ++i) {
       death d{0, i * all / runs + 1};
       for (; d.store > stores[static_cast<std::size_t>(d.rank)]; ++d.rank)
         d.store -= stores[static_cast<std::size_t>(d.rank)];
@@ -326,7 +329,7 @@ TEST_CASE("whatever stores two ranks die before in shrink, the others go on") {
   auto const stores = here.count(s);
   std::uint64_t const pairs = stores[0] * stores[2], runs = std::min(pairs, here.most_deaths(40));
   REQUIRE(pairs > 0);
-  for (std::uint64_t i = 0; i < runs; ++i) {
+  for (std::uint64_t i = here.first_death(); i < runs; ++i) {
     std::uint64_t const pair = i * pairs / runs;
     here.run(s, {{0, pair / stores[2] + 1}, {2, pair % stores[2] + 1}});
   }

@@ -3,9 +3,16 @@
 // labels: processes waits
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "launch/command.hpp"
+#include "support/expect.hpp"
+#include "support/forked_rank.hpp"
 #include "support/sanitized.hpp"
 #include "tutti/tutti.hpp"
 
@@ -66,6 +73,19 @@ TEST_CASE("too few open files are named at once" * doctest::skip(sanitized)) {
     CHECK(c.said("raise the limit of open files (ulimit -n)"));
     CHECK(time.seconds() < 30);
   }
+}
+
+TEST_CASE("a mismatch that init finds names the line that called it") {
+  std::string const job = "twins-" + std::to_string(::getpid());
+  std::vector<pid_t> processes;
+  for (int const rank : {0, 1, 1})
+    processes.push_back(fork_rank(job, rank, 3, "20", [&] {
+      tutti::error const e = error_of([] { tutti::init(); });
+      expect(e.code() == tutti::error_code::mismatch || e.code() == tutti::error_code::rank_lost, e.what());
+      expect(std::string(e.where().file_name()).ends_with("init.cpp"), e.what());
+      if (rank == 0) expect_error(e, tutti::error_code::mismatch, "a process joined as rank 1 of 3, which is taken");
+    }));
+  CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
 }
 
 TEST_CASE("two jobs at once do not mix") {
