@@ -2,6 +2,7 @@
 // Definitions of execution.hpp that turn accesses of the program into events, and change them on purpose.
 #include "explore/execution.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::testing::explore {
@@ -73,7 +74,18 @@ change const* execution::find_change(change::kinds kind, access on, std::string 
   return nullptr;
 }
 
+// A thread dies between two accesses: stores that a planted mistake has delayed never take place.
+void execution::count_access() {
+  participant& own = self();
+  if (current_ != program_.dies.thread || own.accesses++ != last_access_) return;
+  auto& word = *program_.dies.word;
+  store_event(location_of(&word, sizeof word), 1, std::memory_order_release, false);
+  own.dead = true;
+  abandon();
+}
+
 std::uint64_t execution::load(void const* address, std::size_t bytes, std::memory_order order) {
+  count_access();
   std::uint16_t const where = location_of(address, bytes);
   if (find_change(change::fence, access::load, locations_[where].name.field)) fence_event(std::memory_order_seq_cst);
   bool exclusive = false;
@@ -81,6 +93,7 @@ std::uint64_t execution::load(void const* address, std::size_t bytes, std::memor
 }
 
 void execution::store(void* address, std::size_t bytes, std::uint64_t value, std::memory_order order) {
+  count_access();
   std::uint16_t const where = location_of(address, bytes);
   std::string const& field = locations_[where].name.field;
   order = adjusted(access::store, where, order);
@@ -105,6 +118,7 @@ void execution::release_held(std::string const& field) {
 
 std::uint64_t execution::update(void* address, std::size_t bytes, std::memory_order order,
                                 std::function<std::uint64_t(std::uint64_t)> const& next) {
+  count_access();
   std::uint16_t const where = location_of(address, bytes);
   order = adjusted(access::update, where, order);
   bool const dropped = find_change(change::drop, access::update, locations_[where].name.field) != nullptr;
@@ -117,6 +131,7 @@ std::uint64_t execution::update(void* address, std::size_t bytes, std::memory_or
 
 std::uint64_t execution::compare_exchange(void* address, std::size_t bytes, std::uint64_t expected,
                                           std::uint64_t desired, std::memory_order order, std::memory_order failure) {
+  count_access();
   std::uint16_t const where = location_of(address, bytes);
   std::memory_order const asked = order;
   order = adjusted(access::update, where, order);
@@ -136,6 +151,7 @@ void execution::check_race(void const* address, std::size_t bytes, memory::manne
 }
 
 void execution::plain(void const* address, std::size_t bytes, bool writes) {
+  count_access();
   check_race(address, bytes, {.writes = writes, .atomic = false});
   if (!writes) return;
   if (change const* const c = find_change(change::delay, access::plain_store, field_of(address)))
@@ -146,6 +162,11 @@ void execution::plain(void const* address, std::size_t bytes, bool writes) {
 // count of wake-ups: one that comes later is seen by the sleeper, and the caller of one that came before has changed the word.
 void execution::wait_on_futex(void* address, std::uint32_t expected) {
   if (program_.how == naps::end_in_time) return pause();
+  if (program_.how == naps::end_to_look_around) {
+    if (!has_stored_since_nap()) return pause();
+    self().polled = self().events.size();
+    return;
+  }
   bool exclusive = false;
   std::uint16_t const queue = queue_of(address);
   std::uint64_t const before =
@@ -158,8 +179,15 @@ void execution::wait_on_futex(void* address, std::uint32_t expected) {
     pause();
 }
 
+bool execution::has_stored_since_nap() const {
+  participant const& own = threads_[static_cast<std::size_t>(current_)];
+  return std::any_of(
+      own.events.begin() + static_cast<std::ptrdiff_t>(own.polled), own.events.end(),
+      [&](event const& e) { return e.kind == event_kind::store && locations_[e.location].name.field != "asleep"; });
+}
+
 void execution::wake_on_futex(void* address) {
-  if (program_.how == naps::end_in_time) return;
+  if (program_.how != naps::end_by_wake_up) return;
   std::uint16_t const queue = queue_of(address);
   if (find_change(change::drop, access::wake, locations_[queue].name.field)) return;
   bool exclusive = false;

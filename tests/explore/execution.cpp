@@ -22,8 +22,8 @@ char const* name_of(std::memory_order order) {
 
 execution* execution::running_ = nullptr;
 
-execution::execution(program const& p, change const& c)
-    : program_(p), changes_(p.changes), threads_(static_cast<std::size_t>(p.threads)) {
+execution::execution(program const& p, change const& c, std::uint64_t last_access)
+    : program_(p), changes_(p.changes), last_access_(last_access), threads_(static_cast<std::size_t>(p.threads)) {
   changes_.push_back(c);
 }
 
@@ -58,7 +58,8 @@ void execution::load_script(script const& given) {
     own.before = {};
     own.current = own.acquired = own.released = {};
     own.held.clear();
-    own.blocked = false;
+    own.blocked = own.dead = false;
+    own.accesses = 0;
     own.polled = 0;
     own.body.start([this, t] {
       program_.body(static_cast<int>(t));
@@ -97,7 +98,7 @@ void execution::schedule(strategy& how) {
     std::vector<int> can_run;
     for (int t = 0; t < threads(); ++t) {
       participant const& own = threads_[static_cast<std::size_t>(t)];
-      if (!own.body.ended() && (!own.blocked || (how.resumes() && !is_current(own)))) can_run.push_back(t);
+      if (!own.body.ended() && !own.dead && (!own.blocked || (how.resumes() && !is_current(own)))) can_run.push_back(t);
     }
     if (can_run.empty()) return;
     int const updates = pending_update(), next = updates >= 0 ? updates : how.next_thread(can_run);
@@ -123,10 +124,14 @@ int execution::pending_update() const {
   return -1;
 }
 
+bool execution::has_death() const {
+  return program_.dies.thread >= 0 && threads_[static_cast<std::size_t>(program_.dies.thread)].dead;
+}
+
 bool execution::is_current(participant const& t) const {
   for (std::size_t i = t.events.size(); i-- > t.polled;) {
     event const& e = t.events[i];
-    if (e.kind == event_kind::store) break;
+    if (e.kind == event_kind::store && program_.how != naps::end_to_look_around) break;
     if (e.kind != event_kind::load) continue;
     std::vector<reference> const& order = modifications(e.location);
     if (position(order, e.reads_from) != order.size()) return false;

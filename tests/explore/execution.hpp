@@ -50,7 +50,8 @@ enum class update_if { never, always, equal };
 
 class execution {
  public:
-  explicit execution(program const& p, change const& c);
+  // `last_access`: how many accesses the thread that dies makes before.
+  explicit execution(program const& p, change const& c, std::uint64_t last_access);
   execution(execution const&) = delete;
   execution& operator=(execution const&) = delete;
   ~execution() { memory_.restore(); }
@@ -60,6 +61,8 @@ class execution {
   ends run(script const& given, strategy& how);
 
   std::string const& violation() const { return violation_; }
+  // Whether the thread that dies has died in the last run.
+  bool has_death() const;
   std::string trace();
   std::set<ordered_access> const& accesses() const { return accesses_; }
 
@@ -125,12 +128,16 @@ class execution {
     view released{};                 // what its relaxed stores carry: its view at the last fence that releases
     std::vector<held_store> held{};  // stores that a planted mistake delays
     bool blocked = false;
+    bool dead = false;
+    std::uint64_t accesses = 0;
     std::size_t polled = 0;  // the first event that the poll that failed may have loaded
   };
 
   participant& self() { return threads_[static_cast<std::size_t>(current_)]; }
 
-  // -- Accesses and planted mistakes: accesses.cpp.
+  // -- Accesses, deaths and planted mistakes: accesses.cpp.
+  void count_access();
+  bool has_stored_since_nap() const;
   std::uint16_t location_of(void const* address, std::size_t bytes);
   std::uint16_t queue_of(void const* futex);
   std::string const& field_of(void const* address);
@@ -174,6 +181,7 @@ class execution {
 
   program const& program_;
   std::vector<change> changes_;
+  std::uint64_t last_access_;
   strategy* strategy_ = nullptr;
   std::vector<participant> threads_;
   std::deque<shared_word> locations_;

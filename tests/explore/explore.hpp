@@ -8,6 +8,7 @@
 // Reading order: event.hpp; execution.hpp, the memory model; search.cpp, the choice of executions; mailbox.cpp, a test.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -41,8 +42,18 @@ struct change {
   std::string after{};
 };
 
-// How a nap on a futex ends: once anything that the thread has polled changes, as if its time were up, or only by a wake-up.
-enum class naps { end_in_time, end_by_wake_up };
+// How a nap on a futex ends: once anything that the thread has polled changes, as if its time were up; or only by a wake-up. Or
+// with its time up, for threads that look around after each nap: at once if the thread has stored anything since its last nap
+// but that it naps, so that it looks around at least once in every wait; else once anything that it has loaded since then changes.
+enum class naps { end_in_time, end_by_wake_up, end_to_look_around };
+
+// A thread that ends before one of its accesses to shared memory, as a process that is killed. Then `word`, which is part of
+// the shared memory, becomes 1: the system's account of the process, which others read with lost().
+struct death {
+  int thread = -1;  // none
+  std::atomic<std::uint32_t>* word = nullptr;
+};
+inline bool lost(std::atomic<std::uint32_t> const& word) { return word.load(std::memory_order_acquire) != 0; }
 
 struct program {
   int threads = 0;
@@ -54,6 +65,7 @@ struct program {
   std::function<place_name(void const*)> name{};  // of an address in shared memory
   naps how = naps::end_in_time;
   std::vector<change> changes{};  // of each execution
+  death dies{};                   // before its first access, its second, and so on, and not at all
 };
 
 // An order that a field was accessed with.
@@ -69,12 +81,13 @@ struct result {
   std::uint64_t blocked = 0;    // that ended where a thread waits and has not yet seen the latest stores
   std::uint64_t discarded = 0;  // that the memory model does not allow, as was known only later
   std::uint64_t events = 0;     // in the longest
+  std::uint64_t deaths = 0;     // accesses before which the thread that dies has died
   std::string violation{};      // empty: none was found
   std::string trace{};          // the execution that violates
   std::set<ordered_access> accesses{};
 };
 
-// All executions, each once.
+// All executions, each once; of a program with a thread that dies, for each access before which it dies.
 result exhaustively(program const& p, change const& c = {});
 
 // Executions with random schedules and reads. A violation tells the seed of its execution, with which it is repeated.

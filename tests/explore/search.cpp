@@ -10,6 +10,7 @@
 //
 // A thread whose poll fails waits for ever: whatever its poll could have seen later, another script has its loads return.
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -199,7 +200,8 @@ class random_execution final : public strategy {
 };
 
 // Whether to go on.
-bool count(result& to, execution& e, execution::ends how) {
+bool count(result& to, execution& e, execution::ends how, bool& died) {
+  died |= e.has_death();
   to.events = std::max<std::uint64_t>(to.events, e.added().size());
   switch (how) {
     case execution::ends::complete: ++to.complete; return true;
@@ -216,20 +218,25 @@ bool count(result& to, execution& e, execution::ends how) {
 
 result exhaustively(program const& p, change const& c) {
   result out;
-  execution e(p, c);
-  all_executions all;
-  for (std::optional<script> from = script{}; from; from = all.next())
-    if (!count(out, e, e.run(*from, all))) break;
-  out.accesses = e.accesses();
+  for (bool died = true; died && out.violation.empty();) {
+    died = false;
+    execution e(p, c, out.deaths);
+    all_executions all;
+    for (std::optional<script> from = script{}; from; from = all.next())
+      if (!count(out, e, e.run(*from, all), died)) break;
+    out.deaths += died;
+    out.accesses.insert(e.accesses().begin(), e.accesses().end());
+  }
   return out;
 }
 
 result at_random(program const& p, std::uint64_t seed, std::uint64_t executions, change const& c) {
   result out;
-  execution e(p, c);
+  execution e(p, c, std::numeric_limits<std::uint64_t>::max());
+  bool died = false;
   for (std::uint64_t k = 0; k < executions; ++k) {
     random_execution one(seed + k, p.threads, out.events);
-    if (count(out, e, e.run({}, one))) continue;
+    if (count(out, e, e.run({}, one), died)) continue;
     out.violation += " (seed " + std::to_string(seed + k) + ")";
     break;
   }

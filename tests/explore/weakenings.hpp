@@ -51,9 +51,10 @@ inline std::vector<change> weakenings_of(result const& r, std::vector<std::strin
 }
 
 inline void print(std::string const& what, result const& r) {
-  std::printf("%-58s %9llu complete %8llu blocked %6llu discarded, up to %llu events\n", what.c_str(),
+  std::printf("%-58s %9llu complete %8llu blocked %6llu discarded, up to %llu events%s\n", what.c_str(),
               static_cast<unsigned long long>(r.complete), static_cast<unsigned long long>(r.blocked),
-              static_cast<unsigned long long>(r.discarded), static_cast<unsigned long long>(r.events));
+              static_cast<unsigned long long>(r.discarded), static_cast<unsigned long long>(r.events),
+              r.deaths == 0 ? "" : (", " + std::to_string(r.deaths) + " deaths").c_str());
 }
 
 // Checks that the program holds, and returns the weakenings of its accesses.
@@ -63,6 +64,7 @@ inline result holds(std::string const& what, program const& p) {
   INFO(what << "\n" << out.trace);
   CHECK(out.violation == "");
   CHECK(out.complete > 0);
+  CHECK((out.deaths > 0) == (p.dies.thread >= 0));
   return out;
 }
 
