@@ -142,7 +142,9 @@ std::uint64_t execution::compare_exchange(void* address, std::size_t bytes, std:
   return before;
 }
 
-void execution::fence(std::memory_order order) { fence_event(order); }
+void execution::fence(std::memory_order order) {
+  if (!find_change(change::drop, access::fence, {})) fence_event(order);
+}
 
 void execution::check_race(void const* address, std::size_t bytes, memory::manner how) {
   if (memory_.races(address, bytes, how, current_, self().current.known))

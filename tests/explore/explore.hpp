@@ -25,7 +25,7 @@ struct place_name {
   std::string whole;
 };
 
-enum class access { load, store, update, plain_store, wake };
+enum class access { load, store, update, plain_store, wake, fence };
 
 // A deliberate change of the program, made by the hooks.
 struct change {
@@ -33,7 +33,7 @@ struct change {
     none,
     relax,   // the access is relaxed
     weaken,  // an access that is seq_cst is only acquire or release
-    drop,    // a store or wake-up does not take place
+    drop,    // a store, a wake-up or a fence does not take place; fences have no field
     delay,   // a store takes place after the thread's next store to the field `after`
     fence    // a seq_cst fence comes before a load or after a store
   } kind = none;

@@ -21,7 +21,8 @@ class ranks {
   static constexpr int with_four_slots = 33;
   static_assert(detail::slots_of(with_four_slots, 0) == 4);
 
-  explicit ranks(int running, int all) : running_(running), hub_(std::make_shared<loopback::hub>(all, 1)) {
+  explicit ranks(int running, int all, int tracks = 1)
+      : running_(running), hub_(std::make_shared<loopback::hub>(all, tracks)) {
     for (int r = 0; r < running; ++r) fresh_.emplace_back(hub_, r);
   }
 

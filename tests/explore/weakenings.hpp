@@ -25,9 +25,9 @@ struct harmless {
 };
 
 inline std::string describe(change const& c) {
-  static constexpr char const* accesses[] = {"load", "store", "update", "plain store", "wake-up"};
+  static constexpr char const* accesses[] = {"load", "store", "update", "plain store", "wake-up", "fence"};
   static constexpr char const* kinds[] = {"unchanged", "relaxed", "not seq_cst", "dropped", "delayed", "fenced"};
-  std::string out = c.field + ", " + accesses[static_cast<int>(c.on)] + ", " + kinds[c.kind];
+  std::string out = c.field + (c.field.empty() ? "" : ", ") + accesses[static_cast<int>(c.on)] + ", " + kinds[c.kind];
   if (!c.after.empty()) out += " until after " + c.after;
   return out;
 }
