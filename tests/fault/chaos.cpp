@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -38,6 +37,7 @@
 
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
+#include "support/full_shared_files.hpp"
 #include "support/system_calls.hpp"
 #include "tutti/tutti.hpp"
 
@@ -220,13 +220,6 @@ void stop_growth() {
   expect(::setrlimit(RLIMIT_AS, &limit) == 0, "no limit");
 }
 
-// A full /dev/shm that only this process sees, where the system allows that. Nothing may need room there.
-void fill_shared_files() {
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
-  if (::mount("none", "/dev/shm", "tmpfs", 0, "size=4k") != 0) return;
-  std::ofstream("/dev/shm/full") << std::string(4096, 'x');
-}
-
 // The error of a rank, for the process that has started it.
 struct verdict {
   int code, peer;
@@ -235,7 +228,7 @@ struct verdict {
 
 // `ready` is closed once this rank's operations begin.
 void be_rank(fate const& f, int rank, int ready, verdict& said) {
-  fill_shared_files();
+  full_shared_files const full;  // nothing may need room there
   if (rank == (f.victim + 1) % f.ranks) {
     if (f.refuse_handles)
       expect(filter_system_calls({SYS_pidfd_open}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW), "no filter");
