@@ -30,6 +30,7 @@
 #include "tutti/transport/shared_memory/uncaught_impl.hpp"
 #include "tutti/transport/system/caches_impl.hpp"
 #include "tutti/transport/system/descriptor_impl.hpp"
+#include "tutti/transport/system/memory_limit_impl.hpp"
 #include "tutti/transport/system/process_watch_impl.hpp"
 #include "tutti/transport/threads/loopback_impl.hpp"
 #include "tutti/tune/estimate_impl.hpp"

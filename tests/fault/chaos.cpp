@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that have operations in flight are stopped, killed, replaced by another program and forked, lose their array, or get
-// no more memory, at random moments, in processes that may be refused system calls, with process namespaces of their own or
+// Ranks that have operations in flight are stopped, killed (by the system for lack of memory, too), replaced by another
+// program and forked, lose their array, or get no more memory, at random moments, in processes that may be refused system calls, with process namespaces of their own or
 // no room in /dev/shm, and beside another job. Every result is exact or an error; the error is the same on all other ranks
 // and names the guilty one, nothing waits past its deadline, and the survivors go on without it.
 // TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own. TUTTI_TEST_OPERATIONS is
@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -38,6 +39,7 @@
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "support/full_shared_files.hpp"
+#include "support/memory_group.hpp"
 #include "support/system_calls.hpp"
 #include "tutti/tutti.hpp"
 
@@ -69,6 +71,7 @@ struct fate {
   bool refuse_handles, refuse_reading;  // by the system, to the rank after the victim
   bool beside_others;                   // another job runs at the same time
   bool apart;                           // each rank has a process namespace of its own, and cannot see the others
+  bool takes_too_much;  // the system kills the victim, because it takes more memory than its group may have
   bool fatal() const { return what >= mishap::stopped_too_long; }
   bool ends_victim() const { return what == mishap::killed || what == mishap::replaced; }
   bool hangs() const { return what == mishap::stopped_too_long; }
@@ -103,6 +106,7 @@ struct fate {
     out.refuse_reading = below(4) == 0;
     out.beside_others = below(4) == 0;
     out.apart = below(4) == 0 && ::geteuid() == 0;
+    out.takes_too_much = out.what == mishap::killed && below(2) == 0;
     return out;
   }
 };
@@ -200,9 +204,12 @@ class traffic {
   unsigned steps_ = 0;
 };
 
-// Becomes another program, or forks, while this rank's operations go on.
-void disturb_itself(fate const& f) {
+constexpr std::size_t memory_of_group = std::size_t{32} << 20;
+
+// Becomes another program, forks, or takes too much memory, while this rank's operations go on.
+void disturb_itself(fate const& f, memory_group* group) {
   std::this_thread::sleep_for(f.after);
+  if (group != nullptr && group->enter()) take_memory(2 * memory_of_group);
   if (f.what == mishap::replaced) ::execl("/bin/true", "true", static_cast<char*>(nullptr));
   for (int i = 0; i < 20 * f.repeats(); ++i) {
     pid_t const child = ::fork();
@@ -227,7 +234,7 @@ struct verdict {
 };
 
 // `ready` is closed once this rank's operations begin.
-void be_rank(fate const& f, int rank, int ready, verdict& said) {
+void be_rank(fate const& f, int rank, int ready, memory_group* group, verdict& said) {
   full_shared_files const full;  // nothing may need room there
   if (rank == (f.victim + 1) % f.ranks) {
     if (f.refuse_handles)
@@ -240,8 +247,8 @@ void be_rank(fate const& f, int rank, int ready, verdict& said) {
   barrier(comm);
   ::close(ready);
   std::jthread disturbance;
-  if (rank == f.victim && (f.what == mishap::replaced || f.what == mishap::forks))
-    disturbance = std::jthread([&] { disturb_itself(f); });
+  if (rank == f.victim && (f.what == mishap::replaced || f.what == mishap::forks || group != nullptr))
+    disturbance = std::jthread([&] { disturb_itself(f, group); });
   auto last = deadline::clock::now();
   try {
     for (int i = 0; f.fatal() || i < f.operations; ++i) {
@@ -317,13 +324,19 @@ pid_t fork_apart(bool apart, std::string const& job, int rank, int size, std::st
 std::string run(fate const& f, long& operations) {
   std::string const job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(f.seed);
   shared_with_forks<verdict> const said(static_cast<std::size_t>(f.ranks));
+  std::optional<memory_group> group;
+  if (f.takes_too_much) group.emplace(memory_of_group);
+  if (group && !group->refusal().empty()) {
+    MESSAGE("killed by a signal instead, because no memory can be limited here: ", group->refusal());
+    group.reset();
+  }
   std::array<int, 2> all_ready{};
   REQUIRE(::pipe2(all_ready.data(), O_CLOEXEC) == 0);
   std::vector<pid_t> ranks;
   for (int r = 0; r < f.ranks; ++r)
     ranks.push_back(fork_apart(f.apart, job, r, f.ranks, std::to_string(f.timeout().count()), [&] {
       if (f.what == mishap::unmaps) std::signal(SIGSEGV, SIG_DFL);
-      be_rank(f, r, all_ready[1], said[static_cast<std::size_t>(r)]);
+      be_rank(f, r, all_ready[1], group ? &*group : nullptr, said[static_cast<std::size_t>(r)]);
     }));
   ::close(all_ready[1]);
   std::vector<pid_t> others;
@@ -334,7 +347,7 @@ std::string run(fate const& f, long& operations) {
   ::close(all_ready[0]);
   pid_t const victim = ranks[static_cast<std::size_t>(f.victim)];
   std::this_thread::sleep_for(f.after);
-  if (f.what == mishap::killed) ::kill(victim, SIGKILL);
+  if (f.what == mishap::killed && !group) ::kill(victim, SIGKILL);
   if (f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop());
   for (int i = 0; f.what == mishap::one_stopped && i < f.repeats(); ++i) {
     stop_and_resume({victim}, f.stop());

@@ -18,6 +18,7 @@
 #include "tutti/transport/shared_memory/cores.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/system/memory_limit.hpp"
 
 namespace tutti {
 
@@ -71,6 +72,8 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
 
 TUTTI_INLINE std::byte* shm::allocate(std::size_t bytes) {
   if (ranks() == 1) return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{detail::page}));
+  // The system would kill this process at the first touch of a page beyond the limit.
+  if (bytes >= huge_page && bytes > detail::memory_left()) throw std::bad_alloc();
   std::byte* const memory = heap_->allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   // Touching pages one by one costs 1.6 us each; 0.12 us in one go.
