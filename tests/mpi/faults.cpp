@@ -4,6 +4,7 @@
 // labels: alone
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mpi.h>
@@ -128,4 +129,25 @@ TEST_CASE("protocols that need shared memory are refused over MPI") {
               all_reduce(comm, many, sum{}, {.algorithm = algorithm_id::one_shot, .protocol = protocol::packet}),
               doctest::Contains("packets are for one_shot"), error);
         }) == "");
+}
+
+// Only ranks below the finder of a fault may have found one that counts instead of it.
+TEST_CASE("a rank that reports a fault waits for no confirmation of ranks above it") {
+  auto shortest = deadline::clock::duration::max();
+  for (int round = 0; round < 5; ++round) {
+    CHECK(on_ranks(world().size(), [&](auto& comm) {
+            barrier(comm);
+            int token = 0;
+            if (comm.rank() == 0) {
+              comm.revoke("enough");
+              auto const begin = deadline::clock::now();
+              error const e = testing::error_of([&] { barrier(comm); });
+              shortest = std::min(shortest, deadline::clock::now() - begin);
+              expect_error(e, error_code::revoked, "enough");
+            }
+            MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD);  // until then, the others are not in tutti
+            expect_error(testing::error_of([&] { barrier(comm); }), error_code::revoked, "enough");
+          }) == "");
+  }
+  CHECK((world().rank() != 0 || shortest < 1s));
 }

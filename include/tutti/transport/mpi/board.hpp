@@ -101,8 +101,9 @@ class mpi_board {
     return "?";
   }
 
-  // The first fault that a rank learns of counts. Of faults raised at the same time, that of the lowest rank counts: every rank
-  // with a fault waits for the others to acknowledge one before it reports, or for the decision of the group that it serves.
+  // The first fault that a rank learns of counts. Of faults raised at the same time, that of the lowest rank counts: a rank
+  // that knows of a fault waits for all ranks below its finder to acknowledge one before it reports, or for the decision of
+  // the group that it serves.
   void raise(fault const& f) noexcept {
     auto const lock = locked();
     news_->listen();
@@ -126,18 +127,20 @@ class mpi_board {
       news_->send_to_all();
     }
     listen_until(
-        [&](int rank) { return last_notice(rank, &notice::knows_fault) || left(rank) || lost(rank) || decided(); },
+        [&](int rank) {
+          return (rank > first_finder() && is_alarmed(rank)) || last_notice(rank, &notice::knows_fault) || left(rank) ||
+                 lost(rank) || decided();
+        },
         std::chrono::seconds(1));
     auto const lock = locked();
     news_->revoke_calls_if_lost();
   }
   std::optional<fault> find_fault() const {
+    int const finder = first_finder();
+    if (finder == news_->ranks()) return {};
     auto const lock = locked();
-    for (int r = 0; r < news_->ranks(); ++r) {
-      notice const& n = news_->by(r);
-      if (n.fault_code != mpi_news::no_fault) return fault{n.fault_code, r, n.fault_peer, n.fault_text};
-    }
-    return {};
+    notice const& n = news_->by(finder);
+    return fault{n.fault_code, finder, n.fault_peer, n.fault_text};
   }
 
   // -- For the transport.
@@ -239,6 +242,18 @@ class mpi_board {
   using known_name = mpi_news::known_name;
 
   std::unique_lock<std::mutex> locked() const noexcept { return std::unique_lock(news_->busy); }
+  // Whether the MPI of a peer has the fault that this rank has raised, if any, so that this rank need not call MPI for it.
+  bool is_alarmed(int rank) const noexcept {
+    auto const lock = locked();
+    return news_->peers[static_cast<std::size_t>(rank)].alarm.idle();
+  }
+  // The lowest rank with a fault, or the number of ranks.
+  int first_finder() const noexcept {
+    auto const lock = locked();
+    int r = 0;
+    while (r < news_->ranks() && news_->by(r).fault_code == mpi_news::no_fault) ++r;
+    return r;
+  }
   // A member of the last notice of a rank.
   template <class Part>
   Part last_notice(int rank, Part notice::* part) const noexcept {
