@@ -2,7 +2,6 @@
 // Definitions of execution.hpp that turn accesses of the program into events, and change them on purpose.
 #include "explore/execution.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti::testing::explore {
@@ -164,11 +163,6 @@ void execution::plain(void const* address, std::size_t bytes, bool writes) {
 // count of wake-ups: one that comes later is seen by the sleeper, and the caller of one that came before has changed the word.
 void execution::wait_on_futex(void* address, std::uint32_t expected) {
   if (program_.how == naps::end_in_time) return pause();
-  if (program_.how == naps::end_to_look_around) {
-    if (!has_stored_since_nap()) return pause();
-    self().polled = self().events.size();
-    return;
-  }
   bool exclusive = false;
   std::uint16_t const queue = queue_of(address);
   std::uint64_t const before =
@@ -181,15 +175,8 @@ void execution::wait_on_futex(void* address, std::uint32_t expected) {
     pause();
 }
 
-bool execution::has_stored_since_nap() const {
-  participant const& own = threads_[static_cast<std::size_t>(current_)];
-  return std::any_of(
-      own.events.begin() + static_cast<std::ptrdiff_t>(own.polled), own.events.end(),
-      [&](event const& e) { return e.kind == event_kind::store && locations_[e.location].name.field != "asleep"; });
-}
-
 void execution::wake_on_futex(void* address) {
-  if (program_.how != naps::end_by_wake_up) return;
+  if (program_.how == naps::end_in_time) return;
   std::uint16_t const queue = queue_of(address);
   if (find_change(change::drop, access::wake, locations_[queue].name.field)) return;
   bool exclusive = false;

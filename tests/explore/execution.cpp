@@ -131,7 +131,7 @@ bool execution::has_death() const {
 bool execution::is_current(participant const& t) const {
   for (std::size_t i = t.events.size(); i-- > t.polled;) {
     event const& e = t.events[i];
-    if (e.kind == event_kind::store && program_.how != naps::end_to_look_around) break;
+    if (e.kind == event_kind::store) break;
     if (e.kind != event_kind::load) continue;
     std::vector<reference> const& order = modifications(e.location);
     if (position(order, e.reads_from) != order.size()) return false;

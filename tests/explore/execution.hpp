@@ -137,7 +137,6 @@ class execution {
 
   // -- Accesses, deaths and planted mistakes: accesses.cpp.
   void count_access();
-  bool has_stored_since_nap() const;
   std::uint16_t location_of(void const* address, std::size_t bytes);
   std::uint16_t queue_of(void const* futex);
   std::string const& field_of(void const* address);

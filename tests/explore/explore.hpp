@@ -42,10 +42,8 @@ struct change {
   std::string after{};
 };
 
-// How a nap on a futex ends: once anything that the thread has polled changes, as if its time were up; or only by a wake-up. Or
-// with its time up, for threads that look around after each nap: at once if the thread has stored anything since its last nap
-// but that it naps, so that it looks around at least once in every wait; else once anything that it has loaded since then changes.
-enum class naps { end_in_time, end_by_wake_up, end_to_look_around };
+// How a nap on a futex ends: once anything that the thread has polled changes, as if its time were up, or only by a wake-up.
+enum class naps { end_in_time, end_by_wake_up };
 
 // A thread that ends before one of its accesses to shared memory, as a process that is killed. Then `word`, which is part of
 // the shared memory, becomes 1: the system's account of the process, which others read with lost().
