@@ -212,6 +212,20 @@ struct local_work {
   }
 };
 
+// Moves n words from one place to another, or to the same.
+template <cooperating_group Group, class Word>
+TUTTI_HOST_DEVICE void move_words(Group const& group, Word const* from, Word* to, std::size_t n) {
+  auto const source = [from](int) { return from; };
+  auto const destination = [to](int) { return to; };
+  fused<bit_or> const how{};  // a constant of the host is none on a device
+  combining<1, decltype(source), decltype(destination), fused<bit_or>>{source, 1, destination, 1, n, how}(group);
+}
+template <cooperating_group Group, class T>
+TUTTI_HOST_DEVICE void move_elements(Group const& group, T const* from, T* to, std::size_t n) {
+  using word = word_of<T>;
+  move_words(group, reinterpret_cast<word const*>(from), reinterpret_cast<word*>(to), n * words_in<T>);
+}
+
 // Blocks of uneven sizes that one launch moves.
 template <class Word>
 struct block_moves {
@@ -236,13 +250,8 @@ struct block_moves {
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
     team const mine = team_of(group, count);
-    fused<bit_or> const how{};  // a constant of the host is none on a device
     TUTTI_NO_UNROLL
-    for (int job = mine.first; job < count; job += mine.teams) {
-      auto const from = [this, job](int) { return all[job].from; };
-      auto const to = [this, job](int) { return all[job].to; };
-      combining<1, decltype(from), decltype(to), fused<bit_or>>{from, 1, to, 1, all[job].n, how}(mine);
-    }
+    for (int job = mine.first; job < count; job += mine.teams) move_words(mine, all[job].from, all[job].to, all[job].n);
   }
 };
 

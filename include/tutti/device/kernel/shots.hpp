@@ -165,7 +165,7 @@ struct shots_work {
     } else {
       for_chunks(group, 0, chunks(), [&, this](team const& some, int q) {
         piece const x = piece_of(now, q);
-        move(some, in + x.begin, results_of<In>(rank, now.input_at, x), x.count);
+        move_elements(some, in + x.begin, results_of<In>(rank, now.input_at, x), x.count);
       });
     }
   }
@@ -198,7 +198,7 @@ struct shots_work {
     } else {
       for_chunks(group, rank + 1, chunks() - 1, [&, this](team const& some, int q) {
         piece const x = piece_of(now, q);
-        move(some, static_cast<Out const*>(results_of<Out>(q, now.result_at, x)), out + x.begin, x.count);
+        move_elements(some, static_cast<Out const*>(results_of<Out>(q, now.result_at, x)), out + x.begin, x.count);
       });
     }
   }
@@ -229,15 +229,6 @@ struct shots_work {
     team const mine = team_of(all_of(group), count);
     TUTTI_NO_UNROLL
     for (int job = mine.first; job < count; job += mine.teams) f(mine, wrap(first + job, chunks()));
-  }
-
-  template <class T>
-  TUTTI_HOST_DEVICE static void move(team const& who, T const* from, T* to, std::size_t count) {
-    auto const source = [from](int) { return reinterpret_cast<word_of<T> const*>(from); };
-    auto const destination = [to](int) { return reinterpret_cast<word_of<T>*>(to); };
-    fused<bit_or> const how{};
-    combining<1, decltype(source), decltype(destination), fused<bit_or>>{source, 1, destination, 1, count * words_in<T>,
-                                                                         how}(who);
   }
 
   // -- Blocks of a wire type.
