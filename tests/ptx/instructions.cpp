@@ -556,6 +556,7 @@ void ret(thread& t, instruction const&) { t.end_function(); }
 void end_thread(thread& t, instruction const&) { t.exit(); }
 void trap(thread& t, instruction const&) { t.fail(fault::trap, "executes a trap"); }
 void barrier(thread& t, instruction const&) { t.wait_at_barrier(); }
+void vote_at_barrier(thread& t, instruction const& i) { t.vote_at_barrier(i, t.deciding_value(i.in[1]) != 0); }
 void swap_lanes(thread& t, instruction const& i) { t.swap_with_lane(i); }
 void fence(thread& t, instruction const& i) { t.fence(i.scope); }
 void nothing(thread&, instruction const&) {}
@@ -725,14 +726,14 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
     } else if (word == "rpi") {
       how = rounding::up;
     } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas" ||
-               word == "bfly") {
+               word == "bfly" || word == "or") {
       variant = word;
     } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
       narrow = word;
     } else if (name == "setp" && compare.empty()) {
       compare = word;
     } else if (word != "to" && word != "L1" && word != "L2" && word != "uni" && word != "sync" && word != "sc" &&
-               word != "nc" && word != "aligned" && word != "satfinite" && word != "f16x2") {
+               word != "nc" && word != "aligned" && word != "red" && word != "satfinite" && word != "f16x2") {
       return unknown;
     }
   }
@@ -788,7 +789,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "exit") return end_thread;
   if (name == "trap") return trap;
   if (name == "shfl" && variant == "bfly") return swap_lanes;
-  if (name == "bar" || name == "barrier") return barrier;
+  if (name == "bar" || name == "barrier") return variant == "or" ? vote_at_barrier : barrier;
   if (name == "fence" || name == "membar") return fence;
   return unknown;
 }

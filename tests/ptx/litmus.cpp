@@ -104,6 +104,22 @@ TEST_CASE("a barrier shows a block what its threads have written, and a release 
   }
 }
 
+TEST_CASE("threads that vote at a barrier learn whether any has voted so, and see what all have written") {
+  // Thread 1 writes and votes; thread 0 finds both.
+  auto const outcome = [](std::string const& voter) {
+    words data;
+    run("mov.u32 %r2, %tid.x;\nsetp.eq.u32 %p2, %r2, " + voter +
+            ";\nsetp.ne.u32 %p3, %r2, 0;\n@%p3 st.global.u32 [%rd1], 7;\nbar.red.or.pred %p1, 0, %p2;\n@%p3 ret;\n"
+            "ld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd1+64], %r3;\nselp.u32 %r4, 1, 2, %p1;\n"
+            "st.global.u32 [%rd1+68], %r4;",
+        data, 1, 2, 1);
+    CHECK(data.of[16] == 7);
+    return data.of[17];
+  };
+  CHECK(outcome("1") == 1);
+  CHECK(outcome("5") == 2);
+}
+
 TEST_CASE("who counts later sees what was written before earlier counts, if the count is ordered") {
   // Each block reads both words, writes one and counts; the last of two reads the word of the other.
   auto const wrong = [](std::string const& atom) {

@@ -42,10 +42,12 @@ void block::release_if_all_wait() {
   for (auto const& t : threads_) {
     stores_.take(t->stores_);
     t->waits_ = false;
+    if (instruction const* const voted = std::exchange(t->votes_, nullptr)) t->set(voted->to[0], word{vote_, 0});
     t->me_.pass_barrier(known);
     if (!t->ended_) runnable_.push_back(t.get());
   }
   waiting_ = 0;
+  vote_ = false;
   machine_.idle_steps_ = 0;
 }
 
@@ -61,8 +63,10 @@ void block::release_warp_of(thread& last) {
     if (t->swaps_ == nullptr) return;
   }
   for (std::size_t lane = 0; lane < warp.size(); ++lane) {
-    std::size_t const other = lane ^ warp[lane]->deciding_value(warp[lane]->swaps_->in[1]);
-    warp[lane]->set(warp[lane]->swaps_->to[0], warp[other < warp.size() ? other : lane]->given_);
+    instruction const& swap = *warp[lane]->swaps_;
+    std::size_t const other = lane ^ warp[lane]->deciding_value(swap.in[1]);
+    warp[lane]->set(swap.to[0], warp[other < warp.size() ? other : lane]->given_);
+    if (swap.to[1].kind == operand::in_register) warp[lane]->set(swap.to[1], word{other < warp.size(), 0});
   }
   for (thread* t : warp) {
     t->swaps_ = nullptr;

@@ -118,7 +118,10 @@ class thread {
   void end_function();  // of the kernel: the thread ends
   void exit();
   void wait_at_barrier();
-  // Gives in[0] to the lane whose number differs from its own by the bits of in[1], once all lanes of the warp do so.
+  // The same, after which i.to[0] says whether any thread of the block has voted so.
+  void vote_at_barrier(instruction const& i, bool vote);
+  // Gives in[0] to the lane whose number differs from its own by the bits of in[1], once all lanes of the warp do so. to[1], if it is
+  // there, tells whether there is such a lane.
   void swap_with_lane(instruction const& i);
   void yield() { yields_ = true; }
 
@@ -171,6 +174,7 @@ class thread {
   std::size_t depth_ = 0;
   word* registers_ = nullptr;
   store_buffer stores_;
+  instruction const* votes_ = nullptr;  // while it waits at a barrier for the result
   instruction const* swaps_ = nullptr;  // while it waits for other lanes
   word given_;                          // to one of them
   bool ended_ = false, waits_ = false, yields_ = false;
@@ -203,6 +207,7 @@ class block {
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<thread*> runnable_;
   int waiting_ = 0, ended_ = 0;
+  bool vote_ = false;    // of any thread that waits at a barrier
   store_buffer stores_;  // seen by the whole block
   shared_past learned_;  // by threads that have ended
 };

@@ -28,6 +28,7 @@ WEAKER = {
     "device_scope": (r"\b((?:ld|st|atom)\.\w+)\.gpu\b", r"\1.cta"),
     "atomic": (r"\b(ld|st)\.(?:relaxed\.(?:sys|gpu)|volatile)\b", r"\1"),
     "barrier": (r"\b(?:barrier\.sync|bar\.sync)\s+0;", ""),
+    "vote": (r"\bbar\.red\.or\.pred\s+(%p\d+), 0, (%p\d+);", r"mov.pred \1, \2;"),
     "bit": (r"\b(and\.b(?:32|64)\s.*), 1;", r"\1, 2;"),
 }
 STORE = re.compile(r"^\s*st\.(?:\w+\.)*global")

@@ -369,6 +369,7 @@ class parser {
       read_operands(i.in, 0);
     } else if (!accept(";")) {
       read_operands(i.to, 0);
+      if (mnemonic[0] == "shfl" && accept("|")) i.to[1] = read_operand();
       for (std::size_t k = 0; accept(","); ++k) {
         if (k == i.in.size()) fail("too many operands");
         if (accept("[")) i.in[k] = read_address();

@@ -85,6 +85,12 @@ void thread::wait_at_barrier() {
   block_->release_if_all_wait();
 }
 
+void thread::vote_at_barrier(instruction const& i, bool vote) {
+  votes_ = &i;
+  block_->vote_ |= vote;
+  wait_at_barrier();
+}
+
 void thread::swap_with_lane(instruction const& i) {
   if (deciding_value(i.in[3]) != 0xffffffff) fail(fault::illegal_instruction, "shuffles with some lanes of a warp");
   swaps_ = &i;
