@@ -8,6 +8,7 @@
 
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
+#include "tutti/window.cuh"
 
 void one_process(std::vector<thrust::device_vector<float>>& gradients, cudaStream_t stream) {
   tutti::cuda_device gpu;                                  // GPU 0
@@ -83,4 +84,33 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
 
   tutti::all_reduce(ranks, gradient, tutti::wire<tutti::bfloat16>(tutti::mean{}));
   tutti::all_reduce(ranks, gradient, tutti::wire<tutti::block_scaled<tutti::float8_e4m3>>(tutti::mean{}));
+}
+
+__global__ void pass_on(__grid_constant__ tutti::window<float> const shared, float const* from, std::size_t n) {
+  tutti::window_block here(shared);                        // this block of this rank
+  int const next = (here.rank() + 1) % here.ranks(), before = (here.rank() + here.ranks() - 1) % here.ranks();
+  here.put(next, 0, from, n);                              // to the memory of the next rank
+  here.signal(next);
+  if (!here.wait(before)) return;                          // a rank did not come; the host hears which
+  // here.local() has the n elements of the rank before
+}
+
+__global__ void add_all(__grid_constant__ tutti::window<float> const shared, float const* values, float* sums, int n) {
+  tutti::window_block here(shared);
+  float sum = 0;
+  bool const good = here.exchange(n, [&](int, int i) { return values[i]; }, [&](int rank, int i, float x) {
+    sum = rank == 0 ? x : sum + x;                         // in rank order, so all ranks get the same bits
+    if (rank == here.ranks() - 1) sums[i] = sum;
+  });
+  if (!good) return;
+}
+
+void own_kernels(tutti::cuda_ipc<tutti::cuda_device, tutti::shm>& near, tutti::cuda_device& gpu, cudaStream_t stream,
+                 thrust::device_vector<float>& gradient, thrust::device_vector<float>& sums) {
+  auto shared = tutti::open_window<float>(near, 1000);     // near: a cuda_ipc of ranks with a GPU each, or a cuda_local
+  tutti::launch_together(gpu, stream, 1, 256, pass_on, shared.on_device(), tutti::device_data(gradient), 1000);
+  shared.wait(stream);                                     // or throws: names the rank that did not come
+
+  tutti::launch_together(gpu, stream, 1, 256, add_all, shared.on_device(), tutti::device_data(gradient),
+                         tutti::device_data(sums), 100);
 }

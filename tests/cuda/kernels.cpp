@@ -95,7 +95,7 @@ kernels disassembled(std::string const& architecture) {
   return out;
 }
 
-constexpr std::size_t number_of_kernels = 56;
+constexpr std::size_t number_of_kernels = 57;
 
 bool is_bad_example(std::string_view name) { return name == "spilling"; }
 // Two blocks of it on a multiprocessor are enough.

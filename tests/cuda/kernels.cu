@@ -5,6 +5,7 @@
 #include <cuda_fp8.h>
 
 #include "tutti/cuda.cuh"
+#include "tutti/window.cuh"
 
 namespace {
 
@@ -33,6 +34,22 @@ template <class Work>
 constexpr auto guarded = &detail::run_work_unless<detail::beating<Work>>;
 template <class Work>
 constexpr auto together = &detail::run_together<Work>;
+
+// All calls of a kernel that communicates by itself.
+template <class T>
+__global__ void through_window(__grid_constant__ tutti::window<T> const shared, T const* from, T* to, std::size_t n,
+                               int count) {
+  tutti::window_block here(shared);
+  int const next = (here.rank() + 1) % here.ranks();
+  here.put(next, 0, from, n);
+  here.signal(next);
+  if (!here.wait(next) || !here.barrier()) return;
+  here.get(next, 0, to, n);
+  T sum{};
+  static_cast<void>(here.exchange(
+      count, [&](int, int i) { return from[i]; },
+      [&](int rank, int i, T x) { to[i] = sum = rank == 0 ? x : sum + x; }));
+}
 
 // The index is known only at launch, so the array cannot be in registers.
 struct spilling {
@@ -119,5 +136,6 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(together<steps<bruck, collective::all_to_all, std::uint32_t, bit_or>>),
     reinterpret_cast<void const*>(
         together<steps<pairwise, collective::all_to_all, std::uint32_t, bit_or, several_processes>>),
+    reinterpret_cast<void const*>(&through_window<float>),
     reinterpret_cast<void const*>(kernel<spilling>),
 };

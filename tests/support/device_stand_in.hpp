@@ -3,6 +3,7 @@
 // after the other. Blocks of a cooperative launch are threads, and so are their members.
 #pragma once
 
+#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <cstring>
@@ -26,10 +27,20 @@ struct block_member {
   static constexpr int warp = 1;
   int rank_, size_, block_;
   std::barrier<>* meeting;
+  std::atomic<bool>* vote;
   int rank() const { return rank_; }
   int size() const { return size_; }
   int block() const { return block_; }
   void sync() const { meeting->arrive_and_wait(); }
+  bool any(bool mine) const {
+    if (mine) *vote = true;
+    sync();
+    bool const out = *vote;
+    sync();
+    if (rank_ == 0) *vote = false;
+    sync();
+    return out;
+  }
 };
 
 struct device_stand_in {
@@ -64,6 +75,7 @@ struct device_stand_in {
     struct block {
       explicit block(int size) : meeting(size) {}
       std::barrier<> meeting;
+      std::atomic<bool> vote{false};
       alignas(room) std::byte memory[sizeof(room)];
     };
     if (launches != nullptr) ++*launches;
@@ -73,7 +85,7 @@ struct device_stand_in {
       block& mine = *all.emplace_back(std::make_unique<block>(members));
       for (int rank = 0; rank < members; ++rank)
         running.emplace_back([this, &work, &mine, rank, b] {
-          work(block_member{rank, members, b, &mine.meeting}, reinterpret_cast<room&>(mine.memory));
+          work(block_member{rank, members, b, &mine.meeting, &mine.vote}, reinterpret_cast<room&>(mine.memory));
         });
     }
   }

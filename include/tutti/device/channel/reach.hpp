@@ -51,6 +51,16 @@ inline constexpr bool may_give_up = false;
 template <>
 inline constexpr bool may_give_up<several_processes> = true;
 
+// How often, in ns, a polling loop reads a word of host memory; each read takes one or two thousand.
+inline constexpr std::uint64_t read_host_every = 20'000;
+
+// On the host, blocks are threads that share cores.
+TUTTI_HOST_DEVICE inline void let_other_blocks_run() {
+#if !defined(__CUDA_ARCH__)
+  ::sched_yield();
+#endif
+}
+
 // The wait of a polling loop for another block. Ranks that are watched stop waiting when all give up. Others abort the kernel
 // when there was no progress for `limit` nanoseconds.
 template <class Reach>
@@ -71,16 +81,11 @@ class polling_wait {
     } else {
       if (now - began_ > limit_) abort_kernel();
     }
-    // On the host, blocks are threads that share cores.
-#if !defined(__CUDA_ARCH__)
-    ::sched_yield();
-#endif
+    let_other_blocks_run();
     return true;
   }
 
  private:
-  static constexpr std::uint64_t read_host_every = 20'000;  // ns; each read takes one or two thousand
-
   Reach const& reach_;
   std::uint64_t limit_, began_ = 0;
 };

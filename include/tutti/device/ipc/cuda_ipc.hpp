@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -80,7 +81,7 @@ class cuda_ipc {
   }
 
   // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
-  ~cuda_ipc() { works_.close(comm_.engine().environment.timeout); }
+  ~cuda_ipc() { works_.close(usual_timeout()); }
 
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
@@ -136,6 +137,10 @@ class cuda_ipc {
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
     return out;
   }
+
+  // -- For windows: null for a single rank.
+  detail::device_group<D, Transport>* shared_group() { return calls_ ? &calls_->group() : nullptr; }
+  std::chrono::nanoseconds usual_timeout() const { return comm_.engine().environment.timeout; }
 
   // -- For the collectives.
   template <class Algorithm, collective C, class In, class Out, class Op>

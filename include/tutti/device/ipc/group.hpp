@@ -55,9 +55,7 @@ class device_group {
     if constexpr (cooperative_device<D>) mine.multiprocessors = on.multiprocessors();
     all_or_none(comm, where, [&] {
       arena_memory_ = std::make_shared<device_array<D, std::byte> const>(on, head_bytes + arena_bytes);
-      std::byte const zeros[head_bytes]{};
-      on.copy({}, arena_memory_->data(), zeros, head_bytes);
-      on.wait({}, deadline::after(timeout()));
+      clear(arena_memory_->data(), head_bytes);
       mine.arena = on.share(arena_memory_->data());
       if (comm.rank() != 0) return;
       memory_ = std::make_shared<device_board_memory const>(comm.size());
@@ -142,6 +140,13 @@ class device_group {
   std::byte* arena(int q) const { return arena_.at[static_cast<std::size_t>(q)] + head_bytes; }
   std::size_t arena_bytes() const { return arena_.bytes; }
 
+  // Gives this rank's memory zeros, and waits for that.
+  void clear(std::byte* memory, std::size_t bytes) const {
+    std::vector<std::byte> const zeros(bytes);
+    on_.copy({}, memory, zeros.data(), bytes);
+    on_.wait({}, deadline::after(timeout()));
+  }
+
   // The device address of a word of the board.
   std::uint32_t* on_device(std::atomic<std::uint32_t>& word) const {
     return reinterpret_cast<std::uint32_t*>(exposed_ + (reinterpret_cast<std::byte*>(&word) - memory_->base()));
@@ -167,24 +172,29 @@ class device_group {
     if (!on_.capturing(stream)) last_->record(stream);
   }
 
+  // What every rank passes, at all ranks.
+  template <class Card>
+  std::vector<Card> exchange(Card const& mine, std::source_location where) {
+    return exchange_cards(comm_, mine, where);
+  }
+
   // -- Registered memory, which peers read in place. All ranks call these together.
   void share(void* memory, std::size_t bytes, std::source_location where) {
     registered_.push_back(shared(memory, bytes, where));
   }
   std::byte* allocate(std::size_t bytes, std::source_location where) {
-    std::byte* const own = add_memory_at_all_ranks(bytes, where);
-    share(own, bytes, where);
-    return own;
+    return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
   }
-  // Shares memory and returns its address for each rank. Calls `prepare` with it before others can see it.
+  // Calls `prepare` with the memory before others can see it, and returns its address for each rank.
+  template <class Prepare>
+  std::vector<std::byte*> allocate(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    registered_.push_back(add_prepared(bytes, prepare, where));
+    return registered_.back().at;
+  }
+  // The same for memory that calls do not use in place.
   template <class Prepare>
   std::vector<std::byte*> add_memory(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] {
-      own = add_own_memory(bytes);
-      prepare(own);
-    });
-    return shared(own, bytes, where).at;
+    return add_prepared(bytes, prepare, where).at;
   }
   // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
   std::byte* add_memory_at_all_ranks(std::size_t bytes, std::source_location where) {
@@ -224,6 +234,15 @@ class device_group {
     void* memory;
   };
 
+  template <class Prepare>
+  shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] {
+      own = add_own_memory(bytes);
+      prepare(own);
+    });
+    return shared(own, bytes, where);
+  }
   shared_memory shared(void* memory, std::size_t bytes, std::source_location where) {
     struct card {
       device_memory_handle memory;

@@ -156,14 +156,8 @@ class ipc_kernels {
   // Memory whose flags are 0 at first.
   template <class Map>
   void add_posts(Map& map, std::source_location where) {
-    std::vector<std::byte> const zeros(map.flag_bytes());
-    auto const posts = group_.add_memory(
-        map.post_bytes(),
-        [&](std::byte* own) {
-          on_.copy({}, own, zeros.data(), zeros.size());
-          on_.wait({}, deadline::after(group_.timeout()));
-        },
-        where);
+    auto const posts =
+        group_.add_memory(map.post_bytes(), [&](std::byte* own) { group_.clear(own, map.flag_bytes()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map.posts[q] = posts[q];
   }
 

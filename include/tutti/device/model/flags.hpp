@@ -66,6 +66,33 @@ TUTTI_HOST_DEVICE inline void store_word(std::uint64_t& word, std::uint64_t valu
 #endif
 }
 
+// Two words that travel as one access of 16 bytes, where each is read and written as a whole. Ordered as load_word and store_word;
+// for other devices.
+struct alignas(16) word_pair {
+  std::uint64_t of[2];
+};
+TUTTI_HOST_DEVICE inline word_pair load_pair(word_pair const& from) {
+#if defined(__CUDA_ARCH__)
+  word_pair out;
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(out.of[0]), "=l"(out.of[1])
+               : "l"(__cvta_generic_to_global(&from))
+               : "memory");
+  return out;
+#else
+  return {{load_word<flag_scope::system>(from.of[0]), load_word<flag_scope::system>(from.of[1])}};
+#endif
+}
+TUTTI_HOST_DEVICE inline void store_pair(word_pair& to, word_pair const& value) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(&to)), "l"(value.of[0]),
+               "l"(value.of[1])
+               : "memory");
+#else
+  for (int k = 0; k < 2; ++k) store_word<flag_scope::system>(to.of[k], value.of[k]);
+#endif
+}
+
 // A word of host memory that the host reads and writes meanwhile.
 TUTTI_HOST_DEVICE inline std::uint32_t load_host_word(std::uint32_t const& word) {
 #if defined(__CUDA_ARCH__)

@@ -36,6 +36,7 @@ struct device_page {
 
   alignas(cache_line) std::atomic<std::uint32_t> now;  // the call in which the stream is; 0: none
   std::atomic<std::uint32_t> beat;                     // changes with every launch of a call
+  std::atomic<std::uint32_t> report;                   // a kernel_report; 0: there is none
   alignas(cache_line) std::atomic<presence> status;
   std::atomic<std::uint64_t> called;                // number of calls that the program has made
   std::atomic<std::uint64_t> recent[recent_calls];  // sequence number << 32 | number of the call

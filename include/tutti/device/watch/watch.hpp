@@ -23,6 +23,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/device/model/kernel_report.hpp"
 #include "tutti/device/watch/board.hpp"
 #include "tutti/device/watch/symmetric_places.hpp"
 #include "tutti/fault/call_record.hpp"
@@ -72,6 +73,11 @@ class device_watch {
   [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) const {
     board_.raise(f);
     throw fault_found(where);
+  }
+
+  // Throws if a kernel of this rank has given up.
+  void expect_no_report(std::source_location where) const {
+    if (auto const found = reported()) raise(*found, where);
   }
 
   // Throws if another rank's program makes a different call at the same place in the sequence.
@@ -130,6 +136,7 @@ class device_watch {
         return board_.raise({static_cast<int>(error_code::rank_lost), rank_, q,
                              join({"the process of rank ", q, " ended ", state_of(q), ", while rank ", rank_, " is ",
                                    state_of(rank_)})});
+    if (auto const found = reported()) return board_.raise(*found);
     device_page const& self = board_.rank(rank_);
     std::uint32_t const call = self.now.load(), beat = self.beat.load();
     auto const now = deadline::clock::now();
@@ -185,6 +192,16 @@ class device_watch {
   // calls.
   bool has_made(int q, watched_call const& call) const noexcept {
     return !call.captured && board_.rank(q).called.load() >= call.sequence;
+  }
+
+  // What a kernel of this rank has reported.
+  std::optional<fault> reported() const {
+    std::uint32_t const word = board_.rank(rank_).report.load();
+    if (word == 0) return {};
+    auto const what = kernel_report::from(word);
+    std::string text = what.text();
+    if (what.kind == kernel_report::missing) text += join({", which is ", state_of(what.peer)});
+    return fault{static_cast<int>(what.code()), rank_, what.peer, std::move(text)};
   }
 
   // -- Messages.
