@@ -26,6 +26,7 @@ NAVIGATION = [("README.md", "tutti")] + [
         ("messages", "Messages"),
         ("groups", "Groups"),
         ("asynchrony", "Asynchrony"),
+        ("training", "Training"),
         ("mpi-and-nodes", "MPI and nodes"),
         ("gpu", "GPUs"),
         ("tuning", "Tuning"),

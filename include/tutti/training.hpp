@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Training of models on several ranks, over every transport.
+#pragma once
+
+#include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
+
+#include "tutti/training/cast.hpp"
+#include "tutti/training/data_parallel.hpp"

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/backward_pass.hpp.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/config.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/training/backward_pass.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE backward_pass::backward_pass(std::vector<std::string> names, int rank)
+    : names_(std::move(names)), rank_(rank) {}
+
+TUTTI_INLINE void backward_pass::begin(training::bucket_plan const& plan) {
+  bucket_of_.clear();
+  for (auto const& place : plan.places) bucket_of_.push_back(place.bucket);
+  left_.clear();
+  for (auto const& bucket : plan.buckets) left_.push_back(bucket.parameters.size());
+  reported_.assign(names_.size(), 0);
+  used_.assign(names_.size(), 0);
+  order_.clear();
+  next_ = 0;
+}
+
+TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
+  if (parameter >= names_.size())
+    refuse(rank_,
+           join({"the gradient of parameter ", parameter, " was reported ready, but there are only ", names_.size(),
+                 " parameters, numbered from 0"}),
+           "pass the index of a parameter in the list given to data_parallel", where);
+  used_[parameter] = 1;
+  if (accumulates()) return;
+  if (reported_[parameter] != 0)
+    refuse(rank_, join({"the gradient of ", names_[parameter], " was reported ready twice in one backward pass"}),
+           "call finish() at the end of every pass; to add up the gradients of several, make all but the last within "
+           "accumulate()",
+           where);
+  reported_[parameter] = 1;
+  order_.push_back(parameter);
+  --left_[bucket_of_[parameter]];
+}
+
+TUTTI_INLINE void backward_pass::expect_all(std::source_location where) const {
+  constexpr std::size_t listed = 8;
+  std::string missing;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (used_[i] == 0 && ++number <= listed) missing += (missing.empty() ? "" : ", ") + names_[i];
+  if (number == 0) return;
+  if (number > listed) missing += join({" and ", number - listed, " others"});
+  refuse(rank_, join({"finish() was called, but no gradient was reported ready of ", missing}),
+         "call ready() for each, or set find_unused if some take no part in a step", where);
+}
+
+TUTTI_INLINE void backward_pass::expect_last(std::source_location where) const {
+  if (accumulates())
+    refuse(rank_, "finish() was called while gradients are accumulated",
+           "let the object that accumulate() returned end first, and make the last backward pass after it", where);
+}
+
+TUTTI_INLINE void backward_pass::begin_accumulation(std::source_location where) {
+  if (!order_.empty())
+    refuse(rank_,
+           join({"accumulate() was called when the gradient of ", names_[order_.front()],
+                 " had already been reported ready for reduction"}),
+           "call it before the first ready() of a step", where);
+  ++accumulations_;
+}
+
+TUTTI_INLINE std::vector<std::size_t> backward_pass::observed_order(std::span<std::size_t const> before) const {
+  std::vector<std::size_t> out = order_;
+  for (std::size_t const parameter : before)
+    if (reported_[parameter] == 0) out.push_back(parameter);
+  return out;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which gradients share a bucket, and where they lie in memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tutti::training {
+
+// The gradients of a model in one array, which buckets divide. Gradients that are ready at about the same time share a
+// bucket, so few calls carry them, and the first calls start while most gradients are still being computed (Li et al.,
+// "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020).
+struct bucket_plan {
+  struct bucket {
+    std::size_t begin = 0, count = 0;  // of its elements
+    std::vector<std::size_t> parameters{};
+  };
+  struct place {
+    std::size_t bucket = 0, begin = 0, count = 0;
+  };
+
+  std::vector<bucket> buckets{};  // in the order in which they are reduced
+  std::vector<place> places{};    // of each parameter
+  std::size_t elements = 0;
+};
+
+// How large buckets become. A gradient larger than a bucket has one of its own. The first bucket is smaller, so that its
+// reduction starts early.
+struct bucket_sizes {
+  std::size_t bytes = std::size_t{25} << 20;
+  std::size_t first_bytes = std::size_t{1} << 20;
+
+  friend bool operator==(bucket_sizes const&, bucket_sizes const&) = default;
+};
+
+// `counts`: elements of each parameter. `order`: all parameters, in the order in which their gradients become ready.
+bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::size_t const> order,
+                         bucket_sizes const& sizes, std::size_t element_bytes);
+
+}  // namespace tutti::training
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/bucket_plan_impl.hpp"
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/bucket_plan.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "tutti/core/config.hpp"
+#include "tutti/training/bucket_plan.hpp"
+
+namespace tutti::training {
+
+TUTTI_INLINE bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::size_t const> order,
+                                      bucket_sizes const& sizes, std::size_t element_bytes) {
+  bucket_plan out;
+  out.places.resize(counts.size());
+  std::size_t const line = std::max<std::size_t>(1, 64 / element_bytes);  // buckets begin at cache lines
+  for (std::size_t const parameter : order) {
+    std::size_t const most = (out.buckets.size() <= 1 ? sizes.first_bytes : sizes.bytes) / element_bytes;
+    if (out.buckets.empty() || (out.buckets.back().count > 0 && out.buckets.back().count + counts[parameter] > most)) {
+      out.elements = (out.elements + line - 1) / line * line;
+      out.buckets.push_back({.begin = out.elements});
+    }
+    bucket_plan::bucket& last = out.buckets.back();
+    out.places[parameter] = {out.buckets.size() - 1, out.elements, counts[parameter]};
+    last.parameters.push_back(parameter);
+    last.count += counts[parameter];
+    out.elements += counts[parameter];
+  }
+  return out;
+}
+
+}  // namespace tutti::training

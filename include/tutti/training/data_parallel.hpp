@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// data_parallel: averages the gradients of a model over ranks while the backward pass still computes others.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <ranges>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/broadcast.hpp"
+#include "tutti/collective/split.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/reduce/ops.hpp"
+#include "tutti/started/asynchronous.hpp"
+#include "tutti/started/progress.hpp"
+#include "tutti/training/backward_pass.hpp"
+#include "tutti/training/bucket.hpp"
+#include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/gradient_memory.hpp"
+#include "tutti/training/parameter.hpp"
+#include "tutti/training/same_parameters.hpp"
+#include "tutti/training/statistics.hpp"
+
+namespace tutti::training {
+
+// The same on all ranks, except for progress_thread.
+struct data_parallel_options {
+  bucket_sizes buckets{};
+  int concurrent = 1;            // buckets that are reduced at the same time, each on a communicator of its own
+  bool broadcast = true;         // all ranks start with the parameters of rank 0
+  bool find_unused = false;      // parameters may take no part in a step; costs a small all_reduce per step
+  bool rebuild = true;           // the first step's order of gradients decides on the buckets of those that follow
+  bool progress_thread = false;  // a thread that drives reductions while the program computes
+};
+
+// Trains one model on all ranks: every rank computes gradients of its own share of the data, and all get their mean.
+// Gradients lie in buckets (bucket_plan); a bucket is reduced as soon as all its gradients are ready, on every rank in
+// the same order, while the backward pass computes the others.
+//
+//   tutti::training::data_parallel model(comm, parameters);  // arrays, or training::parameter with names and shapes
+//   for (auto const& batch : batches) {
+//     for (std::size_t layer = parameters.size(); layer-- > 0;) {
+//       backward(layer, batch, model.gradient(layer));       // writes the gradient
+//       model.ready(layer);
+//     }
+//     model.finish();                                        // model.gradient(layer) is the mean from here on
+//     step(parameters, model);
+//   }
+//
+// One thread makes all calls. Between the first ready() and the end of finish(), the program makes no other calls on
+// this communicator; give the model one of its own if it has to: auto own = comm.split(0).value().
+//
+// Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, and differ between the first
+//           step and later ones if the buckets are rebuilt.
+// Errors    misuse throws bad_argument on the rank that commits it, before anything else happens there. If a rank is
+//           lost, finish() throws on the others, as any collective does. Make a new object on the communicator that
+//           shrink() returns.
+template <element T, transport Transport, bucket_hook<T, Transport> Hook = average>
+class data_parallel {
+ public:
+  // Collective. The parameters must exist as long as this object only if they are broadcast, which ends here; the
+  // communicator must outlive it. Throws error: mismatch if ranks have different parameters, which names them.
+  template <tutti::detail::parameter_list List>
+  data_parallel(communicator<Transport>& comm, List&& parameters, data_parallel_options const& options = {},
+                Hook hook = {}, std::source_location where = std::source_location::current())
+      : data_parallel(comm, tutti::detail::parameters_of(parameters), options, std::move(hook), where, from_list{}) {}
+  data_parallel(data_parallel const&) = delete;
+  data_parallel& operator=(data_parallel const&) = delete;
+  // Waits for the reductions in flight, because they use memory of this object.
+  ~data_parallel() { abandon(); }
+
+  // The number of parameters.
+  std::size_t size() const noexcept { return plan_.places.size(); }
+
+  // The gradient of a parameter: write it before ready(), read the mean after finish(). Ask for it in every step,
+  // because finish() moves gradients once, at the end of the first step, when it rebuilds the buckets.
+  std::span<T> gradient(std::size_t parameter) {
+    auto const& place = plan_.places.at(parameter);
+    return memory_.all().subspan(place.begin, place.count);
+  }
+  // Sets all gradients to zero, for backward passes that add to them.
+  void zero() { std::ranges::fill(memory_.all(), T{}); }
+
+  // The gradient of this parameter is complete; it must not be touched until finish() has returned. Starts the
+  // reduction of buckets that are full, and drives those in flight. Throws bad_argument if there is no such parameter,
+  // or if it was reported in this pass before.
+  void ready(std::size_t parameter, std::source_location where = std::source_location::current()) {
+    pass_.report(parameter, where);
+    if (pass_.accumulates()) return;
+    auto const begin = clock::now();
+    while (pass_.next_is_full()) start(pass_.take_next());
+    drive();
+    statistics_.driven += clock::now() - begin;
+  }
+
+  // The end of the backward pass. Collective. Waits until all gradients are averaged.
+  //
+  // With find_unused, a parameter that no ready() named on this rank contributes zeros, and one that no rank used has
+  // a gradient of zero: see used(). Otherwise a missing one throws bad_argument, with the names of all that are missing,
+  // and the pass can be continued. Throws what the reductions throw.
+  void finish(std::source_location where = std::source_location::current()) {
+    pass_.expect_last(where);
+    if (!options_.find_unused) pass_.expect_all(where);
+    expect_no_stale_writes(where);
+    try {
+      start_the_rest();
+      if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
+      wait_for_all_ranks();
+    } catch (...) {
+      abandon();
+      pass_.begin(plan_);
+      throw;
+    }
+    count_step();
+    used_ = pass_.used();
+    if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
+    pass_.begin(plan_);
+  }
+
+  // After finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
+  // leave the others alone.
+  bool used(std::size_t parameter) const { return used_.at(parameter) != 0; }
+
+  // While the returned object exists, ready() only notes that a parameter is used, and nothing is sent: several
+  // backward passes add their gradients up. The pass after its end, and finish(), reduce the sums. Call zero() first.
+  //
+  //   {
+  //     auto const local = model.accumulate();
+  //     for (auto const& part : all_but_the_last) add_gradients(part, model);
+  //   }
+  //   add_gradients(last, model);
+  //   model.finish();
+  class accumulation {
+   public:
+    explicit accumulation(tutti::detail::backward_pass& pass, std::source_location where) : pass_(pass) {
+      pass_.begin_accumulation(where);
+    }
+    accumulation(accumulation const&) = delete;
+    accumulation& operator=(accumulation const&) = delete;
+    ~accumulation() { pass_.end_accumulation(); }
+
+   private:
+    tutti::detail::backward_pass& pass_;
+  };
+  [[nodiscard]] accumulation accumulate(std::source_location where = std::source_location::current()) {
+    return accumulation(pass_, where);
+  }
+
+  training_statistics const& statistics() const noexcept { return statistics_; }
+  void reset_statistics() {
+    statistics_ = {};
+    describe_buckets();
+  }
+  bucket_plan const& plan() const noexcept { return plan_; }
+  Hook& hook() noexcept { return hook_; }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  using memory = tutti::detail::gradient_memory<T, Transport>;
+  struct from_list {};
+
+  data_parallel(communicator<Transport>& comm, std::vector<parameter<T>> const& parameters,
+                data_parallel_options const& options, Hook&& hook, std::source_location where, from_list)
+      : comm_(comm), options_(options), hook_(std::move(hook)), pass_(names_of(parameters), comm.rank()) {
+    agree(parameters, where);
+    std::vector<std::size_t> order(parameters.size());
+    std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
+    lay_out(counts_of(parameters), std::move(order));
+    used_.assign(size(), 1);
+    for (int i = 1; i < options.concurrent; ++i) others_.push_back(comm.split(0, 0, where).value());
+    if (options.progress_thread) driver_.emplace();
+  }
+
+  static std::vector<std::string> names_of(std::vector<parameter<T>> const& parameters) {
+    std::vector<std::string> out;
+    for (auto const& p : parameters) out.push_back(tutti::detail::parameter_name(out.size(), p.name));
+    return out;
+  }
+  static std::vector<std::size_t> counts_of(std::vector<parameter<T>> const& parameters) {
+    std::vector<std::size_t> out;
+    for (auto const& p : parameters) out.push_back(p.values.size());
+    return out;
+  }
+
+  // Ranks with other parameters or options would make other calls.
+  void agree(std::vector<parameter<T>> const& parameters, std::source_location where) {
+    auto lines = tutti::detail::lines_about(std::span(parameters), comm_.rank(), where);
+    lines.insert(
+        lines.begin(),
+        tutti::detail::join({"buckets of ", options_.buckets.first_bytes, " and ", options_.buckets.bytes,
+                             " bytes, with concurrent = ", options_.concurrent, ", broadcast = ", options_.broadcast,
+                             ", find_unused = ", options_.find_unused, ", rebuild = ", options_.rebuild}));
+    tutti::detail::expect_same_lines(comm_, lines, where);
+    if (!options_.broadcast) return;
+    for (auto const& p : parameters) tutti::broadcast(comm_, p.values, 0, {}, where);
+  }
+
+  void lay_out(std::vector<std::size_t> const& counts, std::vector<std::size_t> order) {
+    order_ = std::move(order);
+    plan_ = plan_buckets(counts, order_, options_.buckets, sizeof(T));
+    memory_ = memory(comm_, plan_.elements);
+    pass_.begin(plan_);
+    describe_buckets();
+  }
+  void describe_buckets() {
+    statistics_.buckets.clear();
+    for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
+  }
+
+  // The last work of each communicator drives all of its works.
+  void drive() noexcept {
+    std::size_t const number = works_.size(), queues = std::min(number, others_.size() + 1);
+    for (std::size_t i = number - queues; i < number; ++i) works_[i].advance();
+  }
+  // Gradients that nobody reported count as zeros; those that passes before have added up are complete.
+  void start_the_rest() {
+    for (std::size_t i = 0; i < size(); ++i)
+      if (pass_.used()[i] == 0) std::ranges::fill(gradient(i), T{});
+    while (!pass_.all_taken()) start(pass_.take_next());
+  }
+  void start(std::size_t index) {
+    auto const& b = plan_.buckets[index];
+    started_.push_back(clock::now());
+    works_.push_back(hook_(bucket<T>{index, layout_, memory_.all().subspan(b.begin, b.count)}, communicator_of(index)));
+  }
+  communicator<Transport>& communicator_of(std::size_t bucket) {
+    std::size_t const turn = bucket % (others_.size() + 1);
+    return turn == 0 ? comm_ : others_[turn - 1];
+  }
+
+  void wait_for_all_ranks() {
+    auto const begin = clock::now();
+    auto last = begin;
+    for (std::size_t i = 0; i < works_.size(); ++i) {
+      works_[i].wait();
+      auto const end = clock::now();
+      statistics_.buckets[i].awaited += end - std::exchange(last, end);
+      statistics_.buckets[i].in_flight += works_[i].duration();
+    }
+    agreement_.wait();
+    statistics_.waited += clock::now() - begin;
+  }
+  // Waits until nothing is in flight, whether or not it succeeds.
+  void abandon() noexcept {
+    for (work& w : works_) wait_quietly(w);
+    wait_quietly(agreement_);
+    works_.clear();
+    started_.clear();
+  }
+  static void wait_quietly(work& w) noexcept {
+    try {
+      w.wait();
+    } catch (...) {
+    }  // finish() has thrown an error of this step, or another exception is on its way
+  }
+  void count_step() {
+    ++statistics_.steps;
+    auto last = started_.empty() ? clock::time_point{} : started_.front();
+    for (std::size_t i = 0; i < works_.size(); ++i) {
+      statistics_.bytes += statistics_.buckets[i].bytes;
+      last = std::max(last, started_[i] + std::chrono::duration_cast<clock::duration>(works_[i].duration()));
+    }
+    if (!started_.empty()) statistics_.in_flight += last - started_.front();
+    works_.clear();
+    started_.clear();
+  }
+
+  // Collective. Groups the gradients by the order in which they became ready on rank 0.
+  void rebuild(std::source_location where) {
+    std::vector<std::size_t> order = pass_.observed_order(order_);
+    tutti::broadcast(comm_, order, 0, {}, where);
+    if (order == order_) return;
+    std::vector<std::size_t> counts;
+    for (auto const& place : plan_.places) counts.push_back(place.count);
+    stale_plan_ = std::exchange(plan_, {});
+    stale_memory_ = std::exchange(memory_, {});
+    ++layout_;
+    lay_out(counts, std::move(order));
+    for (std::size_t i = 0; i < size(); ++i) {
+      std::span<T> const before = stale_gradient(i);
+      std::ranges::copy(before, gradient(i).begin());
+      std::ranges::fill(before, T{});
+    }
+  }
+  std::span<T> stale_gradient(std::size_t parameter) {
+    auto const& place = stale_plan_.places[parameter];
+    return stale_memory_.all().subspan(place.begin, place.count);
+  }
+  // The memory of before is kept for a step, in order to notice gradients that are still written to it.
+  void expect_no_stale_writes(std::source_location where) {
+    for (std::size_t i = 0; i < stale_plan_.places.size(); ++i)
+      if (std::ranges::any_of(stale_gradient(i), [](T const& x) { return x != T{}; }))
+        tutti::detail::refuse(comm_.rank(),
+                              tutti::detail::join({"the gradient of parameter ", i,
+                                                   " was written to where it was in the first step, but it has moved"}),
+                              "call gradient() in every step, or set rebuild = false", where);
+    stale_plan_ = {};
+    stale_memory_ = {};
+  }
+
+  communicator<Transport>& comm_;
+  std::vector<communicator<Transport>> others_;  // on which buckets are reduced at the same time
+  data_parallel_options options_;
+  Hook hook_;
+  tutti::detail::backward_pass pass_;
+  bucket_plan plan_{}, stale_plan_{};
+  std::vector<std::size_t> order_;
+  memory memory_, stale_memory_;
+  std::vector<std::uint8_t> used_;
+  std::vector<work> works_;  // of the buckets in flight, in the order of their start
+  work agreement_;           // on the parameters that are used
+  std::vector<clock::time_point> started_;
+  training_statistics statistics_{};
+  std::size_t layout_ = 0;
+  bool first_step_ = true;
+  std::optional<tutti::progress_thread> driver_;
+};
+
+template <class Transport, class List, class Hook = average>
+data_parallel(communicator<Transport>&, List&&, data_parallel_options const& = {}, Hook = {})
+    -> data_parallel<tutti::detail::value_of_parameters<List>, Transport, Hook>;
+
+}  // namespace tutti::training

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The parameters of a model, as the ranks that train it describe them to each other.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tutti/reduce/types.hpp"
+
+namespace tutti {
+namespace training {
+
+// An array that training changes: the weights of a layer, for example. Name and shape are for error messages; without
+// a shape it has one dimension.
+//
+//   tutti::training::parameter<float> const weights{matrix, "first layer, weights", {64, 512}};
+template <element T>
+struct parameter {
+  using value_type = T;
+
+  std::span<T> values;
+  std::string name{};
+  std::vector<std::size_t> shape{};
+};
+
+}  // namespace training
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_parameter = false;
+template <class T>
+inline constexpr bool is_parameter<training::parameter<T>> = true;
+
+// Parameters, or arrays of their values.
+template <class List>
+concept parameter_list =
+    std::ranges::forward_range<List> && (is_parameter<std::ranges::range_value_t<List>> ||
+                                         std::ranges::contiguous_range<std::ranges::range_reference_t<List>>);
+
+template <parameter_list List>
+auto parameters_of(List&& list) {
+  using listed = std::ranges::range_value_t<List>;
+  if constexpr (is_parameter<listed>) {
+    return std::vector<listed>(std::ranges::begin(list), std::ranges::end(list));
+  } else {
+    using value = std::remove_reference_t<std::ranges::range_reference_t<std::ranges::range_reference_t<List>>>;
+    static_assert(!std::is_const_v<value>,
+                  "these arrays are const, but training changes parameters; pass writable ones");
+    std::vector<training::parameter<value>> out;
+    for (auto&& array : list) out.push_back({.values = array});
+    return out;
+  }
+}
+
+template <class List>
+using value_of_parameters = typename decltype(parameters_of(std::declval<List>()))::value_type::value_type;
+
+}  // namespace detail
+}  // namespace tutti

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks compare the parameters that they are about to train together.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/broadcast.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/reduce/ops.hpp"
+#include "tutti/training/parameter.hpp"
+
+namespace tutti {
+namespace detail {
+
+// "parameter 3", or "parameter 3 (weights)".
+std::string parameter_name(std::size_t index, std::string const& name);
+// "64 x 512". Throws bad_argument if it has another number of elements than `values`.
+std::string parameter_shape(std::size_t values, std::span<std::size_t const> shape, std::string const& name, int rank,
+                            std::source_location where);
+
+// A line of text for each parameter.
+template <class T>
+std::vector<std::string> lines_about(std::span<training::parameter<T> const> all, int rank,
+                                     std::source_location where) {
+  std::vector<std::string> out;
+  for (auto const& p : all) {
+    std::string const name = parameter_name(out.size(), p.name);
+    out.push_back(name + " of shape " + parameter_shape(p.values.size(), p.shape, name, rank, where));
+  }
+  return out;
+}
+
+// All lines as one string, which can be compared and sent; and, as a sentence, the first one that differs from it.
+std::string one_text(std::span<std::string const> lines);
+std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank);
+
+// Every rank gets the root's text.
+template <class Transport>
+std::string broadcast_text(communicator<Transport>& comm, std::string text, int root, std::source_location where) {
+  std::array size{text.size()};
+  broadcast(comm, size, root, {}, where);
+  text.resize(size[0]);
+  broadcast(comm, text, root, {}, where);
+  return text;
+}
+
+// Collective. Throws the same error on all ranks, mismatch, if one of them has other lines than rank 0.
+template <class Transport>
+void expect_same_lines(communicator<Transport>& comm, std::span<std::string const> mine, std::source_location where) {
+  std::string const text = one_text(mine), of_rank_0 = broadcast_text(comm, text, 0, where);
+  int const nobody = comm.size();
+  std::array first{text == of_rank_0 ? nobody : comm.rank()};
+  all_reduce(comm, first, min{}, {}, where);
+  if (first[0] == nobody) return;
+  std::string const what = broadcast_text(
+      comm, comm.rank() == first[0] ? first_difference(mine, of_rank_0, comm.rank()) : "", first[0], where);
+  throw error({.code = error_code::mismatch,
+               .rank = comm.rank(),
+               .peer = comm.rank() == first[0] ? -1 : first[0],
+               .what = what,
+               .way_out = "make the same model on every rank, and list its parameters in the same order",
+               .where = where});
+}
+
+}  // namespace detail
+
+namespace training {
+
+// Gives all ranks the root's values of these parameters, or of other state such as running averages: a list of
+// parameters, or of arrays. Collective.
+// Throws error: mismatch, which names the rank and the array, if ranks have arrays of different shapes.
+//
+//   std::vector<std::span<float>> const layers{first, second};
+//   tutti::training::broadcast_parameters(comm, layers);
+template <transport Transport, detail::parameter_list List>
+void broadcast_parameters(communicator<Transport>& comm, List&& list, int root = 0,
+                          std::source_location where = std::source_location::current()) {
+  auto const parameters = detail::parameters_of(list);
+  detail::expect_same_lines(comm, detail::lines_about(std::span(parameters), comm.rank(), where), where);
+  for (auto const& p : parameters) broadcast(comm, p.values, root, {}, where);
+}
+
+}  // namespace training
+}  // namespace tutti
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/same_parameters_impl.hpp"
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/same_parameters.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/config.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/training/same_parameters.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string parameter_name(std::size_t index, std::string const& name) {
+  return name.empty() ? join({"parameter ", index}) : join({"parameter ", index, " (", name, ")"});
+}
+
+TUTTI_INLINE std::string parameter_shape(std::size_t values, std::span<std::size_t const> shape,
+                                         std::string const& name, int rank, std::source_location where) {
+  if (shape.empty()) return join({values});
+  std::string out;
+  std::size_t product = 1;
+  for (std::size_t const extent : shape) {
+    out += join({out.empty() ? "" : " x ", extent});
+    product *= extent;
+  }
+  if (product != values)
+    refuse(rank, join({name, " has the shape ", out, ", but an array of ", values, " values"}),
+           "pass the whole array, and its own shape", where);
+  return out;
+}
+
+TUTTI_INLINE std::string one_text(std::span<std::string const> lines) {
+  std::string out;
+  for (std::string const& line : lines) out += line + '\n';
+  return out;
+}
+
+TUTTI_INLINE std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank) {
+  std::string_view left = of_rank_0;
+  for (std::string const& own : mine) {
+    if (left.empty()) return join({"rank ", rank, " has ", own, ", which rank 0 lacks"});
+    std::string_view const line = left.substr(0, left.find('\n'));
+    if (line != own) return join({"rank ", rank, " has ", own, ", but rank 0 has ", line});
+    left.remove_prefix(line.size() + 1);
+  }
+  return join({"rank ", rank, " lacks ", left.substr(0, left.find('\n')), ", which rank 0 has"});
+}
+
+}  // namespace tutti::detail

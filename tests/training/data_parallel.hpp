@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gradients are averaged in buckets as one call for each would, whatever the order in which they become ready. Each function
+// is what a rank does.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/training.hpp"
+#include "tutti/tutti.hpp"
+
+namespace tutti::testing {
+
+// A model whose gradients are functions of rank, step and pass, which every rank can compute for all others. They are small
+// integers, so sums are exact in any order, and their mean is rounded once.
+struct made_up_model {
+  std::vector<std::vector<float>> parameters;
+  int ranks;
+  std::uint32_t seed;
+
+  // Sizes below, at and above those of buckets of 1 KiB, and none at all.
+  made_up_model(int p, std::uint32_t some_seed) : ranks(p), seed(some_seed) {
+    for (std::size_t const n : {7u, 0u, 64u, 256u, 257u, 1u, 1300u, 0u, 0u, 20u, 30u, 225u}) parameters.emplace_back(n);
+  }
+
+  static std::uint32_t scrambled(std::uint32_t x) {
+    x = (x ^ (x >> 16)) * 0x45d9f3bu;
+    return x ^ (x >> 13);
+  }
+  float gradient(int rank, int step, int pass, std::size_t parameter, std::size_t k) const {
+    std::uint32_t const where =
+        static_cast<std::uint32_t>(((rank * 64 + step) * 8 + pass) * 16) + static_cast<std::uint32_t>(parameter);
+    return static_cast<float>(scrambled(where * 8191 + static_cast<std::uint32_t>(k) + seed) % 64) - 20;
+  }
+  int passes(int step) const { return 1 + static_cast<int>(scrambled(seed + static_cast<std::uint32_t>(step)) % 3); }
+  // Some parameters are unused on some ranks, and one in four in a whole step.
+  bool uses(int rank, int step, int pass, std::size_t parameter) const {
+    auto const one = static_cast<std::uint32_t>(parameter) * 31 + seed, when = static_cast<std::uint32_t>(step) * 977;
+    auto const who = static_cast<std::uint32_t>(rank * 8 + pass) * 7919;
+    return scrambled(one + when) % 4 != 0 && scrambled(one + when + who) % 3 != 0;
+  }
+
+  float mean(int step, std::size_t parameter, std::size_t k, bool with_unused) const {
+    float sum = 0;
+    for (int r = 0; r < ranks; ++r)
+      for (int pass = 0; pass < passes(step); ++pass)
+        if (!with_unused || uses(r, step, pass, parameter)) sum += gradient(r, step, pass, parameter, k);
+    return sum / static_cast<float>(ranks);
+  }
+  bool used_anywhere(int step, std::size_t parameter) const {
+    for (int r = 0; r < ranks; ++r)
+      for (int pass = 0; pass < passes(step); ++pass)
+        if (uses(r, step, pass, parameter)) return true;
+    return false;
+  }
+};
+
+// A backward pass that writes gradients, or adds to them, in an order of this rank's own.
+template <class Model>
+void backward(made_up_model const& of, Model& model, int rank, int step, int pass, bool with_unused,
+              std::mt19937& order) {
+  bool const adds = of.passes(step) > 1;
+  std::vector<std::size_t> all(model.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::ranges::shuffle(all, order);
+  for (std::size_t const i : all) {
+    if (with_unused && !of.uses(rank, step, pass, i)) continue;
+    auto const gradient = model.gradient(i);
+    for (std::size_t k = 0; k < gradient.size(); ++k)
+      gradient[k] = (adds ? gradient[k] : 0) + of.gradient(rank, step, pass, i, k);
+    model.ready(i);
+  }
+}
+
+template <class Model>
+void expect_means(made_up_model const& of, Model& model, int step, bool with_unused) {
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    expect(!with_unused || model.used(i) == of.used_anywhere(step, i), "used() is wrong");
+    for (std::size_t k = 0; k < model.gradient(i).size(); ++k)
+      if (model.gradient(i)[k] != of.mean(step, i, k, with_unused))
+        throw std::runtime_error("element " + std::to_string(k) + " of gradient " + std::to_string(i) +
+                                 " is wrong in step " + std::to_string(step));
+  }
+}
+
+// Several steps of one, two or three passes each.
+template <class Comm>
+void check_steps(Comm& comm, training::data_parallel_options options, std::uint32_t seed) {
+  made_up_model some(comm.size(), seed);
+  training::data_parallel model(comm, some.parameters, options);
+  expect(model.size() == some.parameters.size(), "the number of parameters");
+  std::mt19937 order(seed + static_cast<std::uint32_t>(comm.rank()));
+  for (int step = 0; step < 5; ++step) {
+    int const last = some.passes(step) - 1;
+    if (last > 0) model.zero();
+    {
+      auto const local = model.accumulate();
+      for (int pass = 0; pass < last; ++pass)
+        backward(some, model, comm.rank(), step, pass, options.find_unused, order);
+    }
+    backward(some, model, comm.rank(), step, last, options.find_unused, order);
+    model.finish();
+    expect_means(some, model, step, options.find_unused);
+  }
+  std::size_t const bytes = std::accumulate(some.parameters.begin(), some.parameters.end(), std::size_t{0},
+                                            [](std::size_t n, auto const& one) { return n + 4 * one.size(); });
+  expect(model.statistics().steps == 5 && model.statistics().bytes == 5 * bytes, "the statistics are wrong");
+}
+
+template <class Comm>
+void check_all_steps(Comm& comm) {
+  std::uint32_t seed = 0;
+  for (bool const find_unused : {false, true})
+    for (bool const rebuild : {false, true})
+      for (std::size_t const bytes : {std::size_t{1}, std::size_t{1024}, std::size_t{25} << 20})
+        check_steps(comm,
+                    {.buckets = {.bytes = bytes, .first_bytes = 256}, .find_unused = find_unused, .rebuild = rebuild},
+                    ++seed);
+  check_steps(comm, {.buckets = {.bytes = 100, .first_bytes = 100}, .concurrent = 3}, ++seed);
+  check_steps(comm, {.progress_thread = true}, ++seed);
+}
+
+// The bits are those of one started all_reduce for each bucket, also where sums are rounded.
+template <class Comm>
+void check_same_bits(Comm& comm) {
+  std::mt19937 random(static_cast<unsigned>(comm.rank()));
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> parameters{std::vector<float>(3000), std::vector<float>(40000),
+                                             std::vector<float>(11)};
+  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1 << 16, .first_bytes = 1 << 10}});
+  for (int step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < 3; ++i)
+      for (float& x : model.gradient(i)) x = normal(random);
+    std::vector<std::vector<float>> sums;
+    for (auto const& bucket : model.plan().buckets)
+      for (std::size_t const i : bucket.parameters) {
+        if (i == bucket.parameters.front()) sums.emplace_back();
+        sums.back().insert(sums.back().end(), model.gradient(i).begin(), model.gradient(i).end());
+      }
+    for (auto& s : sums) all_reduce(async(comm), s, mean{}).wait();
+    std::vector<float const*> at;
+    for (auto const& s : sums) at.push_back(s.data());
+    auto const plan = model.plan();
+    for (std::size_t const i : {1u, 0u, 2u}) model.ready(i);
+    model.finish();
+    for (auto const& bucket : plan.buckets)
+      for (std::size_t const i : bucket.parameters) {
+        float const* const reference = at[plan.places[i].bucket] + (plan.places[i].begin - bucket.begin);
+        expect(std::equal(model.gradient(i).begin(), model.gradient(i).end(), reference), "other bits");
+      }
+  }
+}
+
+// A hook that is a lambda, and adds the gradients.
+template <class Comm>
+void check_own_hook(Comm& comm) {
+  std::vector<std::vector<float>> parameters(6, std::vector<float>(50));
+  std::vector<std::size_t> buckets;
+  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 400, .first_bytes = 400}},
+                                [&](training::bucket<float> const& some, Comm& on) {
+                                  buckets.push_back(some.index);
+                                  return all_reduce(async(on), some.gradients, sum{});
+                                });
+  for (std::size_t i = 0; i < 6; ++i) {
+    std::ranges::fill(model.gradient(i), static_cast<float>(comm.rank()));
+    model.ready(i);
+  }
+  model.finish();
+  expect(buckets == std::vector<std::size_t>{0, 1, 2}, "the hook was called for other buckets");
+  expect(model.gradient(3)[49] == static_cast<float>(comm.size() * (comm.size() - 1) / 2), "the hook's sum is wrong");
+}
+
+// Gradients travel as bfloat16, half or float8: each contribution is rounded once, and so is the mean.
+template <class Narrow, class Comm>
+void check_cast(Comm& comm) {
+  std::vector<std::vector<float>> parameters{std::vector<float>(1000), std::vector<float>(70000),
+                                             std::vector<float>(3)};
+  training::data_parallel model(comm, parameters, {}, training::cast_to<Narrow>{});
+  auto const value = [](int rank, std::size_t i, std::size_t k) {
+    return 1 + static_cast<float>(made_up_model::scrambled(static_cast<std::uint32_t>(rank) * 100003 +
+                                                           static_cast<std::uint32_t>(i * 9001 + k)) %
+                                  65536) /
+                   65536;
+  };
+  for (int step = 0; step < 3; ++step) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t k = 0; k < model.gradient(i).size(); ++k) model.gradient(i)[k] = value(comm.rank(), i, k);
+      model.ready(i);
+    }
+    model.finish();
+    for (std::size_t i = 0; i < 3; ++i)
+      for (std::size_t k = 0; k < model.gradient(i).size(); ++k) {
+        float sum_of_all = 0;  // exact: all contributions are multiples of the last bit of one
+        for (int r = 0; r < comm.size(); ++r) sum_of_all += static_cast<float>(Narrow(value(r, i, k)));
+        float const expected = comm.size() == 1
+                                   ? value(0, i, k)
+                                   : static_cast<float>(Narrow(sum_of_all / static_cast<float>(comm.size())));
+        if (model.gradient(i)[k] != expected) throw std::runtime_error("a gradient was rounded in another way");
+      }
+  }
+}
+template <class Comm>
+void check_hooks(Comm& comm) {
+  check_own_hook(comm);
+  check_cast<bfloat16>(comm);
+  check_cast<half>(comm);
+  check_cast<float8_e5m2>(comm);
+}
+
+// All ranks start with the parameters of rank 0, which a list of other state can do too.
+template <class Comm>
+void check_broadcast(Comm& comm) {
+  std::vector<double> first(5, comm.rank()), second(70000, comm.rank() + 1);
+  std::vector<std::span<double>> const both{first, second};
+  training::data_parallel const model(comm, both);
+  expect(std::ranges::count(first, 0.0) == 5 && std::ranges::count(second, 1.0) == 70000, "not the values of rank 0");
+  std::vector<training::parameter<int>> const counters{};
+  training::broadcast_parameters(comm, counters);
+  first.assign(5, comm.rank());
+  training::broadcast_parameters(comm, both, comm.size() - 1);
+  expect(first[4] == comm.size() - 1, "not the values of the last rank");
+}
+
+template <class Comm>
+void check_misuse(Comm& comm) {
+  std::vector<float> a(10), b(20), c(30);
+  std::vector<training::parameter<float>> const parameters{{a, "a", {2, 5}}, {b, ""}, {c, "c"}};
+  training::data_parallel model(comm, parameters);
+  auto const refused = [&](auto&& f, std::string const& words) {
+    expect_error(error_of([&] { return f(), 0; }), error_code::bad_argument, words);
+  };
+  model.ready(0);
+  refused([&] { model.ready(0); }, "the gradient of parameter 0 (a) was reported ready twice");
+  refused([&] { model.ready(3); }, "parameter 3 was reported ready, but there are only 3 parameters");
+  refused([&] { model.finish(); }, "no gradient was reported ready of parameter 1, parameter 2 (c) [");
+  refused([&] { auto const late = model.accumulate(); },
+          "accumulate() was called when the gradient of parameter 0 (a)");
+  model.ready(1);
+  model.ready(2);
+  model.finish();
+  {
+    auto const local = model.accumulate();
+    refused([&] { model.finish(); }, "finish() was called while gradients are accumulated");
+  }
+  std::vector<training::parameter<float>> const wrong{{a, "a", {3, 5}}};
+  refused([&] { training::data_parallel const other(comm, wrong); },
+          "parameter 0 (a) has the shape 3 x 5, but an array of 10 values");
+}
+
+// A gradient written to where it was before the buckets were rebuilt would be lost.
+template <class Comm>
+void check_stale_gradients(Comm& comm) {
+  std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
+  training::data_parallel model(comm, parameters);
+  auto const before = model.gradient(2);
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::ranges::fill(step == 1 && i == 2 ? before : model.gradient(i), 1.0f);
+      model.ready(i);
+    }
+    if (step == 0) model.finish();
+  }
+  expect_error(error_of([&] { return model.finish(), 0; }), error_code::bad_argument,
+               "the gradient of parameter 2 was written to where it was in the first step, but it has moved");
+}
+
+// Every rank throws the same sentence if one of them has another model.
+template <class Comm>
+void check_mismatch(Comm& comm) {
+  int const odd = comm.size() - 1;
+  bool const differs = comm.rank() == odd;
+  auto const made = [&](std::vector<training::parameter<float>> const& all, training::data_parallel_options o = {}) {
+    return error_of([&] { return training::data_parallel(comm, all, o).size(); });
+  };
+  std::vector<float> a(12), b(12);
+  std::string const rank = "rank " + std::to_string(odd);
+  expect_error(made({{a, "a"}, {b, "b", differs ? std::vector<std::size_t>{3, 4} : std::vector<std::size_t>{4, 3}}}),
+               error_code::mismatch,
+               rank + " has parameter 1 (b) of shape 3 x 4, but rank 0 has parameter 1 (b) of shape 4 x 3");
+  std::vector<training::parameter<float>> const one{{a}}, two{{a}, {b}};
+  expect_error(made(differs ? one : two), error_code::mismatch,
+               rank + " lacks parameter 1 of shape 12, which rank 0 has");
+  expect_error(made(differs ? two : one), error_code::mismatch,
+               rank + " has parameter 1 of shape 12, which rank 0 lacks");
+  expect_error(made(two, {.find_unused = differs}), error_code::mismatch, "find_unused = 1");
+  check_broadcast(comm);  // the communicator works as before
+}
+
+// A rank is gone while the others compute gradients: their errors name it.
+template <class Comm, class Leave>
+void check_loss(Comm& comm, error_code expected, Leave const& leave) {
+  std::vector<std::vector<float>> parameters(4, std::vector<float>(5000));
+  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}});
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (i == 2 && comm.rank() == 1) return leave();
+    model.ready(i);
+  }
+  error const thrown = error_of([&] { return model.finish(), 0; });
+  expect_error(thrown, expected, "rank 1");
+  expect(thrown.peer() == 1, "the error has another peer");
+}
+
+}  // namespace tutti::testing

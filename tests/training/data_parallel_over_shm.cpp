@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gradients in buckets, over shm.
+// labels: processes
+// timeout: 200
+#include "training/data_parallel.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("gradients in buckets are averaged over shm") {
+  for (int const ranks : {1, 2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_all_steps(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_same_bits(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_hooks(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_broadcast(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_misuse(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_stale_gradients(comm); }));
+  }
+}
+
+TEST_CASE("ranks that train different models are told so over shm") {
+  for (int const ranks : {2, 3, 4}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_mismatch(comm); }));
+  }
+}
+
+TEST_CASE("a rank that dies during the backward pass is named over shm") {
+  for (int const ranks : {2, 4}) {
+    auto const die = [] { ::raise(SIGKILL); };
+    error const e = error_of([&] {
+      run_local(ranks, [&](auto& comm) { check_loss(comm, error_code::rank_lost, die); });
+      return 0;
+    });
+    CHECK(e.peer() == 1);
+    CHECK_MESSAGE(!contains(e, "expected"), e.what());
+  }
+}
