@@ -1,51 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A network of two layers: pixels -> hidden units (ReLU) -> classes (softmax, cross-entropy).
+// A network of three layers: pixels -> hidden units -> hidden units (tanh) -> classes (softmax, cross-entropy).
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <random>
 #include <span>
+#include <string>
+#include <vector>
+
+#include <tutti/training/parameter.hpp>
 
 #include "digits.hpp"
 
-// All its numbers are one vector, so that gradients of all layers travel in one all_reduce.
 class network {
- private:
-  // Where each layer's numbers are in the vector.
-  template <class Vector>
-  static auto first(Vector& v) {
-    return v.segment(0, hidden * pixels).reshaped(hidden, pixels);
-  }
-  template <class Vector>
-  static auto first_offset(Vector& v) {
-    return v.segment(hidden * pixels, hidden);
-  }
-  template <class Vector>
-  static auto second(Vector& v) {
-    return v.segment(hidden * (pixels + 1), classes * hidden).reshaped(classes, hidden);
-  }
-  template <class Vector>
-  static auto second_offset(Vector& v) {
-    return v.tail(classes);
-  }
-
  public:
-  static constexpr Eigen::Index hidden = 64;
-  static constexpr Eigen::Index parameters = hidden * pixels + hidden + classes * hidden + classes;
+  static constexpr std::size_t layers = 3;
 
-  Eigen::VectorXf weights = Eigen::VectorXf::Zero(parameters);
+  // With so many units in each hidden layer.
+  explicit network(Eigen::Index hidden) : units_{pixels, hidden, hidden, classes} {
+    weights = Eigen::VectorXf::Zero(begin(layers));
+  }
 
-  // Weights as He et al. (2015) draw them for ReLU, no offsets.
+  Eigen::VectorXf weights;  // all numbers of the network, layer after layer
+
+  // The matrix and the offsets of each layer: parameters 2 l and 2 l + 1.
+  std::vector<tutti::training::parameter<float>> parameters() {
+    std::vector<tutti::training::parameter<float>> out;
+    for (std::size_t l = 0; l < layers; ++l) {
+      std::string const name = "layer " + std::to_string(l + 1);
+      auto const rows = static_cast<std::size_t>(units_[l + 1]), columns = static_cast<std::size_t>(units_[l]);
+      out.push_back({{matrix(l).data(), rows * columns}, name + ", weights", {rows, columns}});
+      out.push_back({{offsets(l).data(), rows}, name + ", offsets", {rows}});
+    }
+    return out;
+  }
+
+  // Weights as LeCun et al. (1998) draw them for tanh, no offsets.
   void draw_weights(unsigned seed) {
     std::mt19937 random(seed);
-    auto const draw = [&](auto matrix) {
-      std::normal_distribution<float> normal(0, std::sqrt(2.0f / static_cast<float>(matrix.cols())));
-      for (float& w : matrix.reshaped()) w = normal(random);
-    };
-    draw(first(weights));
-    draw(second(weights));
+    for (std::size_t l = 0; l < layers; ++l) {
+      std::normal_distribution<float> normal(0, std::sqrt(1.0f / static_cast<float>(units_[l])));
+      for (float& w : matrix(l).reshaped()) w = normal(random);
+    }
   }
 
   struct score {
@@ -55,44 +54,69 @@ class network {
 
   score evaluate(digits const& some, Eigen::Index from, Eigen::Index count) {
     score out;
-    forward(some.images.middleCols(from, count));
+    active_[0] = some.images.middleCols(from, count);
+    forward();
     softmax(out, [&](Eigen::Index i) { return some.labels[static_cast<std::size_t>(from + i)]; });
     return out;
   }
 
-  // Sums, over the images of `chosen`, the gradients of the loss into `gradient`.
-  template <class Gradient>
-  score learn(digits const& from, std::span<Eigen::Index const> chosen, Gradient&& gradient) {
+  // Writes the gradients of the loss, summed over the images of `chosen` and multiplied by `scale`, to `model`, and
+  // reports each as soon as it is ready.
+  template <class Model>
+  score learn(digits const& from, std::span<Eigen::Index const> chosen, float scale, Model& model) {
     Eigen::Map<Eigen::Array<Eigen::Index, Eigen::Dynamic, 1> const> const columns(
         chosen.data(), static_cast<Eigen::Index>(chosen.size()));
-    input_ = from.images(Eigen::all, columns);
+    active_[0] = from.images(Eigen::all, columns);
+    forward();
     score out;
-    forward(input_);
     softmax(out,
             [&](Eigen::Index i) { return from.labels[static_cast<std::size_t>(chosen[static_cast<std::size_t>(i)])]; });
     // The gradient of softmax and cross-entropy is the probability, less one at the right class.
-    back_ = (second(weights).transpose() * output_).cwiseProduct((active_.array() > 0).cast<float>().matrix());
-    second(gradient).noalias() = output_ * active_.transpose();
-    second_offset(gradient) = output_.rowwise().sum();
-    first(gradient).noalias() = back_ * input_.transpose();
-    first_offset(gradient) = back_.rowwise().sum();
+    back_ = scale * active_[layers];
+    for (std::size_t l = layers; l-- > 0;) {
+      offsets_in(model.gradient(2 * l + 1)) = back_.rowwise().sum();
+      model.ready(2 * l + 1);
+      matrix_in(model.gradient(2 * l), l).noalias() = back_ * active_[l].transpose();
+      model.ready(2 * l);
+      if (l == 0) break;
+      next_back_.noalias() = matrix(l).transpose() * back_;
+      back_ = next_back_.array() * (1 - active_[l].array().square());
+    }
     return out;
   }
 
  private:
-  template <class Images>
-  void forward(Images const& images) {
-    active_.noalias() = first(weights) * images;
-    active_ = (active_.colwise() + first_offset(weights)).cwiseMax(0.0f);
-    output_.noalias() = second(weights) * active_;
-    output_.colwise() += second_offset(weights);
+  // Where the matrix of a layer, from units_[l] to units_[l + 1], begins. Its offsets follow.
+  Eigen::Index begin(std::size_t layer) const {
+    Eigen::Index at = 0;
+    for (std::size_t l = 0; l < layer; ++l) at += units_[l + 1] * (units_[l] + 1);
+    return at;
+  }
+  Eigen::Map<Eigen::MatrixXf> matrix(std::size_t l) { return {weights.data() + begin(l), units_[l + 1], units_[l]}; }
+  Eigen::Map<Eigen::VectorXf> offsets(std::size_t l) {
+    return {weights.data() + begin(l) + units_[l + 1] * units_[l], units_[l + 1]};
+  }
+  Eigen::Map<Eigen::MatrixXf> matrix_in(std::span<float> memory, std::size_t l) const {
+    return {memory.data(), units_[l + 1], units_[l]};
+  }
+  static Eigen::Map<Eigen::VectorXf> offsets_in(std::span<float> memory) {
+    return {memory.data(), static_cast<Eigen::Index>(memory.size())};
   }
 
-  // Turns output_ into the gradient of the loss with respect to it.
+  void forward() {
+    for (std::size_t l = 0; l < layers; ++l) {
+      active_[l + 1].noalias() = matrix(l) * active_[l];
+      active_[l + 1].colwise() += offsets(l);
+      if (l + 1 < layers) active_[l + 1] = active_[l + 1].array().tanh();
+    }
+  }
+
+  // Turns the output into the gradient of the loss with respect to it.
   template <class Label>
   void softmax(score& out, Label label) {
-    for (Eigen::Index i = 0; i < output_.cols(); ++i) {
-      auto column = output_.col(i);
+    Eigen::MatrixXf& output = active_[layers];
+    for (Eigen::Index i = 0; i < output.cols(); ++i) {
+      auto column = output.col(i);
       Eigen::Index best = 0;
       float const greatest = column.maxCoeff(&best);
       column = (column.array() - greatest).exp();
@@ -103,5 +127,7 @@ class network {
     }
   }
 
-  Eigen::MatrixXf input_, active_, output_, back_;
+  std::array<Eigen::Index, layers + 1> units_;
+  std::array<Eigen::MatrixXf, layers + 1> active_;  // the images, and the output of each layer
+  Eigen::MatrixXf back_, next_back_;
 };
