@@ -19,6 +19,7 @@
 #include "tutti/launch/place_impl.hpp"
 #include "tutti/training/backward_pass_impl.hpp"
 #include "tutti/training/bucket_plan_impl.hpp"
+#include "tutti/training/options_impl.hpp"
 #include "tutti/training/same_parameters_impl.hpp"
 #include "tutti/transport/absence_impl.hpp"
 #include "tutti/transport/ballot_impl.hpp"

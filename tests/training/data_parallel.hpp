@@ -98,7 +98,7 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
   training::data_parallel model(comm, some.parameters, options);
   expect(model.size() == some.parameters.size(), "the number of parameters");
   std::mt19937 order(seed + static_cast<std::uint32_t>(comm.rank()));
-  for (int step = 0; step < 5; ++step) {
+  for (int step = 0; step < 4; ++step) {
     int const last = some.passes(step) - 1;
     if (last > 0) model.zero();
     {
@@ -112,7 +112,7 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
   }
   std::size_t const bytes = std::accumulate(some.parameters.begin(), some.parameters.end(), std::size_t{0},
                                             [](std::size_t n, auto const& one) { return n + 4 * one.size(); });
-  expect(model.statistics().steps == 5 && model.statistics().bytes == 5 * bytes, "the statistics are wrong");
+  expect(model.statistics().steps == 4 && model.statistics().bytes == 4 * bytes, "the statistics are wrong");
 }
 
 template <class Comm>
@@ -181,16 +181,15 @@ void check_own_hook(Comm& comm) {
 // Gradients travel as bfloat16, half or float8: each contribution is rounded once, and so is the mean.
 template <class Narrow, class Comm>
 void check_cast(Comm& comm) {
-  std::vector<std::vector<float>> parameters{std::vector<float>(1000), std::vector<float>(70000),
-                                             std::vector<float>(3)};
+  std::vector<std::vector<float>> parameters{std::vector<float>(100), std::vector<float>(1000), std::vector<float>(3)};
   training::data_parallel model(comm, parameters, {}, training::cast_to<Narrow>{});
   auto const value = [](int rank, std::size_t i, std::size_t k) {
     return 1 + static_cast<float>(made_up_model::scrambled(static_cast<std::uint32_t>(rank) * 100003 +
-                                                           static_cast<std::uint32_t>(i * 9001 + k)) %
+                                                           static_cast<std::uint32_t>(i * 1001 + k)) %
                                   65536) /
                    65536;
   };
-  for (int step = 0; step < 3; ++step) {
+  for (int step = 0; step < 2; ++step) {
     for (std::size_t i = 0; i < 3; ++i) {
       for (std::size_t k = 0; k < model.gradient(i).size(); ++k) model.gradient(i)[k] = value(comm.rank(), i, k);
       model.ready(i);
@@ -260,16 +259,14 @@ template <class Comm>
 void check_stale_gradients(Comm& comm) {
   std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
   training::data_parallel model(comm, parameters);
-  auto const before = model.gradient(2);
-  for (int step = 0; step < 2; ++step) {
-    for (std::size_t i = 0; i < 3; ++i) {
-      std::ranges::fill(step == 1 && i == 2 ? before : model.gradient(i), 1.0f);
-      model.ready(i);
-    }
-    if (step == 0) model.finish();
-  }
-  expect_error(error_of([&] { return model.finish(), 0; }), error_code::bad_argument,
-               "the gradient of parameter 2 was written to where it was in the first step, but it has moved");
+  auto const before = model.gradient(1);
+  for (std::size_t i = 0; i < 3; ++i) model.ready(i);
+  model.finish();
+  expect(model.gradient(1).data() != before.data(), "the buckets were not rebuilt");
+  model.ready(0);
+  before[99] = 1;
+  expect_error(error_of([&] { return model.ready(1), 0; }), error_code::bad_argument,
+               "the gradient of parameter 1 was written to where it was in the first step, but it has moved");
 }
 
 // Every rank throws the same sentence if one of them has another model.

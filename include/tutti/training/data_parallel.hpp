@@ -26,22 +26,13 @@
 #include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
-#include "tutti/training/gradient_memory.hpp"
+#include "tutti/training/gradient_array.hpp"
+#include "tutti/training/options.hpp"
 #include "tutti/training/parameter.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/statistics.hpp"
 
 namespace tutti::training {
-
-// The same on all ranks, except for progress_thread.
-struct data_parallel_options {
-  bucket_sizes buckets{};
-  int concurrent = 1;            // buckets that are reduced at the same time, each on a communicator of its own
-  bool broadcast = true;         // all ranks start with the parameters of rank 0
-  bool find_unused = false;      // parameters may take no part in a step; costs a small all_reduce per step
-  bool rebuild = true;           // the first step's order of gradients decides on the buckets of those that follow
-  bool progress_thread = false;  // a thread that drives reductions while the program computes
-};
 
 // Trains one model on all ranks: every rank computes gradients of its own share of the data, and all get their mean.
 // Gradients lie in buckets (bucket_plan); a bucket is reduced as soon as all its gradients are ready, on every rank in
@@ -68,8 +59,8 @@ struct data_parallel_options {
 template <element T, transport Transport, bucket_hook<T, Transport> Hook = average>
 class data_parallel {
  public:
-  // Collective. The parameters must exist as long as this object only if they are broadcast, which ends here; the
-  // communicator must outlive it. Throws error: mismatch if ranks have different parameters, which names them.
+  // Collective. Reads and writes the parameters only here. The communicator must outlive this object.
+  // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters.
   template <tutti::detail::parameter_list List>
   data_parallel(communicator<Transport>& comm, List&& parameters, data_parallel_options const& options = {},
                 Hook hook = {}, std::source_location where = std::source_location::current())
@@ -80,21 +71,19 @@ class data_parallel {
   ~data_parallel() { abandon(); }
 
   // The number of parameters.
-  std::size_t size() const noexcept { return plan_.places.size(); }
+  std::size_t size() const noexcept { return gradients_.size(); }
 
   // The gradient of a parameter: write it before ready(), read the mean after finish(). Ask for it in every step,
   // because finish() moves gradients once, at the end of the first step, when it rebuilds the buckets.
-  std::span<T> gradient(std::size_t parameter) {
-    auto const& place = plan_.places.at(parameter);
-    return memory_.all().subspan(place.begin, place.count);
-  }
+  std::span<T> gradient(std::size_t parameter) { return gradients_.of_parameter(parameter); }
   // Sets all gradients to zero, for backward passes that add to them.
-  void zero() { std::ranges::fill(memory_.all(), T{}); }
+  void zero() { std::ranges::fill(gradients_.all(), T{}); }
 
   // The gradient of this parameter is complete; it must not be touched until finish() has returned. Starts the
   // reduction of buckets that are full, and drives those in flight. Throws bad_argument if there is no such parameter,
-  // or if it was reported in this pass before.
+  // if it was reported in this pass before, or if its gradient was written to where it was before it moved.
   void ready(std::size_t parameter, std::source_location where = std::source_location::current()) {
+    expect_not_stale(parameter, where);
     pass_.report(parameter, where);
     if (pass_.accumulates()) return;
     auto const begin = clock::now();
@@ -111,20 +100,20 @@ class data_parallel {
   void finish(std::source_location where = std::source_location::current()) {
     pass_.expect_last(where);
     if (!options_.find_unused) pass_.expect_all(where);
-    expect_no_stale_writes(where);
     try {
       start_the_rest();
       if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
       wait_for_all_ranks();
     } catch (...) {
       abandon();
-      pass_.begin(plan_);
+      pass_.begin(plan());
       throw;
     }
     count_step();
     used_ = pass_.used();
+    stale_ = {};
     if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
-    pass_.begin(plan_);
+    pass_.begin(plan());
   }
 
   // After finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
@@ -157,16 +146,11 @@ class data_parallel {
   }
 
   training_statistics const& statistics() const noexcept { return statistics_; }
-  void reset_statistics() {
-    statistics_ = {};
-    describe_buckets();
-  }
-  bucket_plan const& plan() const noexcept { return plan_; }
-  Hook& hook() noexcept { return hook_; }
+  bucket_plan const& plan() const noexcept { return gradients_.plan(); }
 
  private:
   using clock = std::chrono::steady_clock;
-  using memory = tutti::detail::gradient_memory<T, Transport>;
+  using gradient_array = tutti::detail::gradient_array<T, Transport>;
   struct from_list {};
 
   data_parallel(communicator<Transport>& comm, std::vector<parameter<T>> const& parameters,
@@ -195,11 +179,7 @@ class data_parallel {
   // Ranks with other parameters or options would make other calls.
   void agree(std::vector<parameter<T>> const& parameters, std::source_location where) {
     auto lines = tutti::detail::lines_about(std::span(parameters), comm_.rank(), where);
-    lines.insert(
-        lines.begin(),
-        tutti::detail::join({"buckets of ", options_.buckets.first_bytes, " and ", options_.buckets.bytes,
-                             " bytes, with concurrent = ", options_.concurrent, ", broadcast = ", options_.broadcast,
-                             ", find_unused = ", options_.find_unused, ", rebuild = ", options_.rebuild}));
+    lines.insert(lines.begin(), tutti::detail::line_about(options_));
     tutti::detail::expect_same_lines(comm_, lines, where);
     if (!options_.broadcast) return;
     for (auto const& p : parameters) tutti::broadcast(comm_, p.values, 0, {}, where);
@@ -207,14 +187,10 @@ class data_parallel {
 
   void lay_out(std::vector<std::size_t> const& counts, std::vector<std::size_t> order) {
     order_ = std::move(order);
-    plan_ = plan_buckets(counts, order_, options_.buckets, sizeof(T));
-    memory_ = memory(comm_, plan_.elements);
-    pass_.begin(plan_);
-    describe_buckets();
-  }
-  void describe_buckets() {
+    gradients_ = gradient_array(comm_, plan_buckets(counts, order_, options_.buckets, sizeof(T)));
+    pass_.begin(plan());
     statistics_.buckets.clear();
-    for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
+    for (auto const& b : plan().buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
   }
 
   // The last work of each communicator drives all of its works.
@@ -229,9 +205,9 @@ class data_parallel {
     while (!pass_.all_taken()) start(pass_.take_next());
   }
   void start(std::size_t index) {
-    auto const& b = plan_.buckets[index];
-    started_.push_back(clock::now());
-    works_.push_back(hook_(bucket<T>{index, layout_, memory_.all().subspan(b.begin, b.count)}, communicator_of(index)));
+    auto const begin = clock::now();
+    works_.push_back(hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index)));
+    started_.push_back(begin);
   }
   communicator<Transport>& communicator_of(std::size_t bucket) {
     std::size_t const turn = bucket % (others_.size() + 1);
@@ -281,31 +257,21 @@ class data_parallel {
     tutti::broadcast(comm_, order, 0, {}, where);
     if (order == order_) return;
     std::vector<std::size_t> counts;
-    for (auto const& place : plan_.places) counts.push_back(place.count);
-    stale_plan_ = std::exchange(plan_, {});
-    stale_memory_ = std::exchange(memory_, {});
+    for (auto const& place : plan().places) counts.push_back(place.count);
+    stale_ = std::exchange(gradients_, {});
     ++layout_;
     lay_out(counts, std::move(order));
-    for (std::size_t i = 0; i < size(); ++i) {
-      std::span<T> const before = stale_gradient(i);
-      std::ranges::copy(before, gradient(i).begin());
-      std::ranges::fill(before, T{});
-    }
+    for (std::size_t i = 0; i < size(); ++i) std::ranges::copy(stale_.of_parameter(i), gradient(i).begin());
+    std::ranges::fill(stale_.all(), T{});
   }
-  std::span<T> stale_gradient(std::size_t parameter) {
-    auto const& place = stale_plan_.places[parameter];
-    return stale_memory_.all().subspan(place.begin, place.count);
-  }
-  // The memory of before is kept for a step, in order to notice gradients that are still written to it.
-  void expect_no_stale_writes(std::source_location where) {
-    for (std::size_t i = 0; i < stale_plan_.places.size(); ++i)
-      if (std::ranges::any_of(stale_gradient(i), [](T const& x) { return x != T{}; }))
-        tutti::detail::refuse(comm_.rank(),
-                              tutti::detail::join({"the gradient of parameter ", i,
-                                                   " was written to where it was in the first step, but it has moved"}),
-                              "call gradient() in every step, or set rebuild = false", where);
-    stale_plan_ = {};
-    stale_memory_ = {};
+  // The array of before is kept for a step, in order to notice a gradient that is still written to it.
+  void expect_not_stale(std::size_t parameter, std::source_location where) {
+    if (parameter >= stale_.size()) return;
+    if (std::ranges::any_of(stale_.of_parameter(parameter), [](T const& x) { return x != T{}; }))
+      tutti::detail::refuse(comm_.rank(),
+                            tutti::detail::join({"the gradient of parameter ", parameter,
+                                                 " was written to where it was in the first step, but it has moved"}),
+                            "call gradient() in every step, or set rebuild = false", where);
   }
 
   communicator<Transport>& comm_;
@@ -313,9 +279,8 @@ class data_parallel {
   data_parallel_options options_;
   Hook hook_;
   tutti::detail::backward_pass pass_;
-  bucket_plan plan_{}, stale_plan_{};
-  std::vector<std::size_t> order_;
-  memory memory_, stale_memory_;
+  std::vector<std::size_t> order_;  // of the parameters in the buckets
+  gradient_array gradients_, stale_;
   std::vector<std::uint8_t> used_;
   std::vector<work> works_;  // of the buckets in flight, in the order of their start
   work agreement_;           // on the parameters that are used

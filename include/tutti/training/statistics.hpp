@@ -9,7 +9,7 @@
 
 namespace tutti::training {
 
-// Sums over all steps of one rank, since the start or reset_statistics().
+// Sums over all steps of one rank.
 struct training_statistics {
   struct bucket {
     std::size_t bytes = 0;                 // of its gradients, in one step
