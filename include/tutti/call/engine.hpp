@@ -132,6 +132,9 @@ class engine : public faults_in_call<Transport> {
   std::atomic<bool> in_call_ = false;
   std::mutex introducing_;
   shared_places places_;
+
+ public:
+  grown_memory<Transport> windows;  // through which slices of arrays with gaps pass
 };
 
 template <transport Transport>
@@ -142,7 +145,8 @@ engine<Transport>::engine(std::unique_ptr<Transport> own)
       fetched(transport()),
       bucket(transport()),
       packed(transport()),
-      inbox_(transport()) {
+      inbox_(transport()),
+      windows(transport()) {
   if constexpr (bound_to_thread<Transport>) any_thread = transport().allows_concurrent_threads();
   // If all ranks are on one node, its group makes their calls, and writes the first record.
   bool node_is_first = false;

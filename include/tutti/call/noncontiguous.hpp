@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/execute/gapped_array.hpp"
+
 namespace tutti {
 
 // `count` elements of which each lies `stride` elements after the one before. A negative stride goes backwards from
@@ -52,12 +54,11 @@ class grid {
     strides_[at] = stride;
   }
 
+  T* data() const { return data_; }
   std::size_t size() const { return size_; }
+  bool has_gaps() const { return size_ > 1 && (used_ > 1 || strides_[0] != 1); }
   // The elements as an array, or null if there are gaps between them.
-  T* contiguous() const {
-    bool const gaps = size_ > 1 && (used_ > 1 || strides_[0] != 1);
-    return gaps ? nullptr : data_;
-  }
+  T* contiguous() const { return has_gaps() ? nullptr : data_; }
   void copy_to(value_type* out) const {
     for_each_row([&](T* row, std::size_t count, std::ptrdiff_t stride) {
       copy(row, stride, out, 1, count);
@@ -73,6 +74,15 @@ class grid {
       count -= copied;
     });
   }
+  // The same for an execution.
+  gapped_array described() const {
+    if (!has_gaps()) return described(data_, size_);
+    bool const rows = strides_[used_ - 1] == 1;
+    std::size_t const indices = used_ - (rows ? 1 : 0), run = rows ? counts_[used_ - 1] : 1;
+    gapped_array out = described(data_, run);
+    for (std::size_t k = 0; k < indices; ++k) out.add(counts_[k], strides_[k] * static_cast<std::ptrdiff_t>(sizeof(T)));
+    return out;
+  }
   // Calls f(data, count) for each run of elements that follow each other.
   template <class F>
   void for_each_run(F&& f) const {
@@ -83,6 +93,9 @@ class grid {
   }
 
  private:
+  static gapped_array described(T* data, std::size_t count) {
+    return {const_cast<std::byte*>(reinterpret_cast<std::byte const*>(data)), count * sizeof(T)};
+  }
   static void copy(value_type const* from, std::ptrdiff_t from_stride, value_type* to, std::ptrdiff_t to_stride,
                    std::size_t count) {
     if (from_stride == 1 && to_stride == 1) std::copy_n(from, count, to);

@@ -95,6 +95,10 @@ class packed_array<std::span<T, Extent>> {
 template <collective C, class In, class Out>
 class packed_arrays {
  public:
+  static constexpr bool are_compared = true;
+  template <class Memory>
+  using memory_of = Memory;
+
   // `keeps`: the call may leave parts of the output as they were.
   template <class Comm>
   packed_arrays(Comm& comm, In const& in, Out const& out, int root, bool keeps)
@@ -149,6 +153,10 @@ class packed_arrays {
 // Arrays of which each is a std::span.
 template <class T>
 struct contiguous_arrays {
+  static constexpr bool are_compared = true;
+  template <class Memory>
+  using memory_of = Memory;
+
   std::span<T const> in;
   std::span<T> out;
 

@@ -3,6 +3,8 @@
 // prepared(comm) and a batch keep it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <source_location>
 #include <type_traits>
 #include <utility>
@@ -61,6 +63,20 @@ auto* node_for(communicator<Transport>& comm, algorithm_id asked, std::source_lo
   }
 }
 
+// Calls f(call) with contiguous arrays, for a library, and for the calls that two_level is composed of.
+template <class Transport, class Call, class F>
+void with_contiguous(engine<Transport>& on, Call& c, F&& f) {
+  if constexpr (is_gapped<decltype(c.memory)>) {
+    auto copies = pack<Call::what>(on, c.memory);
+    call<Call::what, typename Call::algorithm, typename Call::body_type, decltype(copies)> contiguous{
+        c, std::move(copies), c.body};
+    f(contiguous);
+    unpack(on, c.memory);
+  } else {
+    f(c);
+  }
+}
+
 // Drives to completion a call that may go by a library, or by levels, which know its type.
 template <class Transport, class Call>
 void complete_in_type(engine<Transport>& on, Call& c) try {
@@ -68,9 +84,11 @@ void complete_in_type(engine<Transport>& on, Call& c) try {
   begun_call<Transport> begun(on, c);
   surfaces<typename Call::element> memory{.input = {}, .output = {}, .scratch = {}};
   if constexpr (has_native_collectives<Transport>)
-    if (begun.plan().algorithm == algorithm_id::native) return execute_native<Call::what>(on, begun, c, memory);
+    if (begun.plan().algorithm == algorithm_id::native)
+      return with_contiguous(on, c, [&](auto& call) { execute_native<Call::what>(on, begun, call, memory); });
   if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
-    if (begun.plan().algorithm == algorithm_id::two_level) return on.levels->execute(begun, c, memory);
+    if (begun.plan().algorithm == algorithm_id::two_level)
+      return with_contiguous(on, c, [&](auto& call) { on.levels->execute(begun, call, memory); });
   if constexpr (may_be_scheduled<Call>) {
     carry_out<Call::what>(on, begun, c.asked, c.body.in_bytes(), c.memory);
     begun.finish();
@@ -92,12 +110,41 @@ void complete(engine<Transport>& on, Call& c) {
   }
 }
 
+// The call on a communicator of one rank, slice by slice.
+template <class Transport, class Call>
+void run_alone_with_gaps(engine<Transport>& on, Call& c) {
+  if constexpr (Call::what != collective::exclusive_scan) {
+    surfaces<std::byte, gapped_layout> memory{.input = {}, .output = {}, .scratch = {}};
+    c.memory.lay_out(memory, c.asked, 0, 1);
+    if constexpr (!by_block(Call::what))
+      for (layout* const where : {&memory.input.where, &memory.output.where})
+        where->become_whole(c.asked.bytes(), 1, 1, 1);
+    byte_body const body = c.body.in_bytes();
+    std::size_t const all = memory.input.where.end(), slice = body.whole_elements(Transport::slice_bytes);
+    if (c.memory.overlap) read_copy(memory.input, on.copy.at_least(all), all);
+    slice_windows const windows{on.windows.at_least(slice_windows::bytes(Transport::slice_bytes, 0, 1)),
+                                Transport::slice_bytes, 1};
+    memory.input.where.windows = memory.output.where.windows = windows;
+    std::size_t const count = memory.input.where.at(0, 0).count;
+    for (std::size_t done = 0; done < count; done += slice) {
+      extent const range{done, std::min(slice, count - done)};
+      auto from = memory.input.pieces(0, {}, range);
+      auto to = memory.output.pieces(0, {}, range);
+      std::byte const* const in = from.data();
+      std::byte* const out = to.data();
+      body(&in, 1, &out, 1, range.count, {.prepare = 0, .finish = 1});
+      to.written(range.count);
+    }
+  }
+}
+
 // The call on a communicator of one rank.
 template <class Transport, class Call, class Packing>
 void run_alone(engine<Transport>& on, Call& c, Packing const& packing) {
   on.expect_no_fault({});
   packing.pack();
-  c.run_alone();
+  if constexpr (is_gapped<decltype(c.memory)>) run_alone_with_gaps(on, c);
+  else c.run_alone();
   packing.unpack();
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tutti/call/begun_call.hpp"
+#include "tutti/call/gapped_memory.hpp"
 
 namespace tutti::detail {
 
@@ -31,11 +32,39 @@ constexpr std::size_t slice_for(std::size_t message, std::size_t element) {
   return Transport::slice_bytes;
 }
 
+// Copies an input, which the call reads from there.
+template <class Layout>
+void read_copy(surface<std::byte const, Layout>& input, std::byte* copy, std::size_t bytes) {
+  if constexpr (has_windows<Layout>) {
+    input.where.must_be_copied = false;
+    if (input.where.array.has_gaps()) {
+      input.where.array.gather(0, bytes, copy);
+      input.where.array = {};
+      input.data = copy;
+      return;
+    }
+  }
+  if (bytes > 0) std::memcpy(copy, input.data, bytes);
+  input.data = copy;
+}
+
+// Gives arrays with gaps their windows. Only what lies in these, or has no gaps, can be referred to.
+template <class Transport>
+void place_windows(engine<Transport>& on, access& travel, int tracks, surfaces<std::byte, gapped_layout>& memory) {
+  gapped_layout &in = memory.input.where, &out = memory.output.where;
+  if (!in.array.has_gaps() && !out.array.has_gaps()) return;
+  travel.refers = travel.pulls;
+  travel.streams &= !out.array.has_gaps();
+  std::size_t const slice = (travel.slice + cache_line - 1) / cache_line * cache_line;
+  std::size_t const all = slice_windows::bytes(slice, travel.pulls ? tracks : 0, on.ranks());
+  in.windows = out.windows = {on.windows.at_least(all), slice, on.ranks()};
+}
+
 // Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `bytes`: of the
 // message; where chunks are blocks, the surfaces have their layouts already.
-template <class Transport>
+template <class Transport, class Layout>
 access arrange(engine<Transport>& on, request const& r, protocol how, shape const& s, dynamic_schedule const& schedule,
-               byte_body body, surfaces<std::byte>& memory, std::size_t bytes) {
+               byte_body body, surfaces<std::byte, Layout>& memory, std::size_t bytes) {
   std::size_t const element_bytes = body.loop->element_bytes;
   if (!by_block(r.what)) {
     std::size_t const grain = element_bytes < cache_line ? cache_line - cache_line % element_bytes : element_bytes;
@@ -51,11 +80,11 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
                                                         : memory.scratch.where.end());
   }
   bool const pulls = how == protocol::pull;
-  if (memory.in_place && !(pulls ? schedule.direct_in_place : schedule.in_place)) {
+  bool copies = memory.in_place && !(pulls ? schedule.direct_in_place : schedule.in_place);
+  if constexpr (has_windows<Layout>) copies |= memory.input.where.must_be_copied;
+  if (copies) {
     std::size_t const all = memory.input.where.end();
-    std::byte* const copy = on.copy.at_least(all);
-    if (all > 0) std::memcpy(copy, memory.input.data, all);
-    memory.input.data = copy;
+    read_copy(memory.input, on.copy.at_least(all), all);
     memory.in_place = false;
   }
   bool const safe = memory.in_place ? schedule.direct_in_place : schedule.direct;
@@ -67,6 +96,7 @@ access arrange(engine<Transport>& on, request const& r, protocol how, shape cons
     travel.slice = fetched_slice(s.ranks);
     if (reduces(r.what)) travel.fetched = on.fetched.at_least(travel.slice * static_cast<std::size_t>(s.ranks));
   }
+  if constexpr (has_windows<Layout>) place_windows(on, travel, schedule.lanes(s) * schedule.phases(s), memory);
   return travel;
 }
 
@@ -95,17 +125,26 @@ template <collective C, class Transport>
   return packet_execution<C, Transport>(on.transport(), {on.ranks(), r.root}, static_cast<std::byte const*>(in),
                                         static_cast<std::byte*>(out), r.bytes(), body, begun.tag(), on.inbox());
 }
-template <class Transport>
-using slices_for = execution<Transport, dynamic_schedule, byte_body>;
-template <class Transport>
-[[gnu::always_inline]] inline slices_for<Transport> slices_of(engine<Transport>& on, begun_call<Transport> const& begun,
-                                                              request const& r, dynamic_schedule const& schedule,
-                                                              byte_body body, surfaces<std::byte>& memory,
-                                                              std::size_t bytes) {
+template <class Transport, class Layout = layout>
+using slices_for = execution<Transport, dynamic_schedule, byte_body, Layout>;
+template <class Transport, class Layout>
+[[gnu::always_inline]] inline slices_for<Transport, Layout> slices_of(
+    engine<Transport>& on, begun_call<Transport> const& begun, request const& r, dynamic_schedule const& schedule,
+    byte_body body, surfaces<std::byte, Layout>& memory, std::size_t bytes) {
   shape const s{on.ranks(), r.root, !r.commutative};
   access const travel = arrange(on, r, begun.plan().how, s, schedule, body, memory, bytes);
-  return slices_for<Transport>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
-                               r.ragged && r.counts == 0);
+  return slices_for<Transport, Layout>(on.transport(), &on.references, schedule, s, memory, body, begun.tag(), travel,
+                                       r.ragged && r.counts == 0);
+}
+
+// Drives a call that has begun to completion, slice by slice.
+template <collective C, class Transport, class Memory>
+[[gnu::always_inline]] inline void carry_out_slices(engine<Transport>& on, begun_call<Transport>& begun,
+                                                    request const& r, byte_body body, Memory const& buffers) {
+  surfaces<std::byte, layout_for<Memory>> memory{.input = {}, .output = {}, .scratch = {}};
+  buffers.lay_out(memory, r, on.rank(), on.ranks());
+  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
+  begun.drive(slices);
 }
 
 // Drives a call that has begun to completion.
@@ -117,10 +156,33 @@ template <collective C, class Transport, class Memory>
       auto packets = packets_of<C>(on, begun, r, body, buffers.in, buffers.out);
       return begun.drive(packets);
     }
-  surfaces<std::byte> memory{.input = {}, .output = {}, .scratch = {}};
-  buffers.lay_out(memory, r, on.rank(), on.ranks());
-  auto slices = slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, memory, r.bytes());
-  begun.drive(slices);
+  carry_out_slices<C>(on, begun, r, body, buffers);
+}
+
+// -- Arrays with gaps. Messages that are so short that they travel in packets are copied as a whole.
+
+// The memory of a call with contiguous copies in place of arrays with gaps.
+template <collective C, class Transport, class Memory>
+Memory pack(engine<Transport>& on, gapped_memory<Memory> const& buffers) {
+  bool const keeps = Memory::ragged || C == collective::exclusive_scan;
+  return buffers.pack(on.windows.at_least(buffers.packed_bytes()), keeps);
+}
+template <class Transport, class Memory>
+void unpack(engine<Transport>& on, gapped_memory<Memory> const& buffers) {
+  buffers.unpack(on.windows.at_least(buffers.packed_bytes()));
+}
+
+template <collective C, class Transport, class Memory>
+void carry_out(engine<Transport>& on, begun_call<Transport>& begun, request const& r, byte_body body,
+               gapped_memory<Memory> const& buffers) {
+  if constexpr (may_be_packets<Transport, Memory>)
+    if (begun.plan().how == protocol::packet) {
+      Memory const copies = pack<C>(on, buffers);
+      auto packets = packets_of<C>(on, begun, r, body, copies.in, copies.out);
+      begun.drive(packets);
+      return unpack(on, buffers);
+    }
+  carry_out_slices<C>(on, begun, r, body, buffers);
 }
 
 // A call of any element type and operation. Its functions are outside the class, where `extern template` keeps other
@@ -132,8 +194,9 @@ struct call_in_bytes {
   static packet_execution<C, Transport> packets(engine<Transport>& on, begun_call<Transport> const& begun,
                                                 request const& r, byte_body body, Memory const& memory)
     requires may_be_packets<Transport, Memory>;
-  static slices_for<Transport> slices(engine<Transport>& on, begun_call<Transport> const& begun, request const& r,
-                                      byte_body body, Memory const& memory, surfaces<std::byte>& surfaces);
+  static slices_for<Transport, layout_for<Memory>> slices(engine<Transport>& on, begun_call<Transport> const& begun,
+                                                          request const& r, byte_body body, Memory const& memory,
+                                                          surfaces<std::byte, layout_for<Memory>>& surfaces);
 };
 template <collective C, class Transport, class Memory>
 void call_in_bytes<C, Transport, Memory>::complete(engine<Transport>& on, call_terms const& call, byte_body body,
@@ -153,13 +216,17 @@ packet_execution<C, Transport> call_in_bytes<C, Transport, Memory>::packets(engi
                                                                             Memory const& memory)
   requires may_be_packets<Transport, Memory>
 {
-  return packets_of<C>(on, begun, r, body, memory.in, memory.out);
+  if constexpr (is_gapped<Memory>) {
+    auto const copies = pack<C>(on, memory);
+    return packets_of<C>(on, begun, r, body, copies.in, copies.out);
+  } else {
+    return packets_of<C>(on, begun, r, body, memory.in, memory.out);
+  }
 }
 template <collective C, class Transport, class Memory>
-slices_for<Transport> call_in_bytes<C, Transport, Memory>::slices(engine<Transport>& on,
-                                                                  begun_call<Transport> const& begun, request const& r,
-                                                                  byte_body body, Memory const& memory,
-                                                                  surfaces<std::byte>& surfaces) {
+slices_for<Transport, layout_for<Memory>> call_in_bytes<C, Transport, Memory>::slices(
+    engine<Transport>& on, begun_call<Transport> const& begun, request const& r, byte_body body, Memory const& memory,
+    surfaces<std::byte, layout_for<Memory>>& surfaces) {
   memory.lay_out(surfaces, r, on.rank(), on.ranks());
   return slices_of(on, begun, r, schedule_of<C>(r, begun.plan().algorithm), body, surfaces, r.bytes());
 }
@@ -176,6 +243,13 @@ block_memory<std::byte> memory_in_bytes(block_memory<T> const& m) {
 template <class Memory>
 Memory const& memory_in_bytes(Memory const& m) {
   return m;
+}
+template <template <class> class Shape, class T>
+  requires(!Shape<T>::ragged)
+gapped_memory<Shape<std::byte>> memory_in_bytes(gapped_memory<Shape<T>> const& m) {
+  gapped_memory<Shape<std::byte>> out(memory_in_bytes(static_cast<Shape<T> const&>(m)));
+  out.input = m.input, out.output = m.output, out.overlap = m.overlap;
+  return out;
 }
 template <class Transport, class Call>
 using in_bytes = call_in_bytes<Call::what, Transport,

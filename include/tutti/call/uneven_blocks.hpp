@@ -121,7 +121,7 @@ inline request ragged(request r, std::span<std::size_t const> counts) {
 
 // As check_buffers, for a _v form. `sent` and `received` matter for a buffer that has a block for every rank. The layouts are
 // in `unit` parts of an element, and refer to `lists`.
-template <collective C, class Comm, class In, class Out>
+template <collective C, bool AreCompared = true, class Comm, class In, class Out>
 uneven_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In const> in, block_sizes const& sent,
                                              std::span<Out> out, block_sizes const& received, std::size_t unit,
                                              counts_and_offsets& lists, int root, std::source_location where) {
@@ -156,6 +156,7 @@ uneven_buffers<In, Out> check_uneven_buffers(Comm const& comm, std::span<In cons
   if (reduces(C) && in.size() != all.given.end() / unit)
     refuse_end(rank, C, side::input, in.size(), all.given.end() / unit, where);
 
+  if constexpr (!AreCompared) return all;
   std::size_t const in_end = deals(C) ? all.given.end() / unit : in.size();
   std::size_t const out_end = collects(C) ? all.got.end() / unit : out.size();
   all.used.in_place = has_in_place && is_in_place<C>(in.data(), own_in.begin / unit, out.data(), own_out.begin / unit);

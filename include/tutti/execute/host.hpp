@@ -17,6 +17,10 @@
 
 namespace tutti::detail {
 
+// Whether slices pass through windows, because arrays may have gaps.
+template <class Layout>
+concept has_windows = requires(Layout const& where) { where.windows; };
+
 // One running collective: a walk through the schedule over the channels and buffers of this rank. Its state is a few
 // integers a cursor, so blocking and started calls drive it in the same way. Nothing here throws: a message that is not the
 // one that is due ends the execution, and the caller reports it.
@@ -79,6 +83,8 @@ class execution {
       if (place == nullptr) return false;
       bool const raw = body_.prepares() && give.where == space::input;
       auto from = memory_.pieces(c.me.lane, give, memory_.share(give, c.sending), range);
+      if constexpr (has_windows<Layout>)
+        if (!choose_window(from, peer, track, c.sent, range.count)) return false;
       if (from.count() == range.count && !raw && traffic_.refers(from.data(), range.count)) {
         traffic_.refer(peer, track, from.data(), range.count, part.more);
       } else {
@@ -88,6 +94,18 @@ class execution {
       }
     }
     c.sent_to_one();
+    return true;
+  }
+
+  // In a call whose messages are fetched, slices of an array with gaps are gathered where the peer can read them; false while it
+  // is still reading the one that was there.
+  bool choose_window(readable_pieces& from, int peer, int track, std::size_t slice, std::size_t count) noexcept
+    requires has_windows<Layout>
+  {
+    if (!traffic_.pulls() || !from.has_gaps()) return true;
+    element* const window = memory_.input.where.windows.shown(peer, track, slice);
+    if (!traffic_.all_read(window, count)) return false;
+    from.use_window(window);
     return true;
   }
 
@@ -155,6 +173,7 @@ class execution {
       if (keeps) lists.destinations[outgoing] = kept.data();
       body_(lists.sources, t.from.count, lists.destinations, outgoing + keeps, n, how);
       done += n;
+      kept.written(n);
       kept.skip(n);
       own.skip(n);
     }
@@ -178,7 +197,7 @@ class execution {
     extent const& range = part.range;
     if (walk_.travels(part, c.received)) {
       chunks const chunk = memory_.share(t.keep, c.receiving);
-      auto const kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
+      auto kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
       view from{};
       if (peer == c.me.rank) from.data = memory_.pieces(c.me.lane, t.own, t.own.what, range).data();
       else if (!traffic_.arrived(peer, track, range.count, part.more, from)) return false;
@@ -190,6 +209,7 @@ class execution {
         } else {
           element* const to = kept.data();
           body_(&from.data, 1, &to, 1, range.count, {.stream = streams(c)});
+          kept.written(range.count);
         }
       }
       if (peer != c.me.rank) traffic_.release(peer, track);
@@ -210,8 +230,10 @@ class execution {
 
   // Fetches a slice to where it is kept.
   TUTTI_HOST_DEVICE bool fetch_slice(int peer, writable_pieces to, view from) noexcept {
-    for (; to.count() > 0; from.data += to.count(), to.skip(to.count()))
+    for (; to.count() > 0; from.data += to.count(), to.skip(to.count())) {
       if (!traffic_.fetch(peer, from.data, to.data(), to.count())) return false;
+      to.written(to.count());
+    }
     return true;
   }
 

@@ -24,6 +24,7 @@ class pieces {
   }
 
   TUTTI_HOST_DEVICE T* data() const { return memory_ + begin_; }
+  TUTTI_HOST_DEVICE std::size_t begin() const { return begin_; }  // elements from the start of the memory
   TUTTI_HOST_DEVICE std::size_t count() const { return count_; }  // 0 at the end
 
   // Goes on by n <= count() elements.
@@ -32,6 +33,8 @@ class pieces {
     count_ -= n;
     if (count_ == 0) find();
   }
+  // Called when the first n elements have been written.
+  TUTTI_HOST_DEVICE void written(std::size_t) const {}
 
  private:
   // The next piece: chunks that follow each other in memory are one.

@@ -50,7 +50,8 @@ class held_call final : public queued_call<Transport> {
  private:
   using parts = in_bytes<Transport, Call>;
   static constexpr bool may_be_packets = detail::may_be_packets<Transport, decltype(Call::memory)>;
-  using slices = slices_for<Transport>;
+  using layout = layout_for<decltype(Call::memory)>;
+  using slices = slices_for<Transport, layout>;
   using packets = std::conditional_t<may_be_packets, packet_execution<Call::what, Transport>, slices>;
 
   call_terms const& terms() const noexcept override { return kept_.call; }
@@ -70,14 +71,18 @@ class held_call final : public queued_call<Transport> {
   progress poll() noexcept override {
     return sends_packets_ ? this->engine_.poll(packets_) : this->engine_.poll(slices_);
   }
-  void succeed() override { packing_.unpack(); }
+  void succeed() override {
+    packing_.unpack();
+    if constexpr (is_gapped<decltype(Call::memory)>)
+      if (sends_packets_) unpack(this->engine_, kept_.call.memory);
+  }
   protocol_violation const& found() const noexcept override {
     return sends_packets_ ? packets_.found() : slices_.found();
   }
 
   kept_call<Call> kept_;
   [[no_unique_address]] Packing packing_;
-  surfaces<std::byte> surfaces_{.input = {}, .output = {}, .scratch = {}};
+  surfaces<std::byte, layout> surfaces_{.input = {}, .output = {}, .scratch = {}};
   bool sends_packets_ = false;
   union {
     packets packets_;
