@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 #include <ranges>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "started/async.hpp"
+#include "support/conformance.hpp"
 #include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
@@ -137,38 +139,134 @@ struct filled_array {
 
 enum class ways_to_call { blocking, started, prepared, batch };
 
+// Call k of every_call.
+template <class In, class Out, class T, class Comm>
+void check_call_with_gaps(Comm& comm, int k, std::size_t count, ways_to_call way, options const& o = {}) {
+  every_call<T, sum> const kind(comm.rank(), comm.size(), count, o);
+  auto plain = kind.make(k);
+  filled_array<In, T> in(plain.in);
+  filled_array<Out, T> out(plain.out);
+  auto counts = plain.counts;
+  kind.call(k, comm, plain);
+  switch (way) {
+    case ways_to_call::blocking: kind.call(k, comm, in.array, out.array, counts); break;
+    case ways_to_call::started: kind.call(k, async(comm), in.array, out.array, counts).wait(); break;
+    case ways_to_call::prepared: {
+      persistent const again = kind.call(k, tutti::prepared(comm), in.array, out.array, counts);
+      for (int turn = 0; turn < 2; ++turn) {
+        // The array of a broadcast is an input too.
+        if (k == 6) out.memory = out.before;
+        persistent(again).start();
+        persistent(again).wait();
+      }
+      break;
+    }
+    case ways_to_call::batch: {
+      tutti::batch all(comm);
+      kind.call(k, all, in.array, out.array, counts);
+      all.run();
+    }
+  }
+  std::string const what = "collective " + std::to_string(k) + " of " + std::to_string(count) + " elements by " +
+                           std::string(name(o.algorithm)) + ", " + std::string(name(o.protocol));
+  expect(out.has(plain.out), what + " has another result, or writes between the elements");
+  expect(in.has(plain.in), what + " writes its input");
+}
+
 template <class In, class Out, class T, class Comm>
 void check_calls_with_gaps(Comm& comm, std::size_t count, ways_to_call way, options const& o = {}) {
-  using calls = every_call<T, sum>;
-  calls const kind(comm.rank(), comm.size(), count, o);
-  for (int k = 0; k < calls::kinds; ++k) {
-    auto plain = kind.make(k);
-    filled_array<In, T> in(plain.in);
-    filled_array<Out, T> out(plain.out);
-    auto counts = plain.counts;
-    kind.call(k, comm, plain);
-    switch (way) {
-      case ways_to_call::blocking: kind.call(k, comm, in.array, out.array, counts); break;
-      case ways_to_call::started: kind.call(k, async(comm), in.array, out.array, counts).wait(); break;
-      case ways_to_call::prepared: {
-        persistent const again = kind.call(k, tutti::prepared(comm), in.array, out.array, counts);
-        for (int turn = 0; turn < 2; ++turn) {
-          // The array of a broadcast is an input too.
-          if (k == 6) out.memory = out.before;
-          persistent(again).start();
-          persistent(again).wait();
-        }
-        break;
-      }
-      case ways_to_call::batch: {
-        tutti::batch all(comm);
-        kind.call(k, all, in.array, out.array, counts);
-        all.run();
-      }
+  for (int k = 0; k < every_call<T, sum>::kinds; ++k) check_call_with_gaps<In, Out, T>(comm, k, count, way, o);
+}
+
+// The collectives of every_call, and whether it calls the _v form.
+struct called {
+  collective what;
+  bool ragged = false;
+};
+inline constexpr called calls_of_every_call[] = {
+    {collective::all_reduce},       {collective::reduce},           {collective::scan},
+    {collective::exclusive_scan},   {collective::reduce_scatter},   {collective::reduce_scatter, true},
+    {collective::broadcast},        {collective::all_gather},       {collective::gather},
+    {collective::all_gather, true}, {collective::gather, true},     {collective::scatter},
+    {collective::all_to_all},       {collective::all_to_all, true},
+};
+
+// Calls f(k, options) for every call by every algorithm and protocol that can make it.
+template <class Comm, class F>
+void for_each_way_to_travel(Comm& comm, std::size_t bytes, F&& f) {
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
+    for (int k = 0; k < static_cast<int>(std::size(calls_of_every_call)); ++k) {
+      called const& call = calls_of_every_call[k];
+      if (call.what != c || (call.ragged && !s.ragged)) continue;
+      for (protocol const how : {protocol::packet, protocol::staged, protocol::direct, protocol::pull})
+        if (possible(comm, s, c, id, how, bytes) && !(call.ragged && how == protocol::packet))
+          f(k, options{.algorithm = id, .protocol = how});
     }
-    std::string const what = "collective " + std::to_string(k) + " of " + std::to_string(count) + " elements";
-    expect(out.has(plain.out), what + " has another result, or writes between the elements");
-    expect(in.has(plain.in), what + " writes its input");
+  });
+}
+
+// By every algorithm and protocol: some elements, and numbers of them around the limits of slices.
+template <class In, class Out, class Comm>
+void check_algorithms_with_gaps(Comm& comm) {
+  for (std::size_t const count : {1u, 5u, 4095u, 4097u, 70001u})
+    for_each_way_to_travel(comm, count * sizeof(float), [&](int k, options const& o) {
+      check_call_with_gaps<In, Out, float>(comm, k, count, ways_to_call::blocking, o);
+    });
+}
+
+// In place, and with an output that overlaps the input in another way: the result is that of separate arrays.
+template <class Comm>
+void check_overlaps_with_gaps(Comm& comm) {
+  for (std::size_t const count : {2u, 4097u, 70001u})
+    for_each_way_to_travel(comm, count * sizeof(float), [&](int k, options const& o) {
+      if (k > 3) return;
+      every_call<float, sum> const kind(comm.rank(), comm.size(), count, o);
+      auto plain = kind.make(k);
+      plain.out = plain.in;
+      std::vector<float> const given = plain.in;
+      kind.call(k, comm, plain);
+      auto const check = [&](char const* what, std::size_t in_place, std::ptrdiff_t in_stride, std::size_t out_place) {
+        std::vector<float> memory(3 * count + 3, -1.0f);
+        auto const in = strided(memory.data() + in_place, count, in_stride),
+                   out = strided(memory.data() + out_place, count, 3);
+        auto const at = [](auto const& array, std::size_t i) -> float& {
+          return array.data[static_cast<std::ptrdiff_t>(i) * array.stride];
+        };
+        for (std::size_t i = 0; i < count; ++i) at(in, i) = given[i];
+        std::vector<float> expected = memory;
+        kind.call(k, comm, in, out, plain.counts);
+        // Ranks without a result leave the output as it was.
+        bool const gets = k == 1 ? comm.rank() == comm.size() - 1 : k != 3 || comm.rank() > 0;
+        for (std::size_t i = 0; i < count && gets; ++i)
+          expected[static_cast<std::size_t>(&at(out, i) - memory.data())] = plain.out[i];
+        expect(memory == expected, "collective " + std::to_string(k) + " of " + std::to_string(count) +
+                                       " elements by " + std::string(name(o.algorithm)) + ", " +
+                                       std::string(name(o.protocol)) + ": " + what + " has another result");
+      };
+      check("in place", 0, 3, 0);
+      check("an output that is shifted by an element", 0, 3, 3);
+      check("an output in reverse", 3 * (count - 1), -3, 0);
+      check("another column", 1, 3, 0);
+    });
+}
+
+// Slices end within elements of 12 bytes, which are moved.
+template <class Comm>
+void check_moves_with_gaps(Comm& comm) {
+  using element = std::array<float, 3>;
+  auto const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
+  auto const value = [](std::size_t source, std::size_t i) {
+    return element{static_cast<float>(source), static_cast<float>(i), -1.0f};
+  };
+  for (std::size_t const count : {1u, 1999u, 30011u}) {
+    std::vector<element> mine(2 * count), all(3 * count * ranks);
+    for (std::size_t i = 0; i < count; ++i) mine[2 * i] = value(rank, i);
+    all_gather(comm, strided(mine.data(), count, 2), strided(all.data(), count * ranks, 3));
+    for (std::size_t i = 0; i < count * ranks; ++i)
+      expect(all[3 * i] == value(i / count, i % count) && all[3 * i + 1] == element{}, "an element was torn apart");
+    broadcast(comm, strided(mine.data(), count, 2), comm.size() - 1);
+    for (std::size_t i = 0; i < count; ++i)
+      expect(mine[2 * i] == value(ranks - 1, i) && mine[2 * i + 1] == element{}, "a broadcast element was torn apart");
   }
 }
 

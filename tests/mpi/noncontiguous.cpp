@@ -18,6 +18,7 @@ void check_with_gaps(Comm& comm) {
   check_calls_with_gaps<padded_rows, reversed_view>(comm);
   check_messages_with_gaps<strided_array, padded_rows>(comm);
   check_forms_with_gaps(comm);
+  check_moves_with_gaps(comm);
 }
 
 }  // namespace
@@ -27,6 +28,13 @@ TEST_CASE("every collective takes arrays with gaps over MPI") {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_with_gaps(comm); }) == "");
   }
+}
+
+TEST_CASE("every algorithm reads and writes arrays with gaps over MPI") {
+  CHECK(on_ranks(4, [](auto& comm) {
+          check_algorithms_with_gaps<strided_array, padded_rows>(comm);
+          check_overlaps_with_gaps(comm);
+        }) == "");
 }
 
 TEST_CASE("every collective takes arrays with gaps on a node and over nodes") {

@@ -54,7 +54,7 @@ class pieces<Byte, gapped_layout> {
   bool has_gaps() const { return from_ != nullptr; }
   std::size_t count() const { return piece_.count(); }
   // The piece, or its copy in the window.
-  Byte* data() {
+  Byte* data() const {
     if (!has_gaps()) return piece_.data();
     if (!in_window_) {
       begin_ = piece_.begin();
@@ -68,7 +68,7 @@ class pieces<Byte, gapped_layout> {
     piece_.skip(n);
   }
   // Called when the first n elements have been written.
-  void written(std::size_t n) {
+  void written(std::size_t n) const {
     if (has_gaps()) from_->array.scatter(data(), piece_.begin(), n);
   }
   // Uses this memory as the window.
@@ -80,8 +80,8 @@ class pieces<Byte, gapped_layout> {
   pieces<Byte, layout> piece_;
   gapped_layout const* from_ = nullptr;
   std::byte* window_ = nullptr;
-  std::size_t begin_ = 0;   // of the window, in the array
-  bool in_window_ = false;  // whether the window holds the piece
+  mutable std::size_t begin_ = 0;   // of the window, in the array
+  mutable bool in_window_ = false;  // whether the window holds the piece
 };
 
 }  // namespace tutti::detail

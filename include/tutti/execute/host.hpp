@@ -197,7 +197,7 @@ class execution {
     extent const& range = part.range;
     if (walk_.travels(part, c.received)) {
       chunks const chunk = memory_.share(t.keep, c.receiving);
-      auto kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
+      auto const kept = memory_.writable_pieces(c.me.lane, t.keep, chunk, range);
       view from{};
       if (peer == c.me.rank) from.data = memory_.pieces(c.me.lane, t.own, t.own.what, range).data();
       else if (!traffic_.arrived(peer, track, range.count, part.more, from)) return false;

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls on arrays with gaps allocate no memory of the size of a message.
+// labels: alone threads
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+
+namespace {
+
+std::atomic<std::size_t> largest_allocation = 0;
+
+void* allocated(void* memory, std::size_t bytes) {
+  if (memory == nullptr) throw std::bad_alloc();
+  for (std::size_t seen = largest_allocation; bytes > seen && !largest_allocation.compare_exchange_weak(seen, bytes);) {
+  }
+  return memory;
+}
+
+}  // namespace
+
+// Not inlined, because GCC would warn that free() does not match operator new.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  return allocated(std::malloc(bytes == 0 ? 1 : bytes), bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  auto const step = static_cast<std::size_t>(alignment);
+  return allocated(std::aligned_alloc(step, (bytes + step - 1) / step * step), bytes);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace {
+
+constexpr std::size_t count = 300'000, stride = 3;
+
+// The largest allocation of any rank while all call f().
+template <class Comm, class F>
+std::size_t largest_in(Comm& comm, F&& f) {
+  barrier(comm);
+  largest_allocation = 0;
+  barrier(comm);
+  f();
+  barrier(comm);
+  std::size_t const out = largest_allocation;
+  barrier(comm);
+  return out;
+}
+
+template <class Comm>
+void check_allocations(Comm& comm) {
+  std::size_t const blocks = static_cast<std::size_t>(comm.size());
+  std::vector<float> one(count * stride, 1.0f), other(one), many(count * stride * blocks), others(many);
+  auto in = strided(one.data(), count, stride), out = strided(other.data(), count, stride),
+       all = strided(many.data(), count * blocks, stride), all_out = strided(others.data(), count * blocks, stride);
+  auto const check = [&](char const* what, auto&& f) {
+    std::size_t const most = largest_in(comm, f);
+    expect(most <= 256 * 1024, std::string(what) + " allocates " + std::to_string(most) + " bytes at once");
+  };
+  check("all_reduce", [&] { all_reduce(comm, in, out); });
+  check("all_reduce in place", [&] { all_reduce(comm, in, max{}, {.algorithm = algorithm_id::two_shot}); });
+  check("an all_reduce that is started", [&] { all_reduce(async(comm), in, out).wait(); });
+  check("a prepared all_reduce", [&] {
+    persistent call = all_reduce(prepared(comm), in, out);
+    call.start();
+    call.wait();
+  });
+  check("reduce", [&] { reduce(comm, in, out, sum{}, 0, {.algorithm = algorithm_id::one_shot}); });
+  check("broadcast", [&] { broadcast(comm, out); });
+  check("reduce_scatter", [&] { reduce_scatter(comm, all, out, sum{}, {.algorithm = algorithm_id::one_shot}); });
+  check("all_gather", [&] { all_gather(comm, in, all); });
+  check("gather", [&] { gather(comm, in, all, 0, {.algorithm = algorithm_id::one_shot}); });
+  check("scatter", [&] { scatter(comm, all, out, 0, {.algorithm = algorithm_id::one_shot}); });
+  check("all_to_all", [&] { all_to_all(comm, all, all_out, {.algorithm = algorithm_id::pairwise}); });
+  check("scan", [&] { scan(comm, in, out, sum{}, {.algorithm = algorithm_id::one_shot}); });
+}
+
+}  // namespace
+
+TEST_CASE("no call on arrays with gaps allocates memory of the size of a message") {
+  for (int const ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_allocations(comm); }));
+  }
+}
