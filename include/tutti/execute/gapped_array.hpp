@@ -46,6 +46,7 @@ class gapped_array {
     bytes_ *= count;
   }
 
+  std::byte const* data() const noexcept { return data_; }
   bool has_gaps() const noexcept { return used_ > 0; }
   std::size_t bytes() const noexcept { return bytes_; }
 

@@ -4,34 +4,66 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
+#include <new>
 #include <type_traits>
 
+#include "tutti/core/config.hpp"
 #include "tutti/execute/gapped_array.hpp"
 #include "tutti/execute/layout.hpp"
 #include "tutti/execute/surfaces.hpp"
+#include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
+// A part of an array that a window holds. Reading it there saves a second walk over elements that are far apart.
+struct held_part {
+  void const* array = nullptr;  // its first element, which tells the arrays of a call apart
+  std::size_t begin = 0, end = 0;
+  std::byte* window = nullptr;
+
+  bool has(void const* of, std::size_t from, std::size_t count) const noexcept {
+    return array == of && begin <= from && from + count <= end;
+  }
+  bool overlaps(void const* of, std::size_t from, std::size_t count) const noexcept {
+    return array == of && begin < from + count && from < end;
+  }
+};
+
 // The windows of a call.
-struct slice_windows {
-  static constexpr std::size_t shown_at_once = 2;  // the sender gathers a slice while the receiver reads the one before
+class slice_windows {
+ public:
+  struct contents {
+    held_part gathered, written;  // the last of each
+  };
 
-  std::byte* memory = nullptr;
-  std::size_t slice = 0;  // bytes of a window
-  int ranks = 0;
-
+  slice_windows() = default;
+  // `memory`: of so many bytes, aligned to a line.
+  slice_windows(std::byte* memory, std::size_t slice, int ranks)
+      : contents_(::new(memory) contents), windows_(memory + cache_line), slice_(slice), ranks_(ranks) {
+    static_assert(sizeof(contents) <= cache_line);
+  }
   // `tracks`: 0 if all slices fit into slots.
   static constexpr std::size_t bytes(std::size_t slice, int tracks, int ranks) {
-    return (2 + shown_at_once * static_cast<std::size_t>(tracks) * static_cast<std::size_t>(ranks)) * slice;
+    return cache_line + (2 + at_once * static_cast<std::size_t>(tracks) * static_cast<std::size_t>(ranks)) * slice;
   }
 
-  std::byte* read() const noexcept { return memory; }
-  std::byte* written() const noexcept { return memory + slice; }
+  contents& held() const noexcept { return *contents_; }
+  std::byte* read() const noexcept { return windows_; }
+  std::byte* written() const noexcept { return windows_ + slice_; }
   // A slice for a peer that is too large for a slot. It stays there until the peer has read it.
   std::byte* shown(int peer, int track, std::size_t number) const noexcept {
-    auto const channel = static_cast<std::size_t>(track * ranks + peer);
-    return memory + (2 + channel * shown_at_once + number % shown_at_once) * slice;
+    auto const channel = static_cast<std::size_t>(track * ranks_ + peer);
+    return windows_ + (2 + channel * at_once + number % at_once) * slice_;
   }
+
+ private:
+  static constexpr std::size_t at_once = 2;  // the sender gathers a slice while the receiver reads the one before
+
+  contents* contents_ = nullptr;
+  std::byte* windows_ = nullptr;
+  std::size_t slice_ = 0;  // bytes of a window
+  int ranks_ = 0;
 };
 
 // Where the chunks of an array lie that may have gaps: extents count its elements alone.
@@ -58,8 +90,9 @@ class pieces<Byte, gapped_layout> {
     if (!has_gaps()) return piece_.data();
     if (!in_window_) {
       begin_ = piece_.begin();
-      if constexpr (reads) from_->array.gather(begin_, count(), window_);
       in_window_ = true;
+      if constexpr (reads) fill_window();
+      else from_->windows.held().written = {};
     }
     return window_ + (piece_.begin() - begin_);
   }
@@ -69,13 +102,33 @@ class pieces<Byte, gapped_layout> {
   }
   // Called when the first n elements have been written.
   void written(std::size_t n) const {
-    if (has_gaps()) from_->array.scatter(data(), piece_.begin(), n);
+    if (!has_gaps()) return;
+    std::size_t const begin = piece_.begin();
+    std::byte* const from = data();
+    from_->array.scatter(from, begin, n);
+    auto& [gathered, written] = from_->windows.held();
+    if (gathered.overlaps(from_->array.data(), begin, n)) gathered = {};
+    written = {from_->array.data(), begin, begin + n, from};
   }
   // Uses this memory as the window.
   void use_window(std::byte* window) { window_ = window; }
 
  private:
   static constexpr bool reads = std::is_const_v<Byte>;
+
+  void fill_window() const {
+    auto& [gathered, written] = from_->windows.held();
+    void const* const array = from_->array.data();
+    for (held_part const& held : {gathered, written}) {
+      if (!held.has(array, begin_, count())) continue;
+      std::byte const* const there = held.window + (begin_ - held.begin);
+      if (there != window_) std::memmove(window_, there, count());
+      gathered = {array, begin_, begin_ + count(), window_};
+      return;
+    }
+    from_->array.gather(begin_, count(), window_);
+    gathered = {array, begin_, begin_ + count(), window_};
+  }
 
   pieces<Byte, layout> piece_;
   gapped_layout const* from_ = nullptr;
