@@ -123,7 +123,7 @@ void run_alone_with_gaps(engine<Transport>& on, Call& c) {
     std::size_t const all = memory.input.where.end(), slice = body.whole_elements(Transport::slice_bytes);
     if (c.memory.overlap) read_copy(memory.input, on.copy.at_least(all), all);
     std::byte* const room = on.windows.at_least(slice_windows::bytes(Transport::slice_bytes, 0, 1));
-    slice_windows const windows(room, Transport::slice_bytes, 1);
+    slice_windows const windows(room, Transport::slice_bytes, 0, 1);
     memory.input.where.windows = memory.output.where.windows = windows;
     std::size_t const count = memory.input.where.at(0, 0).count;
     for (std::size_t done = 0; done < count; done += slice) {

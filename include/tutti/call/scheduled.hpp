@@ -57,7 +57,7 @@ void place_windows(engine<Transport>& on, access& travel, int tracks, surfaces<s
   travel.streams &= !out.array.has_gaps();
   std::size_t const slice = (travel.slice + cache_line - 1) / cache_line * cache_line;
   std::size_t const all = slice_windows::bytes(slice, travel.pulls ? tracks : 0, on.ranks());
-  in.windows = out.windows = slice_windows(on.windows.at_least(all), slice, on.ranks());
+  in.windows = out.windows = slice_windows(on.windows.at_least(all), slice, on.rank(), on.ranks());
 }
 
 // Gives a schedule the memory that it needs besides the caller's, and decides how its messages travel. `bytes`: of the

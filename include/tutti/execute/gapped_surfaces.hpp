@@ -39,13 +39,13 @@ class slice_windows {
 
   slice_windows() = default;
   // `memory`: of so many bytes, aligned to a line.
-  slice_windows(std::byte* memory, std::size_t slice, int ranks)
-      : contents_(::new(memory) contents), windows_(memory + cache_line), slice_(slice), ranks_(ranks) {
+  slice_windows(std::byte* memory, std::size_t slice, int rank, int ranks)
+      : contents_(::new(memory) contents), windows_(memory + cache_line), slice_(slice), rank_(rank), ranks_(ranks) {
     static_assert(sizeof(contents) <= cache_line);
   }
   // `tracks`: 0 if all slices fit into slots.
   static constexpr std::size_t bytes(std::size_t slice, int tracks, int ranks) {
-    return cache_line + (2 + at_once * static_cast<std::size_t>(tracks) * static_cast<std::size_t>(ranks)) * slice;
+    return cache_line + (2 + at_once * static_cast<std::size_t>(tracks * (ranks - 1))) * slice;
   }
 
   contents& held() const noexcept { return *contents_; }
@@ -53,7 +53,7 @@ class slice_windows {
   std::byte* written() const noexcept { return windows_ + slice_; }
   // A slice for a peer that is too large for a slot. It stays there until the peer has read it.
   std::byte* shown(int peer, int track, std::size_t number) const noexcept {
-    auto const channel = static_cast<std::size_t>(track * ranks_ + peer);
+    auto const channel = static_cast<std::size_t>(track * (ranks_ - 1) + peer - (peer > rank_ ? 1 : 0));
     return windows_ + (2 + channel * at_once + number % at_once) * slice_;
   }
 
@@ -63,7 +63,7 @@ class slice_windows {
   contents* contents_ = nullptr;
   std::byte* windows_ = nullptr;
   std::size_t slice_ = 0;  // bytes of a window
-  int ranks_ = 0;
+  int rank_ = 0, ranks_ = 0;
 };
 
 // Where the chunks of an array lie that may have gaps: extents count its elements alone.
