@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls on arrays that are not contiguous: inputs are copied to memory of the library when the call begins, and outputs
-// from there when it has succeeded. The rest of a call sees contiguous arrays alone.
+// Calls on ranges that are not contiguous: inputs are copied to memory of the library when the call begins, and outputs
+// from there when it has succeeded. The rest of a call sees contiguous arrays alone. Arrays with strides are not copied;
+// see call/gapped_arrays.hpp.
 #pragma once
 
 #include <cstddef>

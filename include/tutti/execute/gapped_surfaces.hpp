@@ -110,6 +110,12 @@ class pieces<Byte, gapped_layout> {
     if (gathered.overlaps(from_->array.data(), begin, n)) gathered = {};
     written = {from_->array.data(), begin, begin + n, from};
   }
+  // Writes the piece from other memory than the window.
+  void scatter_from(std::byte const* from) const {
+    from_->array.scatter(from, piece_.begin(), count());
+    for (held_part* const held : {&from_->windows.held().gathered, &from_->windows.held().written})
+      if (held->overlaps(from_->array.data(), piece_.begin(), count())) *held = {};
+  }
   // Uses this memory as the window.
   void use_window(std::byte* window) { window_ = window; }
 

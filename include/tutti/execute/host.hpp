@@ -163,6 +163,11 @@ class execution {
           return false;
     }
 
+    if (scatters(kept) && t.from.count == 1 && self < 0 && !t.forwards() && !t.complete) {
+      scatter(kept, arrived[0].data);
+      return true;
+    }
+
     bool const raw = self >= 0 && t.own.where == space::input;
     stage const how{.prepare = raw ? self : -1, .finish = t.complete ? walk_.of().ranks : 0, .stream = streams(c)};
     auto own = self >= 0 ? memory_.pieces(c.me.lane, t.own, t.own.what, range) : readable_pieces{nullptr, range.count};
@@ -206,10 +211,11 @@ class execution {
         if (!all_read(kept)) return false;
         if (from.foreign) {
           if (!fetch_slice(peer, kept, from)) return false;
+        } else if (scatters(kept)) {
+          scatter(kept, from.data);
         } else {
           element* const to = kept.data();
           body_(&from.data, 1, &to, 1, range.count, {.stream = streams(c)});
-          kept.written(range.count);
         }
       }
       if (peer != c.me.rank) traffic_.release(peer, track);
@@ -237,6 +243,16 @@ class execution {
     return true;
   }
 
+  // Whether the elements of these pieces are written where they are, without a window.
+  TUTTI_HOST_DEVICE static bool scatters(writable_pieces const& where) noexcept {
+    if constexpr (has_windows<Layout>) return where.has_gaps();
+    else return false;
+  }
+  TUTTI_HOST_DEVICE static void scatter(writable_pieces to, element const* from) noexcept {
+    if constexpr (has_windows<Layout>)
+      for (; to.count() > 0; from += to.count(), to.skip(to.count())) to.scatter_from(from);
+  }
+
   // Whether to store past the caches: this call does not read again what the step keeps, and it is too large for the caller to
   // find it in a cache.
   TUTTI_HOST_DEVICE bool streams(cursor const& c) const noexcept {
@@ -256,7 +272,12 @@ template <carries_slices Transport, step_function Schedule, class Body, class La
 TUTTI_HOST_DEVICE progress execution<Transport, Schedule, Body, Layout>::poll() noexcept {
   bool moved = false, finished = true;
   for (int t = 0; t < walk_.tracks(); ++t) {
-    while (advance(t)) moved = true;
+    if constexpr (has_windows<Layout>) {
+      // One slice at a time, so that a phase sends what the phase before has just left in a window.
+      moved |= advance(t);
+    } else {
+      while (advance(t)) moved = true;
+    }
     if (traffic_.found()) return progress::done;
     finished &= walk_[t].finished;
   }
