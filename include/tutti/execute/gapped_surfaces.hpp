@@ -110,7 +110,16 @@ class pieces<Byte, gapped_layout> {
     if (gathered.overlaps(from_->array.data(), begin, n)) gathered = {};
     written = {from_->array.data(), begin, begin + n, from};
   }
-  // Writes the piece from other memory than the window.
+  // Copies the piece to other memory than the window, and from there.
+  void gather_to(std::byte* to) const {
+    auto const& [gathered, written] = from_->windows.held();
+    for (held_part const* const held : {&gathered, &written})
+      if (held->has(from_->array.data(), piece_.begin(), count())) {
+        std::memcpy(to, held->window + (piece_.begin() - held->begin), count());
+        return;
+      }
+    from_->array.gather(piece_.begin(), count(), to);
+  }
   void scatter_from(std::byte const* from) const {
     from_->array.scatter(from, piece_.begin(), count());
     for (held_part* const held : {&from_->windows.held().gathered, &from_->windows.held().written})

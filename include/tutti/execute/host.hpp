@@ -85,7 +85,10 @@ class execution {
       auto from = memory_.pieces(c.me.lane, give, memory_.share(give, c.sending), range);
       if constexpr (has_windows<Layout>)
         if (!choose_window(from, peer, track, c.sent, range.count)) return false;
-      if (from.count() == range.count && !raw && traffic_.refers(from.data(), range.count)) {
+      if (!raw && gathers(from, c)) {
+        gather(from, place);
+        traffic_.publish(peer, track, range.count, part.more);
+      } else if (from.count() == range.count && !raw && traffic_.refers(from.data(), range.count)) {
         traffic_.refer(peer, track, from.data(), range.count, part.more);
       } else {
         for (std::size_t done = 0; from.count() > 0; done += from.count(), from.skip(from.count()))
@@ -243,7 +246,24 @@ class execution {
     return true;
   }
 
-  // Whether the elements of these pieces are written where they are, without a window.
+  // -- Arrays with gaps, without a window.
+
+  // Whether a slice is gathered in its slot: unless it is read again, or the slot is better written past the caches. Every
+  // eighth slice passes through the window, so that the transport goes on measuring which way is faster.
+  TUTTI_HOST_DEVICE bool gathers(readable_pieces const& from, cursor const& c) const noexcept {
+    if constexpr (has_windows<Layout>)
+      return from.has_gaps() && !traffic_.pulls() && is_read_once(c.now) && c.sent % 8 != 7 &&
+             !traffic_.streams(from.count());
+    else return false;
+  }
+  TUTTI_HOST_DEVICE static bool is_read_once(step const& t) noexcept {
+    return t.give.split || (t.to.count == 1 && t.own.where != t.give.where);
+  }
+  TUTTI_HOST_DEVICE static void gather(readable_pieces from, element* to) noexcept {
+    if constexpr (has_windows<Layout>)
+      for (; from.count() > 0; to += from.count(), from.skip(from.count())) from.gather_to(to);
+  }
+  // Whether an arriving slice is scattered.
   TUTTI_HOST_DEVICE static bool scatters(writable_pieces const& where) noexcept {
     if constexpr (has_windows<Layout>) return where.has_gaps();
     else return false;

@@ -79,6 +79,11 @@ class traffic {
       body(&from, 1, &to, 1, n, {.prepare = raw ? 0 : -1});
     }
   }
+  // Whether n elements are written to a slot past the caches.
+  bool streams(std::size_t n) const noexcept {
+    if constexpr (maps) return transport_.gauge().streams(n * sizeof(T));
+    else return false;
+  }
   TUTTI_CALLS_ANY
   TUTTI_HOST_DEVICE void publish(int peer, int track, std::size_t n, bool more) noexcept {
     transport_.publish(peer, track, n * sizeof(T), more, tag_);
