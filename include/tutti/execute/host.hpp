@@ -166,7 +166,7 @@ class execution {
           return false;
     }
 
-    if (scatters(kept) && t.from.count == 1 && self < 0 && !t.forwards() && !t.complete) {
+    if (kept.has_gaps() && t.from.count == 1 && self < 0 && !t.forwards() && !t.complete) {
       scatter(kept, arrived[0].data);
       return true;
     }
@@ -214,7 +214,7 @@ class execution {
         if (!all_read(kept)) return false;
         if (from.foreign) {
           if (!fetch_slice(peer, kept, from)) return false;
-        } else if (scatters(kept)) {
+        } else if (kept.has_gaps()) {
           scatter(kept, from.data);
         } else {
           element* const to = kept.data();
@@ -251,22 +251,16 @@ class execution {
   // Whether a slice is gathered in its slot: unless it is read again, or the slot is better written past the caches. Every
   // eighth slice passes through the window, so that the transport goes on measuring which way is faster.
   TUTTI_HOST_DEVICE bool gathers(readable_pieces const& from, cursor const& c) const noexcept {
+    [[maybe_unused]] step const& t = c.now;
     if constexpr (has_windows<Layout>)
-      return from.has_gaps() && !traffic_.pulls() && is_read_once(c.now) && c.sent % 8 != 7 &&
+      return from.has_gaps() && !traffic_.pulls() &&
+             (t.give.split || (t.to.count == 1 && t.own.where != t.give.where)) && c.sent % 8 != 7 &&
              !traffic_.streams(from.count());
     else return false;
-  }
-  TUTTI_HOST_DEVICE static bool is_read_once(step const& t) noexcept {
-    return t.give.split || (t.to.count == 1 && t.own.where != t.give.where);
   }
   TUTTI_HOST_DEVICE static void gather(readable_pieces from, element* to) noexcept {
     if constexpr (has_windows<Layout>)
       for (; from.count() > 0; to += from.count(), from.skip(from.count())) from.gather_to(to);
-  }
-  // Whether an arriving slice is scattered.
-  TUTTI_HOST_DEVICE static bool scatters(writable_pieces const& where) noexcept {
-    if constexpr (has_windows<Layout>) return where.has_gaps();
-    else return false;
   }
   TUTTI_HOST_DEVICE static void scatter(writable_pieces to, element const* from) noexcept {
     if constexpr (has_windows<Layout>)

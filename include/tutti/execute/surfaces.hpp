@@ -33,6 +33,7 @@ class pieces {
     count_ -= n;
     if (count_ == 0) find();
   }
+  TUTTI_HOST_DEVICE static constexpr bool has_gaps() { return false; }
   // Called when the first n elements have been written.
   TUTTI_HOST_DEVICE void written(std::size_t) const {}
 
