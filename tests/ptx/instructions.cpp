@@ -176,6 +176,12 @@ struct sqrt {
     out(t, i, std::sqrt(in<T>(t, i, 0)));
   }
 };
+struct rcp {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    out(t, i, T(1) / in<T>(t, i, 0));
+  }
+};
 // Of each byte of the result, whether it is known depends on the same byte of the operands.
 template <class T, class F>
 void by_bytes(thread& t, instruction const& i, F f, std::uint8_t (*unwritten)(word const&, word const&)) {
@@ -728,6 +734,8 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
     } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas" ||
                word == "bfly" || word == "or") {
       variant = word;
+    } else if (word == "down") {
+      i.down = true;
     } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
       narrow = word;
     } else if (name == "setp" && compare.empty()) {
@@ -755,6 +763,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "neg") return numbers<neg>(i.of);
   if (name == "abs") return numbers<abs>(i.of);
   if (name == "sqrt") return floats<sqrt>(i.of);
+  if (name == "rcp") return floats<rcp>(i.of);
   if (name == "and") return bits<bit_and>(i.of);
   if (name == "or") return bits<bit_or>(i.of);
   if (name == "xor") return bits<bit_xor>(i.of);
@@ -788,7 +797,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "ret") return ret;
   if (name == "exit") return end_thread;
   if (name == "trap") return trap;
-  if (name == "shfl" && variant == "bfly") return swap_lanes;
+  if (name == "shfl" && (variant == "bfly" || i.down)) return swap_lanes;
   if (name == "bar" || name == "barrier") return variant == "or" ? vote_at_barrier : barrier;
   if (name == "fence" || name == "membar") return fence;
   return unknown;

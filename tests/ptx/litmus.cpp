@@ -223,6 +223,11 @@ TEST_CASE("lanes of a warp swap registers, all of them at one place") {
         data, 1, 64, seed);
     for (std::uint32_t k = 0; k < 64; ++k) CHECK(data.of[k] == (k ^ 2));
   }
+  words data;
+  run("mov.u32 %r1, %tid.x;\nshfl.sync.down.b32 %r2, %r1, 3, 0x1f, 0xffffffff;\n"
+      "cvt.u64.u32 %rd2, %r1;\nshl.b64 %rd2, %rd2, 2;\nadd.u64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;",
+      data, 1, 64, 1);
+  for (std::uint32_t k = 0; k < 64; ++k) CHECK(data.of[k] == (k % 32 < 29 ? k + 3 : k));
   std::string const odd = "mov.u32 %r1, %tid.x;\nand.b32 %r3, %r1, 1;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 ";
   CHECK(mistake(odd + "ret;\n" + swap, 1, 32).find("no thread makes progress") != std::string::npos);
   CHECK(mistake("shfl.sync.bfly.b32 %r2, %r1, 2, 0x1f, 1;", 1, 32).find("with some lanes") != std::string::npos);

@@ -64,7 +64,8 @@ void block::release_warp_of(thread& last) {
   }
   for (std::size_t lane = 0; lane < warp.size(); ++lane) {
     instruction const& swap = *warp[lane]->swaps_;
-    std::size_t const other = lane ^ warp[lane]->deciding_value(swap.in[1]);
+    std::size_t const apart = warp[lane]->deciding_value(swap.in[1]);
+    std::size_t const other = swap.down ? lane + apart : lane ^ apart;
     warp[lane]->set(swap.to[0], warp[other < warp.size() ? other : lane]->given_);
     if (swap.to[1].kind == operand::in_register) warp[lane]->set(swap.to[1], word{other < warp.size(), 0});
   }

@@ -120,8 +120,8 @@ class thread {
   void wait_at_barrier();
   // The same, after which i.to[0] says whether any thread of the block has voted so.
   void vote_at_barrier(instruction const& i, bool vote);
-  // Gives in[0] to the lane whose number differs from its own by the bits of in[1], once all lanes of the warp do so. to[1], if it is
-  // there, tells whether there is such a lane.
+  // Gets in[0] of the lane whose number differs from its own by the bits of in[1], or of the one that is in[1] lanes later (down), once
+  // all lanes of the warp do so; its own if there is no such lane. to[1], if it is there, tells whether there is one.
   void swap_with_lane(instruction const& i);
   void yield() { yields_ = true; }
 

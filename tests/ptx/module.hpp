@@ -61,6 +61,7 @@ struct instruction {
   bool unless = false;     // executes where the predicate is false
   std::array<operand, 4> to{};
   std::array<operand, 4> in{};  // an address is the first
+  bool down = false;            // a shuffle gives each lane the value of a later one
   bool calls = false;
   int target = -1;                            // of a call: a function; of a branch: an instruction
   std::vector<std::size_t> passed, returned;  // offsets in the window of calls
