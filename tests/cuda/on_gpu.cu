@@ -232,7 +232,7 @@ void check_stages_in_memory(cuda_device const& gpu) {
   cudaStream_t const stream = gpu.make_stream();
   auto const in = to_device(ranks, ranks_values<float>(p, std::vector<float>(n + 1, 1.0f)));
   auto const out = to_device(ranks, ranks_values<float>(p, std::vector<float>(n + 1)));
-  device_array<cuda_device, scale<float>> const factor(gpu, 1);
+  device_array<cuda_device, float> const factor(gpu, 1);
   device_array<cuda_device, clip<float>> const limits(gpu, 1);
   bool good = true;
   for (std::array<std::size_t, 2> const& firsts : {std::array<std::size_t, 2>{0, 0}, {1, 1}, {0, 1}}) {
@@ -244,13 +244,12 @@ void check_stages_in_memory(cuda_device const& gpu) {
       to.emplace_back(out[q].data() + first(q), n);
     }
     captured const graph(stream, [&] {
-      all_reduce(ranks, from, to, fused{sum{}, from_memory(factor.data()), from_memory(limits.data())},
+      all_reduce(ranks, from, to, fused{sum{}, scale{from_memory(factor.data())}, from_memory(limits.data())},
                  {.stream = stream});
     });
     for (float const by : {0.5f, 2.0f, 0.125f}) {
-      scale<float> const multiply{by};
       clip<float> const limit{2.0f, 12.0f};
-      gpu.copy(stream, factor.data(), &multiply, sizeof multiply);
+      gpu.copy(stream, factor.data(), &by, sizeof by);
       gpu.copy(stream, limits.data(), &limit, sizeof limit);
       graph.replay();
       gpu.wait(stream, soon());
@@ -261,7 +260,7 @@ void check_stages_in_memory(cuda_device const& gpu) {
                                   std::clamp(p * by, 2.0f, 12.0f)) == static_cast<std::ptrdiff_t>(n);
     }
   }
-  report("stages in memory change between the replays of a graph", good);
+  report("stages and numbers in memory change between the replays of a graph", good);
   gpu.end_stream(stream);
 }
 

@@ -146,6 +146,28 @@ struct stage_in_memory {
   }
 };
 
+// The step that with_rate makes.
+template <class Step, class F>
+struct step_with_rate {
+  Step step;
+  F const* rate;
+
+  template <class A, class S, int Arrays>
+  TUTTI_HOST_DEVICE auto operator()(A const& x, S (&values)[Arrays]) const {
+    Step now = step;
+    now.rate = *rate;
+    return now(x, values);
+  }
+};
+
+// The number that from_memory makes.
+template <class F>
+struct number_in_memory {
+  F const* memory;
+
+  TUTTI_HOST_DEVICE operator F() const { return *memory; }
+};
+
 }  // namespace detail
 
 // A prologue, an epilogue, or the step of with_arrays, that the call reads from memory when it runs: device memory that the GPUs
@@ -158,6 +180,23 @@ constexpr detail::stage_in_memory<F> from_memory(F const* stage) {
   static_assert(std::is_trivially_copyable_v<F>,
                 "a stage is copied to the memory of a GPU as bytes, so it must be trivially copyable");
   return {stage};
+}
+
+// The same for a number of scale, clip or unscale, which a kernel of the program may have left there.
+//
+//   fused{sum{}, scale{from_memory(loss_scale)}}
+template <class F>
+  requires std::is_arithmetic_v<F>
+constexpr detail::number_in_memory<F> from_memory(F const* number) {
+  return {number};
+}
+
+// The step of an optimiser whose member `rate` is read from memory likewise; its other members stay as they are.
+//
+//   with_arrays(with_rate(sgd_step{.momentum = 0.9f}, learning_rate), weights, velocity)
+template <class Step, class F>
+constexpr detail::step_with_rate<Step, F> with_rate(Step const& step, F const* rate) {
+  return {step, rate};
 }
 
 // A prologue or epilogue that multiplies by a factor.

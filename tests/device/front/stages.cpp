@@ -82,6 +82,9 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   device_array<typename R::device_type, sgd_step> const rate(on, 1);
   fused const in_memory{mean{}, from_memory(factor.data()),
                         with_arrays(from_memory(rate.data()), kept.data(), speed.data())};
+  device_array<typename R::device_type, float> const number(on, 1);
+  fused const numbers_in_memory{mean{}, scale{from_memory(number.data())},
+                                with_arrays(with_rate(sgd_step{.rate = 0}, number.data()), kept.data(), speed.data())};
   for (float const by : {2.0f, 4.0f}) {
     scale<float> const twice_or_more{by};
     sgd_step const step_now{.rate = by};
@@ -89,7 +92,12 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
     on.copy(stream, rate.data(), &step_now, sizeof step_now);
     on.copy(stream, kept.data(), weights.data(), n * sizeof(float));
     all_reduce(ranks, of_call, to, in_memory, how);
-    expect_same("a step in memory", kept, [&](std::size_t i) { return weights[i] - by * (by / 2 * result[i]); });
+    auto const stepped = [&](std::size_t i) { return weights[i] - by * (by / 2 * result[i]); };
+    expect_same("a step in memory", kept, stepped);
+    on.copy(stream, number.data(), &by, sizeof by);
+    on.copy(stream, kept.data(), weights.data(), n * sizeof(float));
+    all_reduce(ranks, of_call, to, numbers_in_memory, how);
+    expect_same("a step by numbers in memory", kept, stepped);
   }
 
   // Each rank has the part of the arrays that it owns, twice: what a step leaves is where the next finds it.
