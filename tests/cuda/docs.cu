@@ -6,7 +6,7 @@
 #include <cuda/stream_ref>
 #include <vector>
 
-#include "tutti/cuda.cuh"
+#include "tutti/cuda_rows.cuh"
 #include "tutti/tutti.hpp"
 #include "tutti/window.cuh"
 
@@ -29,6 +29,44 @@ void on_a_stream(thrust::device_vector<float>& gradient, cuda::stream_ref stream
   auto ranks = tutti::on(comm, gpu, {.stream = stream});
   tutti::all_reduce(ranks, gradient, tutti::mean{}, {.stream = stream});
   ranks.work(stream).wait();
+}
+
+struct softmax {
+  struct total {                                                          // of some elements; total{} is that of none
+    float largest = -3.4e38f, sum = 0;                                    // of exp(x - largest)
+  };
+  TUTTI_HOST_DEVICE total of(float x) const { return {x, 1}; }            // that of one element
+  TUTTI_HOST_DEVICE total combine(total a, total b) const {               // of earlier and later elements
+    float const largest = fmaxf(a.largest, b.largest);
+    return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
+  }
+  TUTTI_HOST_DEVICE total row(total all, std::size_t) const { return all; }                 // what finish needs of it
+  TUTTI_HOST_DEVICE float finish(float x, total row) const { return expf(x - row.largest) / row.sum; }
+};
+
+template <class Ranks>
+void rows(Ranks& ranks, thrust::device_vector<tutti::bfloat16>& partial, thrust::device_vector<tutti::bfloat16>& weight,
+          thrust::device_vector<tutti::bfloat16>& residual, thrust::device_vector<float>& scores, std::size_t width) {
+  thrust::device_vector<tutti::bfloat16> normed(partial.size());
+  thrust::device_vector<tutti::float8_e4m3> quantised(partial.size());
+  thrust::device_vector<float> scales(partial.size() / width);
+
+  auto const norm = tutti::with_columns(tutti::rms_norm{.epsilon = 1e-5f}, tutti::device_data(weight));
+  tutti::all_reduce(ranks, partial, normed,
+                    tutti::by_rows(tutti::sum{}, width, tutti::with_residual(norm, tutti::device_data(residual))));
+  tutti::all_reduce(ranks, partial, quantised,                              // float8_e4m3, and a scale for each row
+                    tutti::by_rows(tutti::sum{}, width,
+                                   tutti::with_row_scales(tutti::with_residual(norm, tutti::device_data(residual)),
+                                                          tutti::device_data(scales))));
+  tutti::all_reduce(ranks, scores, tutti::by_rows(tutti::sum{}, width, softmax{}));    // one of the program's own
+}
+
+template <class Ranks>
+void clipped(Ranks& ranks, std::vector<thrust::device_vector<float>>& gradients, std::size_t elements,
+             cudaStream_t stream) {
+  tutti::gradient_norm norm(ranks, elements, gradients.size());            // keeps memory for that many
+  norm.measure(gradients, 1.0f, {.stream = stream});                       // of the parts of all ranks; limit 1
+  norm.clip(gradients, {.stream = stream});                                // or scale{from_memory(norm.factor())}
 }
 
 struct halo_of_a_side {
@@ -75,12 +113,23 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
                                              tutti::device_data(mean), tutti::device_data(variance))};
   tutti::all_reduce(ranks, gradient, weights, step, {.stream = stream});  // captured once
 
+  thrust::device_vector<float> inverse_scale(1, 0.5f), rate(1, 1e-3f);
+  tutti::fused const momentum{tutti::mean{}, tutti::scale{tutti::from_memory(tutti::device_data(inverse_scale))},
+                              tutti::with_arrays(tutti::with_rate(tutti::sgd_step{.rate = 0, .momentum = 0.9f},
+                                                                  tutti::device_data(rate)),
+                                                 tutti::device_data(weights), tutti::device_data(mean))};
+  tutti::all_reduce(ranks, gradient, weights, momentum, {.stream = stream});
+
   tutti::extent const mine = tutti::shard_of(ranks, gradient.size());     // the elements that this rank owns
   thrust::device_vector<float> own_weights(mine.count), own_mean(mine.count), own_variance(mine.count);
   tutti::fused const update{tutti::sum{}, tutti::scale{1.0f / static_cast<float>(ranks.size())},
                             tutti::with_shards(tutti::adam_step{.rate = 1e-3f}, tutti::device_data(own_weights),
                                                tutti::device_data(own_mean), tutti::device_data(own_variance))};
   tutti::all_reduce(ranks, narrow_gradient, narrow_weights, update, {.stream = stream});
+
+  thrust::device_vector<float> scores(gradient.size());
+  clipped(ranks, gradients, 1000, stream);
+  rows(ranks, narrow_gradient, narrow_weights, narrow_weights, scores, 128);
 
   tutti::all_reduce(ranks, gradient, tutti::wire<tutti::bfloat16>(tutti::mean{}));
   tutti::all_reduce(ranks, gradient, tutti::wire<tutti::block_scaled<tutti::float8_e4m3>>(tutti::mean{}));

@@ -95,7 +95,7 @@ kernels disassembled(std::string const& architecture) {
   return out;
 }
 
-constexpr std::size_t number_of_kernels = 57;
+constexpr std::size_t number_of_kernels = 62;
 
 bool is_bad_example(std::string_view name) { return name == "spilling"; }
 // Two blocks of it on a multiprocessor are enough.
@@ -143,7 +143,9 @@ TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
       CAPTURE(name);
       CHECK((k.local_accesses > 0) == is_bad_example(name));
       if (is_bad_example(name) || has_packets(name)) continue;
-      CHECK(k.stores > 0);
+      bool const narrow_results =
+          name.starts_with("rows_work<bfloat16, float8_e4m3") || name.starts_with("squares_work<");
+      CHECK((k.stores > 0 || narrow_results));
       // If types differ, only the widest has packs of 128 bits.
       bool const narrow_sources = std::regex_search(name, std::regex{"float(16|8_e4m3) const\\*, float,"}) ||
                                   name.find("adam") != std::string::npos;

@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include "tutti/cuda.cuh"
+#include "tutti/cuda_rows.cuh"
 #include "tutti/window.cuh"
 
 namespace {
@@ -27,6 +27,15 @@ using steps = detail::steps_work<C, schedule<Algorithm, C>, T, Op, Reach>;
 
 template <class In, class Out = In, class Fused = fused<sum>, class Wire = as_they_are>
 using shots = detail::shots_work<In, Out, Fused, Wire>;
+
+// Normalises rows, with weights: adds them to a residual, or gives each a scale.
+using norm = decltype(with_columns(rms_norm{}, static_cast<tutti::bfloat16*>(nullptr)));
+using norm_and_residual = rows_of<decltype(with_residual(norm{}, static_cast<tutti::bfloat16*>(nullptr)))>;
+using norm_and_scales = rows_of<decltype(with_row_scales(norm{}, nullptr))>;
+template <class Out, class Rows>
+using rows = detail::rows_work<tutti::bfloat16, Out, fused<sum>, Rows>;
+template <class Out, class Rows>
+using shots_of_rows = detail::shots_work<tutti::bfloat16, Out, fused<sum>, as_they_are, Rows>;
 
 template <class Work>
 constexpr auto kernel = &detail::run_work<Work>;
@@ -121,6 +130,11 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(
         together<shots<float, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3, held::shard>>,
                        block_scaled<float8_e5m2, 512>>>),
+    reinterpret_cast<void const*>(together<squares_work<tutti::bfloat16>>),
+    reinterpret_cast<void const*>(together<rows<tutti::bfloat16, norm_and_residual>>),
+    reinterpret_cast<void const*>(together<rows<float8_e4m3, norm_and_scales>>),
+    reinterpret_cast<void const*>(together<shots_of_rows<tutti::bfloat16, norm_and_residual>>),
+    reinterpret_cast<void const*>(together<shots_of_rows<float8_e4m3, norm_and_scales>>),
     reinterpret_cast<void const*>(together<steps<ring>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_devices>>),
     reinterpret_cast<void const*>(together<steps<ring, collective::all_reduce, float, sum, several_processes>>),

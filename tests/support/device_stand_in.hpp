@@ -24,7 +24,21 @@ struct grid_member {
 };
 
 struct block_member {
-  static constexpr int warp = 1;
+  static constexpr int warp = 1, most = 4;  // members
+  template <class T>
+  struct reduction {
+    T of[most];
+    template <class F>
+    T of_all(block_member const& member, T const& x, F const& f) {
+      member.sync();  // all have read what there was before
+      of[member.rank()] = x;
+      member.sync();
+      T out = of[0];
+      for (int k = 1; k < member.size(); ++k) out = f(out, of[k]);
+      return out;
+    }
+  };
+
   int rank_, size_, block_;
   std::barrier<>* meeting;
   std::atomic<bool>* vote;
@@ -90,6 +104,7 @@ struct device_stand_in {
     }
   }
 };
-static_assert(detail::device<device_stand_in> && detail::cooperative_device<device_stand_in>);
+static_assert(detail::device<device_stand_in> && detail::cooperative_device<device_stand_in> &&
+              detail::reducing_group<block_member>);
 
 }  // namespace tutti::testing

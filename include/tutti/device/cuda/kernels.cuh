@@ -31,10 +31,17 @@ __global__ void __launch_bounds__(block_threads, min_blocks) run_work(__grid_con
   work(grid_thread{});
 }
 
+// The reduction of a block by CUB, whose headers take nvcc a second: programs that need it include tutti/cuda_rows.cuh, which
+// defines it.
+template <class T>
+struct block_reduction;
+
 // A thread of a block. The barrier is not the aligned one, because a leader and its followers reach it at different
 // places.
 struct block_thread {
   static constexpr int warp = 32;
+  template <class T>
+  using reduction = block_reduction<T>;
   __device__ int rank() const { return static_cast<int>(threadIdx.x); }
   __device__ int size() const { return static_cast<int>(blockDim.x); }
   __device__ int block() const { return static_cast<int>(blockIdx.x); }

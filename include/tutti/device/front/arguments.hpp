@@ -20,6 +20,7 @@
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/reduce/complex.hpp"
 #include "tutti/reduce/ops.hpp"
+#include "tutti/reduce/rows.hpp"
 #include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
@@ -39,7 +40,11 @@ concept device_ranks =
     };
 
 template <class Op, class T>
-concept device_operation = is_fused<Op> || is_on_wire<Op> || operation<Op, T>;
+concept device_operation = is_fused<Op> || is_on_wire<Op> || is_row_wise<Op> || operation<Op, T>;
+
+// An operation with nothing before or after it, and elements that travel as they are.
+template <class Op>
+inline constexpr bool is_bare_operation = !is_fused<Op> && !is_on_wire<Op> && !is_row_wise<Op>;
 
 template <device_ranks R>
 using device_options_of = device_options<typename R::device_type>;
@@ -50,6 +55,8 @@ template <class Op, class Before, class After>
 inline constexpr bool commutes_on_device<fused<Op, Before, After>> = is_commutative<Op>;
 template <class Wire, class How>
 inline constexpr bool commutes_on_device<on_wire<Wire, How>> = commutes_on_device<How>;
+template <class How, class Epilogue>
+inline constexpr bool commutes_on_device<row_wise<How, Epilogue>> = commutes_on_device<How>;
 
 template <collective C, class T, class Op = void, device D>
 request device_request(device_options<D> const& o, std::uint64_t count, int root = 0) {
@@ -76,6 +83,24 @@ void expect_time(int rank, device_options<D> const& o, std::source_location wher
 [[noreturn, gnu::cold]] inline void refuse_shards_in_whole(int rank, std::source_location where) {
   refuse(rank, "one_shot cannot update arrays in shards, because each rank combines the whole message",
          "leave the algorithm automatic, or use with_arrays", where);
+}
+
+// A message has whole rows, and all ranks mean rows of one length.
+template <class Op>
+void expect_whole_rows(Op const&, int, std::uint64_t, std::source_location) {}
+template <class How, class Epilogue>
+void expect_whole_rows(row_wise<How, Epilogue> const& op, int rank, std::uint64_t count, std::source_location where) {
+  if (op.length == 0 || count % op.length != 0)
+    refuse(rank, join({"a message of ", count, " elements has no whole rows of ", op.length}),
+           "pass whole rows, and their length to by_rows", where);
+}
+template <class Op>
+std::uint32_t with_row_length(std::uint32_t operation, Op const&) {
+  return operation;
+}
+template <class How, class Epilogue>
+std::uint32_t with_row_length(std::uint32_t operation, row_wise<How, Epilogue> const& op) {
+  return static_cast<std::uint32_t>(mix(operation, op.length));
 }
 
 inline layout message_of(std::size_t count) { return layout::whole(count, 1, 1, 1); }
@@ -120,6 +145,7 @@ void hand_over_reduction(R& ranks, request const& what, call_buffers<In, Out> co
       C == collective::all_reduce || !has_shards<Op>,
       "with_shards is for all_reduce; in other reductions, with_arrays takes the elements of the rank's result");
   static_assert(C == collective::all_reduce || !is_on_wire<Op>, "only all_reduce takes a wire type");
+  static_assert(C == collective::all_reduce || !is_row_wise<Op>, "only all_reduce takes an epilogue on rows");
   using call = device_call<typename R::device_type, device_form<Op, In>, device_form<Op, Out>>;
   expect_time(ranks.rank(), how, where);
   shown_range const shown = show_call(what, type_name<In>());
@@ -166,8 +192,10 @@ void reduce_on_device(R& ranks, In const& in, Out& out, Op const& op, int root, 
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   auto const used = check_buffers<C>(ranks, inputs_of(in), elements_of(out), root, where);
-  hand_over_reduction<Algorithm, C>(ranks, device_request<C, T, Op>(how, used.count, root), used,
-                                    message_or_blocks(deals(C), used.count, ranks.size()),
+  request what = device_request<C, T, Op>(how, used.count, root);
+  expect_whole_rows(op, ranks.rank(), used.count, where);
+  what.op = with_row_length(what.op, op);
+  hand_over_reduction<Algorithm, C>(ranks, what, used, message_or_blocks(deals(C), used.count, ranks.size()),
                                     message_or_blocks(collects(C), used.count, ranks.size()), op, how, where);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "tutti/device/front/algorithms.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
+#include "tutti/device/front/rows.hpp"
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/ipc/calls.hpp"
 #include "tutti/device/ipc/group.hpp"
@@ -147,7 +149,7 @@ class cuda_ipc {
   void combine(detail::device_call<D, In, Out> const& c, Op const& op) {
     if constexpr (!std::is_same_v<Algorithm, automatic>) {
       static_assert(std::is_same_v<In, Out>, "an algorithm sends elements of one type; input and output differ");
-      static_assert(!detail::is_fused<Op> && !detail::is_on_wire<Op>,
+      static_assert(detail::is_bare_operation<Op>,
                     "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     }
     expect_accessible<C>(c);
@@ -158,7 +160,8 @@ class cuda_ipc {
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
         if (kernels_) return by_shots(c, r, op);
-      words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
+      if constexpr (detail::is_row_wise<Op>) rows_by_words(c, r, op);
+      else words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
     });
   }
 
@@ -193,6 +196,12 @@ class cuda_ipc {
     if (static_cast<void const*>(c.out) != c.in) expect(detail::side::output, c.out, c.got.end());
   }
 
+  template <class In, class Out, class How, class Epilogue>
+  void combine_alone(detail::device_call<D, In, Out> const& c, detail::row_wise<How, Epilogue> const& how) {
+    Out* const to[] = {c.out};
+    detail::launch_rows(on_, c.how.stream, std::span<In const* const>(&c.in, 1), std::span<Out* const>(to),
+                        {0, c.got.at(0, 0).count / how.length}, how);
+  }
   // A single rank copies, and needs a kernel only for what changes the elements.
   template <class In, class Out, class Op, class Before, class After>
   void combine_alone(detail::device_call<D, In, Out> const& c, fused<Op, Before, After> const& how) {
@@ -282,8 +291,8 @@ class cuda_ipc {
   // -- Kernels that wait for each other.
 
   template <collective C, class In, class Out, class Op>
-  static constexpr bool sends_packets = all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> &&
-                                        !detail::is_fused<Op> && !detail::is_on_wire<Op>;
+  static constexpr bool sends_packets =
+      all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && detail::is_bare_operation<Op>;
   bool goes_by_packets(detail::request const& r) const {
     return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= max_packet_bytes();
   }
@@ -309,19 +318,47 @@ class cuda_ipc {
   template <class In, class Out, class Op>
   void by_shots(detail::device_call<D, In, Out> c, detail::request const& r, Op const& op) {
     using wire_type = typename detail::wire_of<Op>::type;
-    if (detail::is_on_wire<Op>) c.how.symmetric = false;  // registered memory holds elements as they are
-    auto const how = detail::in_stages<In>(detail::without_wire(op), size());
+    int const shots = r.algorithm == algorithm_id::two_shot ? 2 : 1;
+    // Registered memory holds elements as they are, and no sums of rows.
+    if (detail::is_on_wire<Op> || (detail::is_row_wise<Op> && shots == 2)) c.how.symmetric = false;
+    auto const rows = detail::rows_in(op);
+    auto const how = detail::in_stages<In>(detail::without_rows(detail::without_wire(op)), size());
     using combined = std::remove_const_t<decltype(how.op)>;
-    auto const plan = kernels_->template plan_of_shots<In, Out, wire_type>(
-        r.algorithm == algorithm_id::two_shot ? 2 : 1, c.given.at(0, 0).count, c.where);
+    auto const plan =
+        kernels_->template plan_of_shots<In, Out, wire_type>(shots, c.given.at(0, 0).count, rows, c.where);
     call now = calls_->template begin<collective::all_reduce>(c, r, detail::name_of<Op>(), detail::waiting::kernels,
                                                               [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_shots<wire_type>(plan, detail::to_device_form<combined>(c.in),
-                                                 detail::to_device_form<combined>(c.out), now.in, now.out, how,
+                                                 detail::to_device_form<combined>(c.out), now.in, now.out, how, rows,
                                                  now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
+  }
+
+  // -- Rows among ranks whose kernels do not wait for each other.
+
+  template <class In, class Out, class How, class Epilogue>
+  void rows_by_words(detail::device_call<D, In, Out> const& c, detail::request const& r,
+                     detail::row_wise<How, Epilogue> const& op) {
+    In* sums = nullptr;
+    if constexpr (std::is_same_v<In, Out>) sums = c.out;
+    else sums = sums_of<In>(c.given.at(0, 0).count, c.where);
+    words().template combine<collective::all_reduce>(detail::call_for_sums(c, sums), r, op.how,
+                                                     detail::name_of<detail::row_wise<How, Epilogue>>());
+    calls_->or_fault_of_all(c.where, [&] {
+      detail::finish_rows(on_, c, sums, op, group().on_device(group().board().first_fault()));
+      group().note_end(c.how.stream);
+    });
+  }
+  // Memory for sums, of the same size at all ranks. It grows; earlier memory stays valid, because graphs may refer to it.
+  template <class T>
+  T* sums_of(std::size_t n, std::source_location where) {
+    if (n * sizeof(T) > sums_bytes_) {
+      sums_ = group().add_memory_at_all_ranks(std::bit_ceil(n * sizeof(T)), where);
+      sums_bytes_ = std::bit_ceil(n * sizeof(T));
+    }
+    return reinterpret_cast<T*>(sums_);
   }
 
   template <collective C, class Schedule, class T, class Op>
@@ -343,6 +380,8 @@ class cuda_ipc {
   std::optional<calls_type> calls_;                           // none for a single rank
   std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // only if every rank has a device of its own
   std::vector<detail::device_array<D, std::byte>> alone_;
+  std::byte* sums_ = nullptr;  // of rows, where ranks share a device
+  std::size_t sums_bytes_ = 0;
   detail::device_works works_;
 };
 

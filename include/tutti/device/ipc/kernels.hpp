@@ -75,9 +75,9 @@ class ipc_kernels {
     shots_cut cut;
   };
   // For n elements. Throws error: bad_argument.
-  template <class In, class Out, class Wire>
-  shots_plan plan_of_shots(int shots, std::size_t n, std::source_location where) const {
-    shots_unit const most_in_unit = shots_unit_of<In, Out, Wire>();
+  template <class In, class Out, class Wire, class Rows>
+  shots_plan plan_of_shots(int shots, std::size_t n, Rows const& rows, std::source_location where) const {
+    shots_unit const most_in_unit = shots_unit_of<In, Out, Wire>(rows);
     std::size_t const chunks = shots == 1 ? 1 : static_cast<std::size_t>(meetings_.ranks), half = meetings_.half_bytes;
     // A small arena has rooms that fit less than a unit, but an element.
     shots_unit const unit = half / chunks >= most_in_unit.bytes ? most_in_unit : most_in_unit.smallest();
@@ -92,7 +92,7 @@ class ipc_kernels {
         half / chunks / round_up(unit.bytes));
     std::size_t const bytes = n * std::max(sizeof(In), sizeof(Out)),
                       wanted = std::clamp<std::size_t>(slices(bytes, options.share), 1, most);
-    even_parts const all(n, static_cast<int>(chunks), shard_grain);
+    even_parts const all(n, static_cast<int>(chunks), unit.grain);
     std::size_t const longest = all.at(0).count,
                       part_units = std::max<std::size_t>(slices(slices(longest, wanted), unit.elements), 1),
                       part_size = part_units * unit.elements,
@@ -102,21 +102,22 @@ class ipc_kernels {
     return {shots, static_cast<int>(blocks), {all, part_size, piece_size, room, static_cast<int>(rounds)}};
   }
   // `inputs` and `results`: registered memory, or none.
-  template <class Wire, class In, class Out, class Fused, class Place>
+  template <class Wire, class In, class Out, class Fused, class Rows, class Place>
   void launch_shots(shots_plan const& plan, In const* in, Out* out, Place const& inputs, Place const& results,
-                    Fused const& how, std::uint32_t call, stream_of<D> stream) {
-    shots_work<In, Out, Fused, Wire> work{.in = in,
-                                          .out = out,
-                                          .inputs = {},
-                                          .results = {},
-                                          .meetings = meetings_,
-                                          .reach = reach(call),
-                                          .rank = rank_,
-                                          .shots = plan.shots,
-                                          .blocks = plan.blocks,
-                                          .in_place = static_cast<bool>(inputs),
-                                          .cut = plan.cut,
-                                          .how = how};
+                    Fused const& how, Rows const& rows, std::uint32_t call, stream_of<D> stream) {
+    shots_work<In, Out, Fused, Wire, Rows> work{.in = in,
+                                                .out = out,
+                                                .inputs = {},
+                                                .results = {},
+                                                .meetings = meetings_,
+                                                .reach = reach(call),
+                                                .rank = rank_,
+                                                .shots = plan.shots,
+                                                .blocks = plan.blocks,
+                                                .in_place = static_cast<bool>(inputs),
+                                                .cut = plan.cut,
+                                                .how = how,
+                                                .rows = rows};
     if (work.in_place) {
       work.cut.piece_size = work.cut.part_size;
       work.cut.rounds = 1;

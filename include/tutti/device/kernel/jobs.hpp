@@ -13,6 +13,7 @@
 #include "tutti/device/kernel/combining.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/ops.hpp"
+#include "tutti/reduce/rows.hpp"
 
 namespace tutti::detail {
 
@@ -88,6 +89,12 @@ auto in_stages(fused<Op, Before, After> const& how, int ranks) {
 template <class T, class Op>
 auto in_stages(Op const& op, int ranks) {
   return in_stages<T>(fused{op}, ranks);
+}
+
+template <class T, class How, class Epilogue>
+auto in_stages(row_wise<How, Epilogue> const& op, int ranks) {
+  auto const how = in_stages<T>(op.how, ranks);
+  return row_wise<std::remove_const_t<decltype(how)>, Epilogue>{how, op.length, op.epilogue};
 }
 
 // Whether the operation finishes its result, which has no meaning for the prefixes of a scan.

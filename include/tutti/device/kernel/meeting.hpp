@@ -10,6 +10,7 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/rows.hpp"
 #include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
@@ -30,15 +31,21 @@ struct shots_cut {
   }
 };
 
-// Parts and pieces of a chunk have whole units of elements, which take so many bytes of a room.
+// Parts and pieces of a chunk have whole units of elements, which take so many bytes of a room, and chunks have whole grains.
 struct shots_unit {
   std::size_t elements, bytes;
   bool divisible;  // into elements
+  std::size_t grain = shard_grain;
 
   shots_unit smallest() const { return divisible ? shots_unit{1, bytes / elements, true} : *this; }
 };
+// In whole rows, of which inputs and their sums are shown.
+template <class In, class Out, class Wire, class Epilogue>
+constexpr shots_unit shots_unit_of(rows_of<Epilogue> const& rows) {
+  return {rows.length, rows.length * sizeof(In), false, rows.length};
+}
 template <class In, class Out, class Wire>
-constexpr shots_unit shots_unit_of() {
+constexpr shots_unit shots_unit_of(no_rows const&) {
   if constexpr (!std::is_same_v<Wire, as_they_are>)
     return {wire_format<Wire>::block, wire_bytes<wire_format<Wire>>(1), false};
   else return {shard_grain, shard_grain * std::max(sizeof(In), sizeof(Out)), true};

@@ -13,8 +13,10 @@
 #include "tutti/device/kernel/combining.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/meeting.hpp"
+#include "tutti/device/kernel/rows.hpp"
 #include "tutti/device/kernel/wire.hpp"
 #include "tutti/reduce/fused.hpp"
+#include "tutti/reduce/rows.hpp"
 #include "tutti/reduce/wire.hpp"
 
 namespace tutti::detail {
@@ -37,7 +39,10 @@ inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 // With a wire type, ranks show their contributions and results as blocks of it, which all combine or read, their own included.
 //
 // A block that gives up stores no more, so each element of the output has its old value or the right one.
-template <class In, class Out, class Fused, class Wire = as_they_are, class Reach = several_processes>
+// An epilogue on rows sees the rows of all ranks: by two_shot, each shows the sums of its own, rounded to the type of the input,
+// and finishes the rows of all, so that arrays of the epilogue are complete at every rank and need not travel.
+template <class In, class Out, class Fused, class Wire = as_they_are, class Rows = no_rows,
+          class Reach = several_processes>
 struct shots_work {
   In const* in;
   Out* out;
@@ -49,15 +54,18 @@ struct shots_work {
   bool in_place;  // inputs and results are registered
   shots_cut cut;
   Fused how;
+  Rows rows;
 
   static constexpr int blocks_together = shots_blocks_together;
   static constexpr bool narrows = !std::is_same_v<Wire, as_they_are>;
+  static constexpr bool by_rows = !std::is_same_v<Rows, no_rows>;
   static_assert(!narrows || std::is_same_v<accumulator_for<decltype(Fused::op), In>, float>,
                 "a wire type narrows elements that are combined in float");
 
   template <class Group>
   struct room {
     std::uint32_t stopped;  // the ranks have given up
+    [[no_unique_address]] row_room<Group, In, Rows> row;
   };
 
   template <block_group Group>
@@ -93,11 +101,11 @@ struct shots_work {
       turn const now = turn_of(group.block(), round, met + 1);
       if (!in_place) show(group, now);
       if (!meet(group, ++met, shared)) return met;
-      combine(group, now);
+      combine(group, now, shared);
       if constexpr (works_in_parts<Fused>) {
         if (!in_two()) continue;
         if (!meet(group, ++met, shared)) return met;
-        collect(group, now);
+        collect(group, now, shared);
       }
     }
     if (in_place) meet(group, ++met, shared);
@@ -170,8 +178,13 @@ struct shots_work {
     }
   }
   template <class Group>
-  TUTTI_HOST_DEVICE void combine(Group const& group, turn const& now) const {
-    if constexpr (narrows) {
+  TUTTI_HOST_DEVICE void combine(Group const& group, turn const& now, [[maybe_unused]] room<Group>& shared) const {
+    if constexpr (by_rows) {
+      piece const own = piece_of(now, own_chunk());
+      auto const sources = [&, this](int k) { return inputs_of(k, now, own); };
+      if (in_two()) sum_up_rows(group, now, own, sources);
+      else finish_rows<0>(group, own, sources, shared);
+    } else if constexpr (narrows) {
       for_blocks(group, now, own_chunk(), 1, [&, this](int, piece const& x, extent const& block, auto& lane) {
         auto const from = [&, this](int k) { return shown_by(k, now.input_at, x); };
         lane.combine(meetings.ranks, from, block.begin, how.op);
@@ -189,8 +202,15 @@ struct shots_work {
     }
   }
   template <class Group>
-  TUTTI_HOST_DEVICE void collect(Group const& group, turn const& now) const {
-    if constexpr (narrows) {
+  TUTTI_HOST_DEVICE void collect(Group const& group, turn const& now, [[maybe_unused]] room<Group>& shared) const {
+    if constexpr (by_rows) {
+      TUTTI_NO_UNROLL
+      for (int k = 0; k < chunks(); ++k) {
+        int const q = wrap(rank + k, chunks());
+        piece const x = piece_of(now, q);
+        finish_rows<1>(group, x, [&, this](int) -> In const* { return results_of<In>(q, now.result_at, x); }, shared);
+      }
+    } else if constexpr (narrows) {
       for_blocks(group, now, 0, chunks(), [&, this](int q, piece const& x, extent const& block, auto& lane) {
         lane.decode(shown_by(q, now.result_at, x), block.begin);
         store_values(lane, out + x.begin + block.begin, block.count);
@@ -229,6 +249,34 @@ struct shots_work {
     team const mine = team_of(all_of(group), count);
     TUTTI_NO_UNROLL
     for (int job = mine.first; job < count; job += mine.teams) f(mine, wrap(first + job, chunks()));
+  }
+
+  // -- Rows.
+
+  // The rows of a piece of the message, whose sources begin at piece(k).
+  template <int FanIn, class Group, class Piece>
+  TUTTI_HOST_DEVICE void finish_rows(Group const& group, piece const& x, Piece const& sources,
+                                     room<Group>& shared) const {
+    TUTTI_NO_UNROLL
+    for (std::size_t at = 0; at < x.count; at += rows.length) {
+      auto const from = [&](int k) { return sources(k) + at; };
+      auto const to = [&, this](int) { return out + x.begin + at; };
+      pass_of<FanIn>(from, to, (x.begin + at) / rows.length)(group, shared.row);
+    }
+  }
+  template <class Group, class Piece>
+  TUTTI_HOST_DEVICE void sum_up_rows(Group const& group, turn const& now, piece const& x, Piece const& sources) const {
+    TUTTI_NO_UNROLL
+    for (std::size_t at = 0; at < x.count; at += rows.length) {
+      auto const from = [&](int k) { return sources(k) + at; };
+      auto const to = [&, this](int) { return results_of<In>(rank, now.result_at, x) + at; };
+      pass_of<0>(from, to, 0).sum_up(group);
+    }
+  }
+  template <int FanIn, class From, class To>
+  TUTTI_HOST_DEVICE auto pass_of(From const& from, To const& to, std::size_t row) const {
+    return row_pass<FanIn, From, To, Fused, typename Rows::epilogue_type>{
+        from, FanIn == 1 ? 1 : meetings.ranks, to, 1, row, rows, how};
   }
 
   // -- Blocks of a wire type.

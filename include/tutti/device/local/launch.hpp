@@ -13,10 +13,12 @@
 #include "tutti/core/ranges.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/algorithms.hpp"
+#include "tutti/device/front/arguments.hpp"
 #include "tutti/device/front/plan.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/packet.hpp"
+#include "tutti/device/kernel/rows.hpp"
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/ranks.hpp"
@@ -39,6 +41,18 @@ void launch_pass_of(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> con
     for (Out*& x : destinations) x += mine.begin;
     cuda_combine(team.at(k), its, std::span<In const* const>(sources), std::span<Out* const>(destinations), mine.count,
                  shifted_by(mine.begin, how));
+  });
+}
+
+// Rows, which several devices share.
+template <device D, class Reach, class In, class Out, class How, class Epilogue>
+void launch_pass_of(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& arrays,
+                    row_wise<How, Epilogue> const& how, stream_of<D> stream) {
+  device_team<D> const& team = ranks.team();
+  std::span<In const* const> const sources(arrays.in);
+  std::span<Out* const> const destinations(arrays.out);
+  team.on_each(stream, [&](int k, stream_of<D> its) {
+    launch_rows(team.at(k), its, sources, destinations, part(arrays.n / how.length, team.size(), k), how);
   });
 }
 
@@ -171,7 +185,7 @@ void carry_out(cuda_local<D, Reach> const& ranks, local_arrays<In, Out> const& a
     jobs();
   } else {
     static_assert(std::is_same_v<In, Out>, "an algorithm sends elements of one type; input and output differ");
-    static_assert(!is_fused<Op>,
+    static_assert(is_bare_operation<Op>,
                   "an algorithm takes an operation; its prologue and epilogue are op.prepare and op.finish");
     using combined = std::conditional_t<reduces(C), Op, void>;
     named_algorithms<Algorithm>::template visit<C, combined>(how.algorithm, where, [&](auto schedule) {
@@ -197,6 +211,7 @@ void call_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, int root, s
                 Stages const& stages, device_options<D> const& how, std::source_location where) {
   even_blocks const blocks = even_blocks_of<C>(in, out, ranks.size(), where);
   auto const arrays = check_local_buffers<C, T, Result>(ranks.team(), in, out, ranks.size(), root, blocks, unit, where);
+  expect_whole_rows(op, 0, arrays.n, where);
   bool by_jobs = false;
   carry_out<Algorithm, C>(ranks, arrays, op, how, where, [&] {
     by_jobs = true;
@@ -229,6 +244,7 @@ void reduce_local(cuda_local<D, Reach> const& ranks, In& in, Out& out, Op const&
       "an operation with an epilogue, such as mean, has no meaning for the prefixes of a scan; use tutti::sum "
       "and divide");
   static_assert(!is_on_wire<Op>, "virtual ranks read each other's arrays in place, so nothing travels as a wire type");
+  static_assert(C == collective::all_reduce || !is_row_wise<Op>, "only all_reduce takes an epilogue on rows");
   static_assert(!has_shards<Op>,
                 "virtual ranks share the arrays of an epilogue, which have all elements; use with_arrays");
   using form = device_form<Op, T>;

@@ -71,6 +71,15 @@ concept block_group = requires(Group const group) {
   { group.sync() };  // a barrier and fence, which members may call at different places
 };
 
+// A member of a block whose members can combine values, in memory that they share: of_all(member, x, f) returns
+// f(...f(f(x0, x1), x2)..., xn) with some parentheses, always the same, to each of them. All members call it.
+template <class Group>
+concept reducing_group =
+    block_group<Group> &&
+    requires(Group const group, typename Group::template reduction<float> memory, float x, float (*f)(float, float)) {
+      { memory.of_all(group, x, f) } -> std::same_as<float>;
+    };
+
 // The work of a cooperative launch, called by every member of every block with uninitialised memory that the block shares.
 struct no_work_together {
   template <class Group>

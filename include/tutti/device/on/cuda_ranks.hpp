@@ -19,6 +19,7 @@
 #include "tutti/core/type_name.hpp"
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
+#include "tutti/device/front/rows.hpp"
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/on/bucket.hpp"
@@ -135,10 +136,8 @@ class cuda_ranks {
   void combine(detail::device_call<D, In, Out> call, Op const& op) {
     call.how = with_stream(call.how);
     if (ipc_) return ipc_->template combine<Algorithm, C>(call, op);
-    if constexpr (levels_type::template combines<Algorithm, C, In, Out, Op>)
-      if (levels_ && levels_->serves(call.what)) return levels_->template combine<C>(call, op);
-    if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template combine<Algorithm, C>(call, op);
-    else refuse_algorithm<Algorithm>(C, call.where);
+    if constexpr (detail::is_row_wise<Op>) combine_rows<Algorithm>(call, op);
+    else combine_by_host<Algorithm, C>(call, op);
   }
   template <class Algorithm, collective C, class Word>
   void move(detail::device_call<D, Word, Word> call) {
@@ -153,6 +152,24 @@ class cuda_ranks {
  private:
   using staged_type = cuda_staged<D, Transport>;
   using levels_type = cuda_two_level<D, Transport>;
+
+  template <class Algorithm, collective C, class In, class Out, class Op>
+  void combine_by_host(detail::device_call<D, In, Out> const& call, Op const& op) {
+    if constexpr (levels_type::template combines<Algorithm, C, In, Out, Op>)
+      if (levels_ && levels_->serves(call.what)) return levels_->template combine<C>(call, op);
+    if constexpr (staged_type::template has_algorithm<Algorithm, C>) staged_->template combine<Algorithm, C>(call, op);
+    else refuse_algorithm<Algorithm>(C, call.where);
+  }
+  // Sums of rows, then the rows.
+  template <class Algorithm, class In, class Out, class How, class Epilogue>
+  void combine_rows(detail::device_call<D, In, Out> const& call, detail::row_wise<How, Epilogue> const& op) {
+    auto const carry_out = [&](In* sums) {
+      combine_by_host<Algorithm, collective::all_reduce>(detail::call_for_sums(call, sums), op.how);
+      detail::finish_rows(on_, call, sums, op);
+    };
+    if constexpr (std::is_same_v<In, Out>) carry_out(call.out);
+    else bucket_.template with<In>(comm_, call.given.at(0, 0).count, call.how.stream, call.where, carry_out);
+  }
 
   detail::stream_of<D> named(detail::stream_of<D> stream) const {
     return stream == detail::stream_of<D>{} ? stream_ : stream;

@@ -88,6 +88,8 @@ class cuda_staged {
 
   template <class Algorithm, collective C, class In, class Out, class Op>
   void combine(detail::device_call<D, In, Out> const& call, Op const& op) {
+    static_assert(!detail::is_row_wise<Op>,
+                  "cuda_staged has no epilogues on rows; the ranks of tutti::on have them on every path");
     auto const how = detail::in_stages<In>(detail::without_wire(op), size());
     constexpr bool in_parts = has_two_rounds(C) && detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
     bool const prefers = in_shards || (in_parts && prefers_two_shot(call.what.bytes()));

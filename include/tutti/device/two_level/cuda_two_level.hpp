@@ -93,7 +93,7 @@ class cuda_two_level {
   static constexpr bool combines =
       std::is_same_v<Algorithm, automatic> &&
       (C == collective::all_reduce || C == collective::reduce || C == collective::reduce_scatter) &&
-      std::is_same_v<In, Out> && !detail::is_fused<Op> && !detail::is_on_wire<Op>;
+      std::is_same_v<In, Out> && detail::is_bare_operation<Op>;
   template <class Algorithm, collective C>
   static constexpr bool moves =
       std::is_same_v<Algorithm, automatic> && (C == collective::broadcast || C == collective::all_gather);
