@@ -63,7 +63,7 @@ std::string call::describe_wait(void const* waiting, int seconds) {
       tutti::detail::join({c.describe(), ": rank ", c.rank(), " has waited for ", seconds, " s, and goes on"});
   for (int peer = 0; peer < c.ranks(); ++peer)
     if (peer != c.rank() && engine.notices().called(peer) < engine.sequence())
-      out += tutti::detail::join({"; rank ", peer, " has not made the call: it is ", engine.doing(peer)});
+      out += tutti::detail::join({"; rank ", peer, " has not made the call: it is ", engine.states().doing(peer)});
   return out;
 }
 

@@ -23,7 +23,7 @@ using namespace tutti::testing;
 namespace {
 
 // Only the host's ranks, to compare with, are threads, so ThreadSanitizer needs few cases.
-std::vector<int> const virtual_ranks = thread_sanitized ? std::vector{2, 3} : std::vector{1, 2, 3, 4, 5, 8, 13};
+std::vector<int> const numbers_of_ranks = thread_sanitized ? std::vector{2, 3} : std::vector{1, 2, 3, 4, 5, 8, 13};
 std::vector<std::size_t> const short_counts =
     thread_sanitized ? std::vector<std::size_t>{1, 700} : std::vector<std::size_t>{0, 1, 37, 700};
 
@@ -31,7 +31,7 @@ options const one_shot_alone{.algorithm = algorithm_id::one_shot};
 
 template <class T, class Op>
 void check_reductions(Op const& op) {
-  for (int const p : virtual_ranks) {
+  for (int const p : numbers_of_ranks) {
     for (std::size_t const n : short_counts) {
       CAPTURE(p);
       CAPTURE(n);
@@ -87,7 +87,7 @@ TEST_CASE("reductions have the bits of the host: complex") { check_reductions<st
 TEST_CASE("reductions have the bits of the host: not commutative") { check_reductions<affine>(compose{}); }
 
 TEST_CASE_TEMPLATE("blocks come to where they belong", T, std::uint8_t, float, summary) {
-  for (int const p : virtual_ranks) {
+  for (int const p : numbers_of_ranks) {
     for (std::size_t const n : short_counts) {
       CAPTURE(p);
       CAPTURE(n);

@@ -75,9 +75,9 @@ struct window_map {
   TUTTI_HOST_DEVICE std::byte* data(int rank) const { return posts[rank] + data_begin(); }
   // What comes before them is 0 at first.
   TUTTI_HOST_DEVICE std::size_t data_begin() const {
-    std::size_t const packet_bytes = static_cast<std::size_t>(2 * blocks) * static_cast<std::size_t>(ranks) *
-                                     static_cast<std::size_t>(packets) * sizeof(word_pair);
-    return up_to_line(inboxes_begin() + packet_bytes);
+    std::size_t const inbox_bytes = static_cast<std::size_t>(2 * blocks) * static_cast<std::size_t>(ranks) *
+                                    static_cast<std::size_t>(packets) * sizeof(word_pair);
+    return up_to_line(inboxes_begin() + inbox_bytes);
   }
   std::size_t post_bytes(std::size_t data_bytes) const { return data_begin() + data_bytes; }
 
