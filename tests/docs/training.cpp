@@ -98,6 +98,19 @@ TEST_CASE("the guide to training") {
       other.finish();
       if (model.gradient(0)[0] != 0.5f || other.gradient(1)[0] != 1) throw std::runtime_error("a hook is wrong");
 
+      {
+        using namespace tutti::training;
+        data_parallel model(comm, parameters, {.rebuild = false}, error_feedback(top_k{.share = 0.01}));
+        for (std::size_t i = 0; i < 2; ++i) {
+          std::ranges::fill(model.gradient(i), mine);
+          model.ready(i);
+        }
+        model.finish();
+        auto const saved = model.hook().residuals();
+        if (saved.size() != model.plan().buckets.size()) throw std::runtime_error("a residual for each bucket");
+        model.hook().restore_residuals(saved);
+      }
+
       std::vector<double> running_mean(10, mine);
       tutti::training::broadcast_parameters(comm, std::vector<std::span<double>>{running_mean});
       if (running_mean[9] != 0) throw std::runtime_error("the state is wrong");

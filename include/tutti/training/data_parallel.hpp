@@ -147,6 +147,8 @@ class data_parallel {
 
   training_statistics const& statistics() const noexcept { return statistics_; }
   bucket_plan const& plan() const noexcept { return gradients_.plan(); }
+  // The hook, whose state a checkpoint may need. Not between the first ready() and the end of finish().
+  Hook& hook() noexcept { return hook_; }
 
  private:
   using clock = std::chrono::steady_clock;
