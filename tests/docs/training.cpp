@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <tutti/training.hpp>
@@ -100,20 +102,31 @@ TEST_CASE("the guide to training") {
 
       {
         using namespace tutti::training;
-        data_parallel model(comm, parameters, {.rebuild = false}, error_feedback(top_k{.share = 0.01}));
+        data_parallel compressed(comm, parameters, {.rebuild = false}, error_feedback(top_k{.share = 0.01}));
         for (std::size_t i = 0; i < 2; ++i) {
-          std::ranges::fill(model.gradient(i), mine);
-          model.ready(i);
+          std::ranges::fill(compressed.gradient(i), mine);
+          compressed.ready(i);
         }
-        model.finish();
-        auto const saved = model.hook().residuals();
-        if (saved.size() != model.plan().buckets.size()) throw std::runtime_error("a residual for each bucket");
-        model.hook().restore_residuals(saved);
+        compressed.finish();
+        auto const saved = compressed.hook().residuals();
+        if (saved.size() != compressed.plan().buckets.size()) throw std::runtime_error("a residual for each bucket");
+        compressed.hook().restore_residuals(saved);
       }
 
       std::vector<double> running_mean(10, mine);
       tutti::training::broadcast_parameters(comm, std::vector<std::span<double>>{running_mean});
       if (running_mean[9] != 0) throw std::runtime_error("the state is wrong");
+    }
+    {
+      std::vector<std::span<float>> const parameters{weights, offsets};
+      auto another = comm.split(0).value();
+      std::optional<decltype(tutti::training::data_parallel(comm, parameters))> model(std::in_place, comm, parameters);
+      tutti::barrier(another);  // no rank shrinks while others still make the model
+      auto survivors = comm.shrink();
+      model.reset();
+      comm = std::move(survivors);
+      model.emplace(comm, parameters);
+      if (comm.size() != 2) throw std::runtime_error("nobody was lost");
     }
   });
 }

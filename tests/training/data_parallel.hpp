@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -11,6 +12,8 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "support/expect.hpp"
@@ -238,7 +241,12 @@ void check_misuse(Comm& comm) {
   };
   model.ready(0);
   refused([&] { model.ready(0); }, "the gradient of parameter 0 (a) was reported ready twice");
-  refused([&] { model.ready(3); }, "parameter 3 was reported ready, but there are only 3 parameters");
+  refused([&] { model.ready(3); }, "there is no parameter 3, only 3 parameters");
+  refused([&] { std::ignore = model.gradient(3); }, "there is no parameter 3");
+  refused([&] { std::ignore = model.used(3); }, "there is no parameter 3");
+  refused([&] { model.zero(); }, "zero() was called when gradients had already been");
+  refused([&] { training::data_parallel const none(comm, parameters, {.concurrent = 0}); },
+          "concurrent is less than 1");
   refused([&] { model.finish(); }, "no gradient was reported ready of parameter 1, parameter 2 (c) [");
   refused([&] { auto const late = model.accumulate(); },
           "accumulate() was called when the gradient of parameter 0 (a)");
@@ -263,10 +271,69 @@ void check_stale_gradients(Comm& comm) {
   for (std::size_t i = 0; i < 3; ++i) model.ready(i);
   model.finish();
   expect(model.gradient(1).data() != before.data(), "the buckets were not rebuilt");
+  expect(std::ranges::equal(model.gradient(1), before), "a mean cannot be read where it was");
   model.ready(0);
   before[99] = 1;
   expect_error(error_of([&] { return model.ready(1), 0; }), error_code::bad_argument,
                "the gradient of parameter 1 was written to where it was in the first step, but it has moved");
+}
+
+// A hook that throws on one rank, or whose continuation does, ends the step on all.
+template <class Comm>
+void check_throwing_hook(Comm& comm, bool later, int concurrent) {
+  std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
+  int const odd = comm.size() - 1;
+  auto const hook = [odd, later](training::bucket<float> const& some, auto& on) {
+    auto const fail = [] { throw std::runtime_error("no more memory"); };
+    bool const fails = some.index == 1 && on.rank() == odd;
+    if (fails && !later) fail();
+    work const sum_of_all = all_reduce(async(on), some.gradients, sum{});
+    return fails ? sum_of_all.then(fail) : sum_of_all;
+  };
+  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}, .concurrent = concurrent},
+                                hook);
+  for (std::size_t i = 0; i < 3; ++i) model.ready(i);
+  if (comm.rank() == odd) {
+    bool thrown = false;
+    try {
+      model.finish();
+    } catch (std::runtime_error const& e) {
+      thrown = std::string(e.what()).find("no more memory") != std::string::npos;
+    }
+    expect(thrown, "the exception of the hook is lost");
+  } else {
+    // A rank that had all that it needs to finish the step is told in its next call.
+    auto const step_and_next_call = [&] {
+      model.finish();
+      barrier(comm);
+      return 0;
+    };
+    expect_error(error_of(step_and_next_call), error_code::revoked, "a step of training has failed");
+  }
+}
+
+// The program throws on one rank while gradients are being reduced, and others wait for it.
+template <class Comm>
+void check_exception_in_step(Comm& comm) {
+  std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
+  auto const pass = [&] {
+    training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}});
+    if (comm.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    model.ready(2);
+    if (comm.rank() == 0) throw std::runtime_error("the program has failed");
+    model.ready(1);
+    model.ready(0);
+    model.finish();
+  };
+  try {
+    pass();
+    expect(false, "nothing was thrown");
+  } catch (error const& e) {
+    // If the others were late enough, rank 0 waited for them.
+    expect(comm.rank() != 0 && (e.code() == error_code::revoked || e.code() == error_code::rank_left), "another error");
+  } catch (std::runtime_error const&) {
+    expect(comm.rank() == 0, "an exception on another rank");
+  }
 }
 
 // Every rank throws the same sentence if one of them has another model.

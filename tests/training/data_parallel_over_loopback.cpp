@@ -28,6 +28,16 @@ TEST_CASE("ranks that train different models are told so over loopback") {
   }
 }
 
+TEST_CASE("a step that fails on one rank ends on all over loopback") {
+  for (int const ranks : {2, 3}) {
+    CAPTURE(ranks);
+    for (bool const later : {false, true})
+      for (int const concurrent : {1, 2})
+        CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_throwing_hook(comm, later, concurrent); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_exception_in_step(comm); }));
+  }
+}
+
 TEST_CASE("a rank that leaves during the backward pass is named over loopback") {
   for (int const ranks : {2, 4})
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_loss(comm, error_code::rank_left, [] {}); }));

@@ -23,9 +23,13 @@ class backward_pass {
   // Begins a step whose gradients are grouped in this way.
   void begin(training::bucket_plan const& plan);
 
+  // Throws bad_argument if there is no such parameter.
+  void expect_parameter(std::size_t parameter, std::source_location where) const;
   // The gradient of a parameter is ready. While gradients are accumulated, this only records that it is used. Throws
-  // bad_argument for a parameter that does not exist, or was reported before.
+  // bad_argument if it was reported before.
   void report(std::size_t parameter, std::source_location where);
+  // Whether a gradient of this step is ready.
+  bool has_reports() const { return !order_.empty(); }
   bool next_is_full() const { return next_ < left_.size() && left_[next_] == 0; }
   bool all_taken() const { return next_ == left_.size(); }
   std::size_t take_next() { return next_++; }
@@ -48,7 +52,7 @@ class backward_pass {
  private:
   std::vector<std::string> names_;
   int rank_;
-  std::vector<std::size_t> bucket_of_, left_;  // for each bucket the number of gradients that it lacks
+  std::vector<std::size_t> bucket_of_, left_;  // for each bucket the number of gradients that are not ready
   std::vector<std::uint8_t> reported_, used_;
   std::vector<std::size_t> order_;
   std::size_t next_ = 0;

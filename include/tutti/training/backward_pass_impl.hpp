@@ -30,12 +30,13 @@ TUTTI_INLINE void backward_pass::begin(training::bucket_plan const& plan) {
   next_ = 0;
 }
 
-TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
+TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::source_location where) const {
   if (parameter >= names_.size())
-    refuse(rank_,
-           join({"the gradient of parameter ", parameter, " was reported ready, but there are only ", names_.size(),
-                 " parameters, numbered from 0"}),
+    refuse(rank_, join({"there is no parameter ", parameter, ", only ", names_.size(), " parameters, numbered from 0"}),
            "pass the index of a parameter in the list given to data_parallel", where);
+}
+
+TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
   used_[parameter] = 1;
   if (accumulates()) return;
   if (reported_[parameter] != 0)
@@ -67,7 +68,7 @@ TUTTI_INLINE void backward_pass::expect_last(std::source_location where) const {
 }
 
 TUTTI_INLINE void backward_pass::begin_accumulation(std::source_location where) {
-  if (!order_.empty())
+  if (has_reports())
     refuse(rank_,
            join({"accumulate() was called when the gradient of ", names_[order_.front()],
                  " had already been reported ready for reduction"}),

@@ -6,12 +6,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <ranges>
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,14 +55,17 @@ namespace tutti::training {
 // this communicator; give the model one of its own if it has to: auto own = comm.split(0).value().
 //
 // Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, and differ between the first
-//           step and later ones if the buckets are rebuilt.
+//           step and later ones if the buckets are rebuilt. Where rank 0 may report gradients in another order in another
+//           run, set rebuild = false to get the same bits again.
 // Errors    misuse throws bad_argument on the rank that commits it, before anything else happens there. If a rank is
-//           lost, finish() throws on the others, as any collective does. Make a new object on the communicator that
-//           shrink() returns.
+//           lost, finish() throws on the others, as any collective does. If a step fails on one rank alone, because the
+//           hook has thrown there for example, finish() throws that there, and `revoked` on the others. Afterwards
+//           destroy this object, and make a new one on the communicator that shrink() returns.
 template <element T, transport Transport, bucket_hook<T, Transport> Hook = average>
 class data_parallel {
  public:
-  // Collective. Reads and writes the parameters only here. The communicator must outlive this object.
+  // Collective. Reads and writes the parameters only here. The communicator must outlive this object, and must be neither
+  // moved nor assigned to until then.
   // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters.
   template <tutti::detail::parameter_list List>
   data_parallel(communicator<Transport>& comm, List&& parameters, data_parallel_options const& options = {},
@@ -67,22 +73,38 @@ class data_parallel {
       : data_parallel(comm, tutti::detail::parameters_of(parameters), options, std::move(hook), where, from_list{}) {}
   data_parallel(data_parallel const&) = delete;
   data_parallel& operator=(data_parallel const&) = delete;
-  // Waits for the reductions in flight, because they use memory of this object.
-  ~data_parallel() { abandon(); }
+  // Waits for the reductions in flight, because they use memory of this object. During an exception it revokes the
+  // communicator first, because other ranks may have left the step, too.
+  ~data_parallel() {
+    bool const in_flight = !std::ranges::all_of(works_, &work::done);
+    if (in_flight && std::uncaught_exceptions() > exceptions_)
+      revoke("the model that it trains is destroyed in a step");
+    abandon();
+  }
 
   // The number of parameters.
   std::size_t size() const noexcept { return gradients_.size(); }
 
   // The gradient of a parameter: write it before ready(), read the mean after finish(). Ask for it in every step,
-  // because finish() moves gradients once, at the end of the first step, when it rebuilds the buckets.
-  std::span<T> gradient(std::size_t parameter) { return gradients_.of_parameter(parameter); }
-  // Sets all gradients to zero, for backward passes that add to them.
-  void zero() { std::ranges::fill(gradients_.all(), T{}); }
+  // because finish() moves gradients once, at the end of the first step, when it rebuilds the buckets. What was asked for in
+  // the first step may still be read, for the mean, until the second finish().
+  std::span<T> gradient(std::size_t parameter, std::source_location where = std::source_location::current()) {
+    pass_.expect_parameter(parameter, where);
+    return gradients_.of_parameter(parameter);
+  }
+  // Sets all gradients to zero, for backward passes that add to them. Not between ready() and finish().
+  void zero(std::source_location where = std::source_location::current()) {
+    if (pass_.has_reports())
+      tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
+                            "call it before the first ready() of a step", where);
+    std::ranges::fill(gradients_.all(), T{});
+  }
 
   // The gradient of this parameter is complete; it must not be touched until finish() has returned. Starts the
   // reduction of buckets that are full, and drives those in flight. Throws bad_argument if there is no such parameter,
   // if it was reported in this pass before, or if its gradient was written to where it was before it moved.
   void ready(std::size_t parameter, std::source_location where = std::source_location::current()) {
+    pass_.expect_parameter(parameter, where);
     expect_not_stale(parameter, where);
     pass_.report(parameter, where);
     if (pass_.accumulates()) return;
@@ -101,24 +123,30 @@ class data_parallel {
     pass_.expect_last(where);
     if (!options_.find_unused) pass_.expect_all(where);
     try {
+      auto const begin = clock::now();
       start_the_rest();
+      if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
       if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
-      wait_for_all_ranks();
+      wait_for_all_ranks(begin);
+      count_step();
+      used_ = pass_.used();
+      stale_ = {};
+      if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
     } catch (...) {
+      revoke("a step of training has failed there");
       abandon();
       pass_.begin(plan());
       throw;
     }
-    count_step();
-    used_ = pass_.used();
-    stale_ = {};
-    if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
     pass_.begin(plan());
   }
 
   // After finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
   // leave the others alone.
-  bool used(std::size_t parameter) const { return used_.at(parameter) != 0; }
+  bool used(std::size_t parameter, std::source_location where = std::source_location::current()) const {
+    pass_.expect_parameter(parameter, where);
+    return used_[parameter] != 0;
+  }
 
   // While the returned object exists, ready() only notes that a parameter is used, and nothing is sent: several
   // backward passes add their gradients up. The pass after its end, and finish(), reduce the sums. Call zero() first.
@@ -158,6 +186,9 @@ class data_parallel {
   data_parallel(communicator<Transport>& comm, std::vector<parameter<T>> const& parameters,
                 data_parallel_options const& options, Hook&& hook, std::source_location where, from_list)
       : comm_(comm), options_(options), hook_(std::move(hook)), pass_(names_of(parameters), comm.rank()) {
+    if (options.concurrent < 1)
+      tutti::detail::refuse(comm.rank(), "data_parallel_options::concurrent is less than 1",
+                            "pass the number of buckets to reduce at the same time", where);
     agree(parameters, where);
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
@@ -200,24 +231,30 @@ class data_parallel {
     std::size_t const number = works_.size(), queues = std::min(number, others_.size() + 1);
     for (std::size_t i = number - queues; i < number; ++i) works_[i].advance();
   }
-  // Gradients that nobody reported count as zeros; those that passes before have added up are complete.
+  // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete.
   void start_the_rest() {
     for (std::size_t i = 0; i < size(); ++i)
       if (pass_.used()[i] == 0) std::ranges::fill(gradient(i), T{});
     while (!pass_.all_taken()) start(pass_.take_next());
   }
+  // If the hook throws, the step has failed, and finish() throws that.
   void start(std::size_t index) {
-    auto const begin = clock::now();
-    works_.push_back(hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index)));
-    started_.push_back(begin);
+    started_.push_back(clock::now());
+    works_.emplace_back();
+    if (failed_) return;
+    try {
+      works_.back() = hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index));
+    } catch (...) {
+      failed_ = std::current_exception();
+    }
   }
   communicator<Transport>& communicator_of(std::size_t bucket) {
     std::size_t const turn = bucket % (others_.size() + 1);
     return turn == 0 ? comm_ : others_[turn - 1];
   }
 
-  void wait_for_all_ranks() {
-    auto const begin = clock::now();
+  // `begin`: when this rank had nothing left to compute.
+  void wait_for_all_ranks(clock::time_point begin) {
     auto last = begin;
     for (std::size_t i = 0; i < works_.size(); ++i) {
       works_[i].wait();
@@ -228,12 +265,22 @@ class data_parallel {
     agreement_.wait();
     statistics_.waited += clock::now() - begin;
   }
+  // Ends all calls of all ranks for this model. Nothing happens to a communicator that has a fault already.
+  void revoke(std::string_view why) noexcept {
+    if (comm_.size() == 1) return;
+    try {
+      comm_.revoke(why);
+      for (auto& other : others_) other.revoke(why);
+    } catch (...) {
+    }  // a forked process may not touch them
+  }
   // Waits until nothing is in flight, whether or not it succeeds.
   void abandon() noexcept {
     for (work& w : works_) wait_quietly(w);
     wait_quietly(agreement_);
     works_.clear();
     started_.clear();
+    failed_ = nullptr;
   }
   static void wait_quietly(work& w) noexcept {
     try {
@@ -260,16 +307,23 @@ class data_parallel {
     if (order == order_) return;
     std::vector<std::size_t> counts;
     for (auto const& place : plan().places) counts.push_back(place.count);
-    stale_ = std::exchange(gradients_, {});
+    gradient_array before = std::move(gradients_);
     ++layout_;
     lay_out(counts, std::move(order));
-    for (std::size_t i = 0; i < size(); ++i) std::ranges::copy(stale_.of_parameter(i), gradient(i).begin());
-    std::ranges::fill(stale_.all(), T{});
+    stale_hashes_.clear();
+    for (std::size_t i = 0; i < size(); ++i) {
+      std::ranges::copy(before.of_parameter(i), gradients_.of_parameter(i).begin());
+      stale_hashes_.push_back(hash_of(before.of_parameter(i)));
+    }
+    stale_ = std::move(before);
   }
-  // The array of before is kept for a step, in order to notice a gradient that is still written to it.
+  static std::size_t hash_of(std::span<T const> gradient) {
+    return std::hash<std::string_view>()({reinterpret_cast<char const*>(gradient.data()), gradient.size_bytes()});
+  }
+  // The old array is kept for one step, in order to notice a gradient that is still written to it.
   void expect_not_stale(std::size_t parameter, std::source_location where) {
     if (parameter >= stale_.size()) return;
-    if (std::ranges::any_of(stale_.of_parameter(parameter), [](T const& x) { return x != T{}; }))
+    if (hash_of(stale_.of_parameter(parameter)) != stale_hashes_[parameter])
       tutti::detail::refuse(comm_.rank(),
                             tutti::detail::join({"the gradient of parameter ", parameter,
                                                  " was written to where it was in the first step, but it has moved"}),
@@ -283,13 +337,16 @@ class data_parallel {
   tutti::detail::backward_pass pass_;
   std::vector<std::size_t> order_;  // of the parameters in the buckets
   gradient_array gradients_, stale_;
+  std::vector<std::size_t> stale_hashes_;  // of each parameter
   std::vector<std::uint8_t> used_;
   std::vector<work> works_;  // of the buckets in flight, in the order of their start
   work agreement_;           // on the parameters that are used
   std::vector<clock::time_point> started_;
+  std::exception_ptr failed_;  // thrown by the hook in this step
   training_statistics statistics_{};
   std::size_t layout_ = 0;
   bool first_step_ = true;
+  int exceptions_ = std::uncaught_exceptions();
   std::optional<tutti::progress_thread> driver_;
 };
 

@@ -16,8 +16,8 @@
 namespace tutti {
 namespace training {
 
-// An array that training changes: the weights of a layer, for example. Name and shape are for error messages; without
-// a shape it has one dimension.
+// An array that training changes: the weights of a layer, for example. Without a shape it has one dimension. All ranks pass
+// the same names and shapes, which errors quote.
 //
 //   tutti::training::parameter<float> const weights{matrix, "first layer, weights", {64, 512}};
 template <element T>

@@ -20,13 +20,13 @@ struct training_statistics {
   std::size_t steps = 0;                 // calls of finish()
   std::size_t bytes = 0;                 // of all gradients that were reduced
   std::chrono::nanoseconds in_flight{};  // from the start of the first bucket of a step to the end of the last
-  std::chrono::nanoseconds waited{};     // in finish(), while nothing was computed
+  std::chrono::nanoseconds waited{};     // in finish(), with nothing left to compute
   std::chrono::nanoseconds driven{};     // in ready(), which starts buckets and drives those in flight
   std::vector<bucket> buckets{};         // starts anew when the buckets change
 
   // The share of the communication during which this rank could compute, from 0 to 1.
   double overlap() const {
-    return in_flight.count() == 0 ? 0 : std::max(0.0, 1 - std::chrono::duration<double>(waited) / in_flight);
+    return in_flight.count() == 0 ? 0 : std::max(0.0, 1 - std::chrono::duration<double>(waited + driven) / in_flight);
   }
   // The bucket for which finish() waited longest; 0 if there is none.
   std::size_t longest_awaited() const {
