@@ -23,6 +23,7 @@ TEST_CASE("messages and collectives in one batch do what each alone does, in few
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_batches(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_batches_of_columns(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_batches_in_flight(comm); }));
   }
 }

@@ -34,8 +34,8 @@ To* as_elements(From* data) {
   return reinterpret_cast<To*>(data);
 }
 
-// `root` does not matter where there is none.
-template <collective C, class Algorithm, class Comm, class In, class Out, class Op>
+// `root` does not matter where there is none. `Packing` is void, unless it takes the place of what the arrays choose.
+template <collective C, class Algorithm, class Packing = void, class Comm, class In, class Out, class Op>
 returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op const& op, int root, options const& o,
                                     std::source_location where) {
   using T = typename Out::value_type;
@@ -49,8 +49,8 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
   constexpr bool one_array = has_one_array<C>;
   if constexpr (described_arrays<In, Out>)
     if (!has_gaps(in) && !has_gaps(out))
-      return perform_on_arrays<C, Algorithm>(comm, std::span<T const>(first_elements(in)),
-                                             std::span<T>(first_elements(out)), op, root, o, where);
+      return perform_on_arrays<C, Algorithm, never_grouped>(comm, std::span<T const>(first_elements(in)),
+                                                            std::span<T>(first_elements(out)), op, root, o, where);
   auto arrays = arrays_for<C>(comm, in, out, root, C == collective::exclusive_scan);
   using memory = typename decltype(arrays)::template memory_of<shape>;
   auto const used =
@@ -63,7 +63,8 @@ returned_by<Comm> perform_on_arrays(Comm& comm, In const& in, Out const& out, Op
                    as_elements<element>(one_array ? arrays.output().data() : used.out), one_array || used.in_place}),
       body_for<T, Op>::of(op)};
   if constexpr (is_gapped<memory>) arrays.describe(c.memory);
-  return perform(comm, c, std::move(arrays).packing());
+  if constexpr (std::is_void_v<Packing>) return perform(comm, c, std::move(arrays).packing());
+  else return perform(comm, c, Packing());
 }
 
 // -- _v forms.

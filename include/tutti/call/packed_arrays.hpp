@@ -34,6 +34,9 @@ struct nothing_to_pack {
   void pack() const {}
   void unpack() const {}
 };
+// The same for arrays that a batch must not group with others: all ranks group alike, but only its own rank knows whether an
+// array has gaps.
+struct never_grouped : nothing_to_pack {};
 
 // An array of a call, and the memory that it is copied to.
 template <class Array>

@@ -41,8 +41,9 @@ class batch_work : public work {
 // Collects sends, receives and collectives, which run() or start() then start together, any number of times. The order
 // of messages in the batch cannot make ranks wait for each other. Any collective accepts a batch in place of the
 // communicator, and all ranks add the same collectives. Several all_reduces of one type, operation (without state),
-// algorithm and set of options share calls, as those of a list of arrays do, at the place of the first of them. No call
-// may use the output of another in the same batch. Arguments and errors are those of send, recv and the collectives.
+// algorithm and set of options share calls, as those of a list of arrays do, at the place of the first of them. Those of
+// arrays that may have gaps have calls of their own, so all ranks pass such an array, or all pass a contiguous range. No
+// call may use the output of another in the same batch. Arguments and errors are those of send, recv and the collectives.
 // Other libraries call this group calls or a coalescing manager. A batch must be destroyed before its communicator.
 //
 //   tutti::batch halos(comm);

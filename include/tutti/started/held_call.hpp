@@ -33,7 +33,7 @@ struct kept_call<reduction<C, Algorithm, T, Op, Memory>> {
 template <class Call, class Packing>
 std::unique_ptr<buffers_in_use> buffers_of(Call const& c, Packing const& packing, int rank, int ranks) {
   auto use = std::make_unique<buffers_in_use>(join({name(Call::what), c.asked.ragged ? "_v" : ""}), rank, c.where);
-  if constexpr (std::is_same_v<Packing, nothing_to_pack>) c.memory.list_buffers(*use, c.asked, rank, ranks);
+  if constexpr (std::is_base_of_v<nothing_to_pack, Packing>) c.memory.list_buffers(*use, c.asked, rank, ranks);
   else packing.list_buffers(*use);
   return use;
 }
