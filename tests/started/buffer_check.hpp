@@ -74,6 +74,11 @@ void check_overlaps(Comm& comm) {
   auto const column = [&](std::size_t first, std::size_t rows) { return strided(mixed.data() + first, rows, 4); };
   std::vector<work> columns{all_reduce(async(comm), column(0, ranks)), all_reduce(async(comm), column(1, ranks))};
   wait_for_all(columns);
+  std::vector<int> wide(8 * ranks);
+  auto const every_other = strided(wide.data(), 4 * ranks, 2);
+  std::vector<work> blocks{gather_v(async(comm), std::span(a).first(2), every_other, counts, even),
+                           gather_v(async(comm), std::span(a).last(2), every_other, counts, odd)};
+  wait_for_all(blocks);
   late = irecv(comm, column(0, 2), (me + p - 1) % p, 5);
   refused([&] { return all_reduce(async(comm), column(0, 2)); },
           "all_reduce writes memory that recv, started on rank ");

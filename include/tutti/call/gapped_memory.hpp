@@ -36,8 +36,15 @@ struct gapped_memory : Memory {
   }
   template <class Use>
   void list_buffers(Use& use, request const&, int, int) const {
-    if (input.used) input.elements.for_each_run([&](std::byte* run, std::size_t bytes) { use.reads(run, bytes); });
-    if (output.used) output.elements.for_each_run([&](std::byte* run, std::size_t bytes) { use.writes(run, bytes); });
+    auto const reads = [&](std::byte* run, std::size_t bytes) { use.reads(run, bytes); };
+    auto const writes = [&](std::byte* run, std::size_t bytes) { use.writes(run, bytes); };
+    if constexpr (Memory::ragged) {
+      for_each_run(input, this->given, reads);
+      for_each_run(output, this->got, writes);
+    } else {
+      if (input.used) input.elements.for_each_run(0, input.elements.bytes(), reads);
+      if (output.used) output.elements.for_each_run(0, output.elements.bytes(), writes);
+    }
   }
 
   // -- For what takes contiguous arrays alone: copies of those that have gaps, in `room`.
@@ -56,6 +63,13 @@ struct gapped_memory : Memory {
   }
 
  private:
+  // Of the blocks alone, which need not make up the whole array.
+  template <class F>
+  static void for_each_run(brought_array const& array, layout const& blocks, F&& f) {
+    constexpr std::size_t unit = sizeof(*Memory::in);
+    if (array.used)
+      blocks.for_each_extent([&](extent e) { array.elements.for_each_run(e.begin * unit, e.count * unit, f); });
+  }
   static std::size_t room_for(gapped_array const& array) {
     return array.has_gaps() ? (array.bytes() + cache_line - 1) / cache_line * cache_line : 0;
   }

@@ -65,10 +65,10 @@ class gapped_array {
     });
   }
 
-  // Calls f(data, bytes) for each run.
+  // Calls f(data, bytes) for each run, or part of one, of `bytes` from offset `begin` on.
   template <class F>
-  void for_each_run(F&& f) const {
-    for_each_row(0, bytes_, [&](std::byte* run, std::size_t run_bytes, std::size_t runs, std::ptrdiff_t stride) {
+  void for_each_run(std::size_t begin, std::size_t bytes, F&& f) const {
+    for_each_row(begin, bytes, [&](std::byte* run, std::size_t run_bytes, std::size_t runs, std::ptrdiff_t stride) {
       for (std::size_t i = 0; i < runs; ++i) f(run + static_cast<std::ptrdiff_t>(i) * stride, run_bytes);
     });
   }
