@@ -51,7 +51,7 @@ class engine : public faults_in_call<Transport> {
   grown_memory<Transport> copy;                 // of an input, if an algorithm does not work in place
   grown_memory<Transport> fetched;              // from peers' private memory, to be combined
   grown_memory<Transport> bucket;               // of small arrays that share a call
-  grown_memory<Transport> packed;               // ranges that are not contiguous
+  grown_memory<Transport> packed;               // copies of ranges that are not contiguous
   std::vector<std::size_t> counts_and_offsets;  // lent to _v forms
   deadline::clock::time_point last_meeting{};   // when this rank arrived at it
 
@@ -134,7 +134,9 @@ class engine : public faults_in_call<Transport> {
   shared_places places_;
 
  public:
-  grown_memory<Transport> windows;  // through which slices of arrays with gaps pass
+  // Slices of arrays with gaps pass through it. It comes last, so that inbox_, history_ and in_call_, which every call uses,
+  // stay in one cache line.
+  grown_memory<Transport> windows;
 };
 
 template <transport Transport>
