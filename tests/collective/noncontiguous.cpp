@@ -102,6 +102,7 @@ TEST_CASE("every algorithm reads and writes arrays with gaps, over threads and p
   auto const check = [](auto& comm) {
     check_algorithms_with_gaps<strided_array, padded_layers>(comm);
     check_overlaps_with_gaps(comm);
+    check_overlapping_blocks(comm);
     check_moves_with_gaps(comm);
   };
   CHECK_NOTHROW(run_threads(3, check));
@@ -109,6 +110,7 @@ TEST_CASE("every algorithm reads and writes arrays with gaps, over threads and p
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, check));
   }
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_windows_used_again<strided_array, padded_layers>(comm); }));
   CHECK_NOTHROW(run_local(4, [](auto& comm) { check_algorithms_with_gaps<padded_rows, reversed_array>(comm); }));
   CHECK_NOTHROW(run_threads(1, [](auto& comm) {
     check_overlaps_with_gaps(comm);

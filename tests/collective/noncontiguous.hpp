@@ -256,6 +256,44 @@ void check_overlaps_with_gaps(Comm& comm) {
     });
 }
 
+// Messages by pull of so many slices that 2 ranks use each window again.
+template <class In, class Out, class Comm>
+void check_windows_used_again(Comm& comm) {
+  constexpr std::size_t count = 140'001;
+  for_each_way_to_travel(comm, count * sizeof(float), [&](int k, options const& o) {
+    if (o.protocol == protocol::pull) check_call_with_gaps<In, Out, float>(comm, k, count, ways_to_call::blocking, o);
+  });
+}
+
+// Collectives of blocks whose own block is a part of the blocks of all, or whose output is the input.
+template <class Comm>
+void check_overlapping_blocks(Comm& comm) {
+  std::size_t const count = counts_of_slices(comm.size()).back();
+  for_each_way_to_travel(comm, count * sizeof(float), [&](int k, options const& o) {
+    if (k != 4 && k != 5 && k != 7 && k != 9 && k != 12) return;
+    every_call<float, sum> const kind(comm.rank(), comm.size(), count, o);
+    auto plain = kind.make(k);
+    std::vector<float> const given = plain.in;
+    std::size_t before = 0;  // elements of blocks of lower ranks
+    for (int q = 0; q < comm.rank(); ++q)
+      before += calls_of_every_call[k].ragged ? plain.counts[static_cast<std::size_t>(q)] : count;
+    auto counts = plain.counts;
+    kind.call(k, comm, plain);
+    std::size_t const in_size = given.size(), out_size = plain.out.size();
+    std::size_t const in_place = in_size < out_size ? 3 * before : 0, out_place = out_size < in_size ? 3 * before : 0;
+    std::vector<float> memory(3 * std::max(in_size, out_size), -1.0f);
+    for (std::size_t i = 0; i < in_size; ++i) memory[in_place + 3 * i] = given[i];
+    std::vector<float> expected = memory;
+    for (std::size_t i = 0; i < out_size; ++i) expected[out_place + 3 * i] = plain.out[i];
+    auto const in = strided(memory.data() + in_place, in_size, 3),
+               out = strided(memory.data() + out_place, out_size, 3);
+    kind.call(k, comm, in, out, counts);
+    expect(memory == expected, "collective " + std::to_string(k) + " of " + std::to_string(count) + " elements by " +
+                                   std::string(name(o.algorithm)) + ", " + std::string(name(o.protocol)) +
+                                   ": blocks that overlap have another result");
+  });
+}
+
 // Slices end within elements of 12 bytes, which are moved.
 template <class Comm>
 void check_moves_with_gaps(Comm& comm) {
