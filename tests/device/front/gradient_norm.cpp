@@ -33,6 +33,11 @@ TEST_CASE_TEMPLATE("gradients have one norm at all ranks, and are clipped by it"
       check_norm<T>(ranks, comm, lengths, 2.0f, gradients::equal, {});
       check_norm<T>(ranks, comm, std::vector<std::size_t>(130, 5), 2.0f, gradients::in_shards, {});
       check_norm<T>(ranks, comm, {}, 2.0f, gradients::in_shards, {});
+      std::vector<std::size_t> mostly_empty(136);
+      mostly_empty[64] = 5, mostly_empty[135] = 7;
+      check_norm<T>(ranks, comm, mostly_empty, 2.0f, gradients::in_shards, {});
+      check_norm<T>(ranks, comm, lengths, 2.0f, gradients::in_shards,
+                    {.algorithm = algorithm_id::two_shot, .protocol = protocol::staged, .symmetric = true});
     });
   }
 }

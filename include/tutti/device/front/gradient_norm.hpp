@@ -30,9 +30,11 @@ enum class gradients { in_shards, equal };
 //            calls of an object are on one stream. `elements` and `arrays`: as many as a call passes at most
 // Order      16 bytes of an array in float; then in double, by each of 256 threads for chunks of 16,384 elements, in the order of
 //            threads, of chunks and of arrays, 256 sums at a time; then the ranks in rank order. So all ranks get the same bits, and
-//            repeated calls too. The relative error of the norm is at most 2^-21
+//            repeated calls too. The relative error of the norm is at most 2^-21 if the elements that are not 0 have magnitudes of
+//            1e-18 to 1e18: squares of smaller ones may be lost in float, and those of larger ones make the norm infinite
 // Cost       measure reads each element once, and sends 8 bytes to every rank; clip reads and writes each once, and needs no
 //            pass where a fused call multiplies: scale{from_memory(norm.factor())}
+// Options    measure takes the stream and the timeout, clip the stream; other options have no effect
 // Throws     error: bad_argument; those of all_gather
 //
 //   tutti::gradient_norm norm(ranks, elements, parameters.size());
@@ -65,7 +67,7 @@ class gradient_norm {
     auto const size = static_cast<std::size_t>(ranks_.size());
     std::span<double> const own(totals_.data(), 1), all(totals_.data() + 1, size);
     add_up(stream, sums_.data(), chunks, own.data(), limit);
-    all_gather(ranks_, own, all, how, where);
+    all_gather(ranks_, own, all, options{.stream = how.stream, .timeout = how.timeout}, where);
     add_up(stream, all.data(), size, nullptr, limit);
   }
 
@@ -99,8 +101,8 @@ class gradient_norm {
     detail::squares_work<T> work{};
     std::size_t chunks = 0;
     auto const launch = [&] {
+      if (work.count == 0) return;
       std::size_t const here = work.first_chunks[work.count];
-      if (here == 0) return;
       auto const most =
           static_cast<std::size_t>(std::max(ranks_.on().template blocks_at_once<detail::squares_work<T>>(), 1));
       work.blocks = static_cast<int>(std::min(here, most));
@@ -113,6 +115,7 @@ class gradient_norm {
       work.count = 0;
     };
     for (auto&& array : list) {
+      if (array.size() == 0) continue;
       if (work.count == work.most) launch();
       auto const k = static_cast<std::size_t>(work.count++);
       work.arrays[k] = device_data(array);
