@@ -2,6 +2,7 @@
 // all_reduce with epilogues on rows, and norms of gradients: among ranks with a GPU each, in one kernel, and among virtual ranks of one GPU. Ranks are
 // threads, so that on the PTX machine their kernels run in one machine, which then finds races between them. Exits with 77 with
 // fewer than two GPUs. `rows few` is for the PTX machine.
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,8 @@ struct rows_of_ranks {
     cuda_device const gpu(comm.rank());
     device_stream<cuda_device> const stream(gpu);
     std::size_t const length = few ? 72 : 4096;
-    cuda_ipc ranks(comm, gpu, 8 * length * sizeof(tutti::bfloat16));
+    std::size_t const rooms = 2 * static_cast<std::size_t>(std::max(4, comm.size()));  // of a row, by two_shot
+    cuda_ipc ranks(comm, gpu, rooms * length * sizeof(tutti::bfloat16));
     device_rows<tutti::bfloat16, decltype(ranks), Comm> rows(ranks, comm, 40 * length, {.stream = stream.get()});
     for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
       rows.check_norms(by, 7, length);

@@ -166,7 +166,10 @@ constexpr auto with_row_scales(E const& epilogue, float* scales) {
 // Cost       n elements of s bytes, p ranks. By one_shot each rank reads (p - 1) n s bytes over the links, and everyone does all
 //            rows; by two_shot 2 (p - 1) / p n s, because ranks combine the rows that they own, exchange the sums, and do all
 //            rows. In memory: the residual is read and written once, the results are written once, and a row stays in the
-//            block's shared memory, unless it has more than 16 KiB: then it is read twice
+//            block's shared memory, unless it has more than 16 KiB. Then its elements are read again, and once more for
+//            with_row_scales: from the residual, or without one, over the links (by one_shot from all ranks, by two_shot the sums)
+// Room       among processes with a device each, a row of the input must fit half of the arena by one_shot, 1 / (2 p) of it by two_shot
+// Throws     error: bad_argument, also if a row does not fit; those of all_reduce
 //
 //   tutti::all_reduce(ranks, partial, hidden, tutti::by_rows(tutti::sum{}, width,
 //                     tutti::with_residual(tutti::with_columns(tutti::rms_norm{1e-5f}, weight), residual)));

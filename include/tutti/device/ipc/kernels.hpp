@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
+#include <type_traits>
 #include <vector>
 
 #include "tutti/algorithm/collective.hpp"
@@ -22,6 +23,7 @@
 #include "tutti/device/kernel/shots.hpp"
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/reduce/rows.hpp"
 
 namespace tutti::detail {
 
@@ -77,6 +79,7 @@ class ipc_kernels {
   // For n elements. Throws error: bad_argument.
   template <class In, class Out, class Wire, class Rows>
   shots_plan plan_of_shots(int shots, std::size_t n, Rows const& rows, std::source_location where) const {
+    constexpr bool is_rows = !std::is_same_v<Rows, no_rows>;
     shots_unit const most_in_unit = shots_unit_of<In, Out, Wire>(rows);
     std::size_t const chunks = shots == 1 ? 1 : static_cast<std::size_t>(meetings_.ranks), half = meetings_.half_bytes;
     // A small arena has rooms that fit less than a unit, but an element.
@@ -84,8 +87,10 @@ class ipc_kernels {
     auto const room_in = [&](std::size_t blocks) { return half / blocks / chunks / access_bytes * access_bytes; };
     if (room_in(1) < unit.bytes)
       refuse(rank_,
-             join({unit.elements == 1 ? "an element of " : "a block of ", unit.bytes,
-                   " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
+             join({is_rows              ? "a row of "
+                   : unit.elements == 1 ? "an element of "
+                                        : "a block of ",
+                   unit.bytes, " bytes does not fit its part of an arena of ", group_.arena_bytes()}),
              "give cuda_ipc a larger arena", where);
     std::size_t const most = std::min<std::size_t>(
         static_cast<std::size_t>(std::min(meeting_map::max_blocks, shots_blocks_together * group_.multiprocessors())),

@@ -39,6 +39,7 @@ inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 // With a wire type, ranks show their contributions and results as blocks of it, which all combine or read, their own included.
 //
 // A block that gives up stores no more, so each element of the output has its old value or the right one.
+//
 // An epilogue on rows sees the rows of all ranks: by two_shot, each shows the sums of its own, rounded to the type of the input,
 // and finishes the rows of all, so that arrays of the epilogue are complete at every rank and need not travel.
 template <class In, class Out, class Fused, class Wire = as_they_are, class Rows = no_rows,
