@@ -213,17 +213,18 @@ template <class F>
 scale(F) -> scale<F>;
 
 // A prologue or epilogue that limits values to the range from `least` to `greatest`. NaN stays NaN.
-template <class F>
+template <class Least, class Greatest = Least>
 struct clip {
-  F least, greatest;
+  Least least;
+  Greatest greatest;
 
   template <class A>
   TUTTI_HOST_DEVICE constexpr A operator()(A const& x) const {
     return x < least ? static_cast<A>(least) : greatest < x ? static_cast<A>(greatest) : x;
   }
 };
-template <class F>
-clip(F, F) -> clip<F>;
+template <class Least, class Greatest>
+clip(Least, Greatest) -> clip<Least, Greatest>;
 
 // A prologue or epilogue that multiplies by a factor, to remove the scale of a loss. Sets *found to 1 if a result is not finite.
 template <class F>

@@ -83,6 +83,7 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
   fused const in_memory{mean{}, from_memory(factor.data()),
                         with_arrays(from_memory(rate.data()), kept.data(), speed.data())};
   device_array<typename R::device_type, float> const number(on, 1);
+  fused const limited{mean{}, scale{2.0f}, clip{from_memory(number.data()), 30.0f}};
   fused const numbers_in_memory{mean{}, scale{from_memory(number.data())},
                                 with_arrays(with_rate(sgd_step{.rate = 0}, number.data()), kept.data(), speed.data())};
   for (float const by : {2.0f, 4.0f}) {
@@ -98,6 +99,8 @@ void check_stages_of(R& ranks, Comm& comm, std::size_t n, stream_of<typename R::
     on.copy(stream, kept.data(), weights.data(), n * sizeof(float));
     all_reduce(ranks, of_call, to, numbers_in_memory, how);
     expect_same("a step by numbers in memory", kept, stepped);
+    all_reduce(ranks, of_call, to, limited, how);
+    expect_same("a mean with a limit in memory", to, [&](std::size_t i) { return std::clamp(result[i], by, 30.0f); });
   }
 
   // Each rank has the part of the arrays that it owns, twice: what a step leaves is where the next finds it.
