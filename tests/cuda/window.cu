@@ -56,6 +56,7 @@ std::string wrong_among(Ranks const& ranks) {
   std::string wrong;
   for (auto const& [n, at, blocks] : sizes)
     if (!passes_on(ranks, n, at, blocks)) wrong += join({", puts of ", n, " elements at ", at});
+  if (!shares_in_block(ranks, few ? 100 : 4096)) wrong += ", elements that threads of a block share";
   if (!adds_all(ranks, few ? 100 : 100'000, few ? 2 : 16, few ? 3 : 50, few ? 2 : 20)) wrong += ", barriers";
   if (!adds_packets(ranks, few ? 70 : 1000, few ? 4 : 100)) wrong += ", packets";
   if (!deals_packets(ranks)) wrong += ", packets of 8 bytes";

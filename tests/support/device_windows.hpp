@@ -48,6 +48,28 @@ struct pass_on {
   }
 };
 
+// Threads put and get elements that other threads of the block have written, and read those that others have got.
+struct share_in_block {
+  rank_arrays of;  // out: 4 n elements
+  std::size_t n;
+
+  template <class Here>
+  TUTTI_HOST_DEVICE void operator()(Here& here) const {
+    float const* const in = of.in[here.rank()];
+    float* const out = of.out[here.rank()];
+    auto const each_reversed = [&](auto const& f) {
+      for (auto i = static_cast<std::size_t>(here.thread()); i < n; i += static_cast<std::size_t>(here.threads()))
+        f(n - 1 - i);
+    };
+    each_reversed([&](std::size_t i) { out[i] = in[i]; });
+    here.put(here.rank(), 0, out, n);
+    each_reversed([&](std::size_t i) { here.local()[n + i] = in[n + i]; });
+    here.get(here.rank(), n, out + n, n);
+    each_reversed([&](std::size_t i) { out[2 * n + i] = out[n + i]; });
+    here.get(here.rank(), 0, out + 3 * n, n);
+  }
+};
+
 // In each turn, every rank shows n elements to all, and adds those of all. Two halves of the window take turns, also from launch to
 // launch.
 struct add_all {
@@ -145,11 +167,12 @@ struct miss_one {
 
 // Arguments that a window does not allow.
 struct misuse {
-  enum ways { of_peer, of_packets, of_room, of_block } way;
+  enum ways { of_peer, of_negative_peer, of_packets, of_room, of_block } way;
 
   template <class Here>
   TUTTI_HOST_DEVICE void operator()(Here& here) const {
     if (way == of_peer) here.signal(here.ranks());
+    if (way == of_negative_peer) here.signal(-1);
     if (way == of_packets) static_cast<void>(exchange_ones(here, 1 << 20));
     if (way == of_room) here.put(0, 1, here.local(), here.window_size());
     static_cast<void>(here.barrier());
@@ -158,6 +181,7 @@ struct misuse {
 
 inline constexpr std::pair<misuse::ways, char const*> refusals_of_misuse[] = {
     {misuse::of_peer, "addressed rank 2, which its window does not have"},
+    {misuse::of_negative_peer, "addressed a rank that does not exist"},
     {misuse::of_packets, "packets, for which its window has no room"},
     {misuse::of_room, "accessed elements beyond the end of the window of rank 0"},
     {misuse::of_block, "used block 1 of a window that was opened for fewer"}};
@@ -343,6 +367,16 @@ bool passes_on(Ranks const& ranks, std::size_t n, std::size_t at, int blocks) {
   for (int i = 0; i < launches; ++i) ranks.run(w, blocks, pass_on{arrays.of(), n, at, turns, blocks});
   w.wait();
   return arrays.outputs_are([&](int rank, std::size_t i) { return window_value(wrap(rank - 1, ranks.size()), i); });
+}
+
+template <class Ranks>
+bool shares_in_block(Ranks const& ranks, std::size_t n) {
+  arrays_of_own<Ranks> const arrays(ranks, 4 * n);
+  auto const w = ranks.open(2 * n, {.blocks = 1, .packets = 1});
+  ranks.run(w, 1, share_in_block{arrays.of(), n});
+  w.wait();
+  return arrays.outputs_are(
+      [&](int rank, std::size_t i) { return window_value(rank, i % n + (i / n == 1 || i / n == 2 ? n : 0)); });
 }
 
 template <class Ranks>

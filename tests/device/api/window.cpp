@@ -35,6 +35,7 @@ template <class Ranks>
 void check_window(Ranks const& ranks) {
   for (auto const& [n, at, blocks] : {std::tuple{1, 0, 1}, std::tuple{37, 3, 2}, std::tuple{64, 0, 1}})
     expect(passes_on(ranks, static_cast<std::size_t>(n), static_cast<std::size_t>(at), blocks), "puts and signals");
+  expect(shares_in_block(ranks, 20), "elements that threads of a block share");
   expect(adds_all(ranks, 33, 2, 5, 3), "barriers");
   expect(adds_packets(ranks, 9, 7), "packets");
   expect(deals_packets(ranks), "packets of 8 bytes");

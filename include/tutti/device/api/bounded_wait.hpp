@@ -12,6 +12,11 @@
 
 namespace tutti::detail {
 
+// Reports to the host, unless this rank has reported before.
+TUTTI_HOST_DEVICE inline void report_first(window_map const& map, kernel_report const& said) {
+  if (load_host_word(*map.report) == 0) store_host_word(*map.report, said.word());
+}
+
 class bounded_wait {
  public:
   TUTTI_HOST_DEVICE bounded_wait(window_map const& map, int rank, int peer) : map_(map), rank_(rank), peer_(peer) {}
@@ -25,7 +30,7 @@ class bounded_wait {
       if (load_host_word(*map_.fault) != 0) return false;
     }
     if (now - began_ > map_.limit) {
-      store_host_word(*map_.report, kernel_report{kernel_report::missing, rank_, peer_, limit_in_hundredths()}.word());
+      report_first(map_, {kernel_report::missing, rank_, peer_, limit_in_hundredths()});
       return false;
     }
     let_other_blocks_run();

@@ -39,8 +39,10 @@ struct this_block;  // of a kernel: api/kernels.cuh
 // makes it (open_window) and passes it to kernels by value. Kernels take it as `__grid_constant__ tutti::window<T> const`, because a
 // copy in the memory of each thread would be slow.
 //
-//   of(peer)   the elements of a rank: any thread may load, store and update them atomically at any time. Nothing orders these
-//              accesses with those of other ranks except for the calls of window_block
+//   of(peer)   the elements of a rank, which any thread may load and store at any time. Nothing orders these accesses with those of
+//              other ranks except for the calls of window_block. Atomic updates must have the scope of the system (atomicAdd_system,
+//              cuda::atomic_ref with thread_scope_system). Those of another GPU's elements also need a link with native atomics:
+//              NVLink has them, PCIe may not (cudaDeviceGetP2PAttribute with cudaDevP2PAttrNativeAtomicSupported tells)
 template <element T>
 class window {
  public:
@@ -66,8 +68,10 @@ class window {
 // result. Block b of a rank communicates with block b of the other ranks.
 //
 //   put, get      copy between memory of this rank and a window, by all threads of the block, 16 bytes at once if both places are
-//                 equal modulo 16. A put is complete at the peer when the peer's block has got a later signal, or has left a later
-//                 barrier; its source may be overwritten after the next call of this block that signals
+//                 equal modulo 16. Both begin with a barrier of the block, so its threads may have written what is copied. After a
+//                 get, all threads of the block see the elements. A put is complete at the peer when the peer's block has got a
+//                 later signal, or has left a later barrier. Its source may be overwritten after this block's next put, get, signal
+//                 or barrier
 //   signal, wait  the n-th wait for a peer ends once that peer has signalled this rank n times. What the peer's block did before the
 //                 signal, to any memory, this block sees after the wait (release and acquire at the scope of the system). A signal is
 //                 a store of 8 bytes to the peer; a wait polls memory of this rank
@@ -82,8 +86,8 @@ class window {
 // Who waits for another rank needs it to run: all blocks of a rank that wait must be resident, as those of one block per rank and of
 // a cooperative launch are (launch_together), and ranks of several processes must have a device each. A wait ends when all ranks give
 // up, or after the timeout of the window. It then returns false, and the block should return; until then its calls do nothing. Later
-// launches give up too, and the host's window.wait(stream) throws an error that names the rank that did not come. Arguments that
-// the window does not allow (a rank, a block, a count) end the same way.
+// launches give up too, and the host's window.wait(stream) throws an error that names the rank that did not come, or one that itself
+// waited for another. Arguments that the window does not allow (a rank, a block, a count) end the same way.
 //
 //   template <class T>
 //   __global__ void send_to_next(__grid_constant__ tutti::window<T> const shared, T const* from, std::size_t n) {
@@ -119,10 +123,15 @@ class window_block {
 
   // `count` elements from `from` to those from `at` on in the window of a rank.
   TUTTI_HOST_DEVICE void put(int peer, std::size_t at, T const* from, std::size_t count) {
-    if (may_access(peer, at, count)) detail::move_elements(all(), from, of(peer) + at, count);
+    if (!may_access(peer, at, count)) return;
+    group_.sync();
+    detail::move_elements(all(), from, of(peer) + at, count);
   }
   TUTTI_HOST_DEVICE void get(int peer, std::size_t at, T* to, std::size_t count) {
-    if (may_access(peer, at, count)) detail::move_elements(all(), static_cast<T const*>(of(peer) + at), to, count);
+    if (!may_access(peer, at, count)) return;
+    group_.sync();
+    detail::move_elements(all(), static_cast<T const*>(of(peer) + at), to, count);
+    group_.sync();
   }
 
   TUTTI_HOST_DEVICE void signal(int peer) {
@@ -249,8 +258,7 @@ class window_block {
   }
   TUTTI_HOST_DEVICE void refuse(detail::kernel_report::kinds kind, int amount, int peer) {
     if (group_.rank() == 0 && !stopped_) {
-      detail::kernel_report const said{kind, rank_, peer, static_cast<std::uint32_t>(amount)};
-      detail::store_host_word(*map_.report, said.word());
+      detail::report_first(map_, {kind, rank_, peer, static_cast<std::uint32_t>(amount)});
       if (exists(rank_)) detail::store_host_word(map_.stopped(rank_), 1);
     }
     stopped_ = true;

@@ -39,7 +39,9 @@ struct kernel_report {
     std::string const who = join({"a kernel of rank ", rank});
     switch (kind) {
       case missing: return join({who, " waited ", amount / 100.0, " s in vain for rank ", peer});
-      case no_peer: return join({who, " addressed rank ", amount, ", which its window does not have"});
+      case no_peer:
+        return amount == most ? who + " addressed a rank that does not exist"
+                              : join({who, " addressed rank ", amount, ", which its window does not have"});
       case no_block: return join({who, " used block ", amount, " of a window that was opened for fewer"});
       case no_packets: return join({who, " exchanged ", amount, " packets, for which its window has no room"});
       case no_room: return join({who, " accessed elements beyond the end of the window of rank ", peer});
