@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -23,6 +24,18 @@ using namespace tutti::testing;
 using namespace std::chrono_literals;
 
 namespace {
+
+// Meets the other ranks, in vain, and takes its time to give up.
+struct end_late {
+  std::atomic<bool>* ended;
+
+  template <class Here>
+  void operator()(Here& here) const {
+    static_cast<void>(here.barrier());
+    std::this_thread::sleep_for(300ms);
+    *ended = true;
+  }
+};
 
 struct stand_in_launch {
   template <class Kernel>
@@ -95,6 +108,40 @@ TEST_CASE("a rank with a device of its own that does not come is named at all ra
     });
 }
 
+TEST_CASE("a wait that throws lets the kernels of this rank end first") {
+  run_threads(2, [](auto& comm) {
+    std::atomic<bool> ended = comm.rank() == 1;
+    sharing_stand_in const device(comm.rank() + 1);
+    cuda_ipc ranks(comm, device, 4096);
+    own_rank const own(comm, ranks, stand_in_launch{});
+    auto const w = own.open(1, {.blocks = 1, .packets = 1, .timeout = 50ms});
+    if (comm.rank() == 0) own.run(w, 1, end_late{&ended});
+    expect_error(error_of([&] {
+                   for (;; std::this_thread::sleep_for(1ms)) w.wait();
+                 }),
+                 error_code::timeout, "in vain for rank 1");
+    expect(ended, "the kernel has ended");
+  });
+}
+
+TEST_CASE("a rank that leaves because of an exception ends the kernels that wait for it") {
+  run_threads(3, [](auto& comm) {
+    std::atomic<bool> ended = false;
+    error const e = error_of([&] {
+      sharing_stand_in const device(comm.rank() + 1);
+      cuda_ipc ranks(comm, device, 4096);
+      own_rank const own(comm, ranks, stand_in_launch{});
+      auto const w = own.open(1, {.blocks = 1, .packets = 1, .timeout = 20s});
+      if (comm.rank() == 1) throw error({.code = error_code::bad_argument, .what = "the program gives up"});
+      own.run(w, 1, end_late{&ended});
+      w.wait();
+    });
+    if (comm.rank() == 1) expect_error(e, error_code::bad_argument, "the program gives up");
+    else expect_error(e, error_code::rank_left, "rank 1 gave up its calls because of an exception");
+    expect(ended == (comm.rank() != 1), "the kernels have ended");
+  });
+}
+
 TEST_CASE("what a window does not allow ends in an error") {
   sharing_stand_in const device;
   cuda_local const ranks(device, 2);
@@ -120,6 +167,12 @@ TEST_CASE("a window is refused to processes that share a device, with other size
                  "rank 0 opens a window of 40 bytes for 32 blocks and 256 packets, rank 1 one of 44");
     expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, {.blocks = 2000})); }),
                  error_code::bad_argument, "a window for 2000 blocks");
+    window_options const bad_at_one{.blocks = comm.rank() == 0 ? 32 : 2000};
+    expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, bad_at_one)); }),
+                 error_code::bad_argument, "rank 1 one of 4 bytes for 2000 blocks and 256 packets");
+    window_options const late{.timeout = comm.rank() == 0 ? 1s : -1s};
+    expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, late)); }), error_code::bad_argument,
+                 "with a timeout of 1 s, rank 1 one of 4 bytes for 32 blocks and 256 packets, with a timeout of -1 s");
   });
 }
 

@@ -2,6 +2,7 @@
 // The window of ranks that are processes with a device each.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <source_location>
@@ -10,6 +11,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
 #include "tutti/device/api/local_window.hpp"
 #include "tutti/device/api/window.hpp"
 #include "tutti/device/api/window_map.hpp"
@@ -28,9 +30,15 @@ namespace detail {
 struct window_card {
   std::size_t bytes;
   int blocks, packets;
+  std::chrono::nanoseconds timeout;
 
   friend bool operator==(window_card const&, window_card const&) = default;
-  std::string text() const { return join({bytes, " bytes for ", blocks, " blocks and ", packets, " packets"}); }
+  std::string text() const {
+    std::string const how_long =
+        timeout.count() == 0 ? ""
+                             : join({", with a timeout of ", std::chrono::duration<double>(timeout).count(), " s"});
+    return join({bytes, " bytes for ", blocks, " blocks and ", packets, " packets", how_long});
+  }
 };
 [[noreturn, gnu::cold]] inline void refuse_different_windows(int rank, window_card const& first, int q,
                                                              window_card const& other, std::source_location where) {
@@ -46,8 +54,12 @@ template <element T, class D, transport Transport>
 class ipc_window {
  public:
   ipc_window(cuda_ipc<D, Transport>& ranks, std::size_t size, window_options const& o, std::source_location where)
-      : ranks_{&ranks}, map_{detail::window_map::checked(ranks.size(), o, ranks.usual_timeout())}, size_{size} {
-    if (auto* const group = ranks.shared_group()) open_among(*group, o, where);
+      : ranks_{&ranks}, size_{size} {
+    auto* const group = ranks.shared_group();
+    if (group != nullptr)
+      expect_same_at_all_ranks(*group, o, where);  // first, so that what is refused is so at all ranks
+    map_ = detail::window_map::checked(ranks.size(), o, ranks.usual_timeout());
+    if (group != nullptr) open_among(*group, where);
     else open_alone();
   }
 
@@ -60,9 +72,15 @@ class ipc_window {
   std::span<T> local() const { return {reinterpret_cast<T*>(map_.data(rank())), size_}; }
 
   // Waits for the work of a stream, and throws the fault of all ranks, as cuda_ipc::work does: also that a kernel has given up.
-  // timeout then names the rank that it waited for; rank_lost, one whose process has ended.
+  // timeout then names the rank that it waited for; rank_lost, one whose process has ended. Kernels of the stream end before it
+  // throws, unless that takes longer than TUTTI_TIMEOUT.
   void wait(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) const {
-    ranks_->work(stream, where).wait();
+    try {
+      ranks_->work(stream, where).wait();
+    } catch (...) {
+      let_kernels_end(stream);
+      throw;
+    }
     expect_no_fault(where);
   }
   // The same for work that is known to have ended.
@@ -81,21 +99,34 @@ class ipc_window {
     detail::device_array<D, std::byte> post;
   };
 
+  // After a fault, kernels give up soon, but use memory of the cuda_ipc until then. If they take too long, its destructor waits for
+  // them too.
+  [[gnu::cold]] void let_kernels_end(detail::passed_stream<D> stream) const noexcept {
+    try {
+      if (auto* const group = ranks_->shared_group()) {
+        group->order(stream);
+        group->note_end(stream);
+      }
+      ranks_->on().wait(stream, detail::deadline::after(ranks_->usual_timeout()));
+    } catch (...) {  // the exception being thrown says more
+    }
+  }
+
   template <class Group>
-  void open_among(Group& group, window_options const& o, std::source_location where) {
+  void open_among(Group& group, std::source_location where) {
     if (!group.own_devices())
       detail::refuse(rank(),
                      "a window was opened among processes that share a device, where kernels run in turn, so that one "
                      "which waits for another would wait in vain",
                      "give every rank a device of its own, or make tutti::cuda_local of the ranks of one process",
                      where);
-    expect_same_at_all_ranks(group, o, where);
     auto const posts = group.allocate(
         map_.post_bytes(size_ * sizeof(T)), [&](std::byte* own) { group.clear(own, map_.data_begin()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map_.posts[q] = posts[q];
     detail::device_board const board = group.board();
     map_.fault = group.on_device(board.first_fault());
     map_.report = group.on_device(board.rank(rank()).report);
+    group.expect_kernels_of_windows();
   }
   void open_alone() {
     alone_ = std::make_shared<single>(ranks_->on(), map_, size_ * sizeof(T));
@@ -104,19 +135,20 @@ class ipc_window {
   }
   template <class Group>
   void expect_same_at_all_ranks(Group& group, window_options const& o, std::source_location where) const {
-    auto const all = group.exchange(detail::window_card{size_ * sizeof(T), o.blocks, o.packets}, where);
+    auto const all = group.exchange(detail::window_card{size_ * sizeof(T), o.blocks, o.packets, o.timeout}, where);
     for (std::size_t q = 1; q < all.size(); ++q)
       if (all[q] != all[0]) detail::refuse_different_windows(rank(), all[0], static_cast<int>(q), all[q], where);
   }
 
   cuda_ipc<D, Transport>* ranks_;
-  detail::window_map map_;
+  detail::window_map map_{};
   std::size_t size_;
   std::shared_ptr<single const> alone_;  // of a single rank
 };
 
 // Opens a window of `size` elements for each rank, whose contents are undefined. All ranks call it together, with the same size and
-// options. Memory as for cuda_local.
+// options. Memory as for cuda_local. From then on, a rank that destroys its cuda_ipc because of an exception ends the kernels of all
+// (rank_left).
 //
 // Throws error, at all ranks: bad_argument, if ranks share a device or disagree, or for options that are not supported; system, if
 // a device has too little memory; the errors of all_gather.

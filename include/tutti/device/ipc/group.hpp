@@ -98,7 +98,7 @@ class device_group {
   ~device_group() {
     device_board const all = board();
     int const rank = comm_.rank();
-    if (std::uncaught_exceptions() > 0 && !drained())
+    if (std::uncaught_exceptions() > 0 && (has_windows_ || !drained()))
       all.raise({static_cast<int>(error_code::rank_left), rank, rank,
                  join({"rank ", rank, " gave up its calls because of an exception"})});
     bool idle = wait_for([&] { return drained(); }, timeout());
@@ -171,6 +171,9 @@ class device_group {
   void note_end(stream_of<D> stream) {
     if (!on_.capturing(stream)) last_->record(stream);
   }
+
+  // Kernels of the program may wait for those of this rank, which counts them as given up if it leaves by an exception.
+  void expect_kernels_of_windows() { has_windows_ = true; }
 
   // What every rank passes, at all ranks.
   template <class Card>
@@ -327,6 +330,7 @@ class device_group {
   std::vector<shared_memory> registered_;
   std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
   std::optional<device_event<D>> last_;  // the end of the last call
+  bool has_windows_ = false;
   std::optional<device_watch> watch_;
 };
 
