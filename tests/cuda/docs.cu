@@ -141,7 +141,7 @@ __global__ void pass_on(__grid_constant__ tutti::window<float> const shared, flo
   here.put(next, 0, from, n);                              // to the memory of the next rank
   here.signal(next);
   if (!here.wait(before)) return;                          // a rank did not come; the host hears which
-  // here.local() has the n elements of the rank before
+  // here.local() has the n elements of the rank before, which may put again once this rank signals it to
 }
 
 __global__ void add_all(__grid_constant__ tutti::window<float> const shared, float const* values, float* sums, int n) {
