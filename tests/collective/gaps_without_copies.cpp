@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Calls on arrays with gaps allocate no memory of the size of a message.
-// labels: alone threads
+// labels: alone
 #include <doctest/doctest.h>
 
 #include <atomic>
