@@ -136,7 +136,7 @@ TEST_CASE("a rank that reports a fault waits for no confirmation of ranks above 
   auto shortest = deadline::clock::duration::max();
   for (int round = 0; round < 5; ++round) {
     CHECK(on_ranks(world().size(), [&](auto& comm) {
-            barrier(comm);
+            MPI_Barrier(MPI_COMM_WORLD);  // nobody is in a call of tutti when rank 0 revokes
             int token = 0;
             if (comm.rank() == 0) {
               comm.revoke("enough");

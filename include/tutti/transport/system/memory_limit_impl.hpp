@@ -32,8 +32,10 @@ TUTTI_INLINE std::size_t number_after(std::string const& name, std::string const
   auto const text = read_file(path);
   if (!text) return 0;
   std::size_t at = 0;
-  while (at != text->npos && text->compare(at, name.size(), name) != 0)
-    if ((at = text->find('\n', at)) != text->npos) ++at;
+  while (at != text->npos && text->compare(at, name.size(), name) != 0) {
+    at = text->find('\n', at);
+    if (at != text->npos) ++at;
+  }
   return at == text->npos ? 0 : leading_number(std::string_view(*text).substr(at + name.size())).value_or(0);
 }
 
