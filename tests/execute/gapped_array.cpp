@@ -2,8 +2,10 @@
 // Any part of an array with gaps is gathered and scattered, whole elements or not; arrays that share bytes are found.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "tutti/execute/gapped_array.hpp"
@@ -81,11 +83,13 @@ TEST_CASE("every part of an array is gathered and scattered") {
 TEST_CASE("the runs of an array make all of it") {
   std::vector<std::byte> memory(200);
   for (auto const& [array, places] : some_arrays(memory)) {
-    std::vector<std::size_t> found;
-    array.for_each_run([&](std::byte* run, std::size_t bytes) {
-      for (std::size_t i = 0; i < bytes; ++i) found.push_back(static_cast<std::size_t>(run + i - memory.data()));
-    });
-    CHECK(found == places);
+    for (std::size_t const begin : {std::size_t{0}, places.size() / 3}) {
+      std::vector<std::size_t> found;
+      array.for_each_run(begin, array.bytes() - begin, [&](std::byte* run, std::size_t bytes) {
+        for (std::size_t i = 0; i < bytes; ++i) found.push_back(static_cast<std::size_t>(run + i - memory.data()));
+      });
+      CHECK(std::ranges::equal(found, std::span(places).subspan(begin)));
+    }
   }
 }
 
