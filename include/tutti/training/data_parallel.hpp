@@ -3,11 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -22,14 +20,15 @@
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
 #include "tutti/collective/split.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/gradient_array.hpp"
+#include "tutti/training/moved_gradients.hpp"
 #include "tutti/training/options.hpp"
 #include "tutti/training/parameter.hpp"
 #include "tutti/training/same_parameters.hpp"
@@ -76,8 +75,7 @@ class data_parallel {
   // Waits for the reductions in flight, because they use memory of this object. During an exception it revokes the
   // communicator first, because other ranks may have left the step, too.
   ~data_parallel() {
-    bool const in_flight = !std::ranges::all_of(works_, &work::done);
-    if (in_flight && std::uncaught_exceptions() > exceptions_)
+    if (in_flight_.any() && std::uncaught_exceptions() > exceptions_)
       revoke("the model that it trains is destroyed in a step");
     abandon();
   }
@@ -105,12 +103,12 @@ class data_parallel {
   // if it was reported in this pass before, or if its gradient was written to where it was before it moved.
   void ready(std::size_t parameter, std::source_location where = std::source_location::current()) {
     pass_.expect_parameter(parameter, where);
-    expect_not_stale(parameter, where);
+    moved_.expect_unchanged(parameter, comm_.rank(), where);
     pass_.report(parameter, where);
     if (pass_.accumulates()) return;
     auto const begin = clock::now();
     while (pass_.next_is_full()) start(pass_.take_next());
-    drive();
+    in_flight_.drive(others_.size() + 1);
     statistics_.driven += clock::now() - begin;
   }
 
@@ -125,12 +123,12 @@ class data_parallel {
     try {
       auto const begin = clock::now();
       start_the_rest();
-      if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+      in_flight_.expect_started();
       if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
-      wait_for_all_ranks(begin);
-      count_step();
+      in_flight_.wait(agreement_, begin, statistics_);
+      in_flight_.count(statistics_);
       used_ = pass_.used();
-      stale_ = {};
+      moved_ = {};
       if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
     } catch (...) {
       revoke("a step of training has failed there");
@@ -179,8 +177,9 @@ class data_parallel {
   Hook& hook() noexcept { return hook_; }
 
  private:
-  using clock = std::chrono::steady_clock;
+  using clock = tutti::detail::buckets_in_flight::clock;
   using gradient_array = tutti::detail::gradient_array<T, Transport>;
+  using moved_gradients = tutti::detail::moved_gradients<T, Transport>;
   struct from_list {};
 
   data_parallel(communicator<Transport>& comm, std::vector<parameter<T>> const& parameters,
@@ -226,45 +225,21 @@ class data_parallel {
     for (auto const& b : plan().buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
   }
 
-  // The last work of each communicator drives all of its works.
-  void drive() noexcept {
-    std::size_t const number = works_.size(), queues = std::min(number, others_.size() + 1);
-    for (std::size_t i = number - queues; i < number; ++i) works_[i].advance();
-  }
   // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete.
   void start_the_rest() {
     for (std::size_t i = 0; i < size(); ++i)
       if (pass_.used()[i] == 0) std::ranges::fill(gradient(i), T{});
     while (!pass_.all_taken()) start(pass_.take_next());
   }
-  // If the hook throws, the step has failed, and finish() throws that.
   void start(std::size_t index) {
-    started_.push_back(clock::now());
-    works_.emplace_back();
-    if (failed_) return;
-    try {
-      works_.back() = hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index));
-    } catch (...) {
-      failed_ = std::current_exception();
-    }
+    in_flight_.start(
+        [&] { return hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index)); });
   }
   communicator<Transport>& communicator_of(std::size_t bucket) {
     std::size_t const turn = bucket % (others_.size() + 1);
     return turn == 0 ? comm_ : others_[turn - 1];
   }
 
-  // `begin`: when this rank had nothing left to compute.
-  void wait_for_all_ranks(clock::time_point begin) {
-    auto last = begin;
-    for (std::size_t i = 0; i < works_.size(); ++i) {
-      works_[i].wait();
-      auto const end = clock::now();
-      statistics_.buckets[i].awaited += end - std::exchange(last, end);
-      statistics_.buckets[i].in_flight += works_[i].duration();
-    }
-    agreement_.wait();
-    statistics_.waited += clock::now() - begin;
-  }
   // Ends all calls of all ranks for this model. Nothing happens to a communicator that has a fault already.
   void revoke(std::string_view why) noexcept {
     if (comm_.size() == 1) return;
@@ -276,28 +251,8 @@ class data_parallel {
   }
   // Waits until nothing is in flight, whether or not it succeeds.
   void abandon() noexcept {
-    for (work& w : works_) wait_quietly(w);
-    wait_quietly(agreement_);
-    works_.clear();
-    started_.clear();
-    failed_ = nullptr;
-  }
-  static void wait_quietly(work& w) noexcept {
-    try {
-      w.wait();
-    } catch (...) {
-    }  // finish() has thrown an error of this step, or another exception is on its way
-  }
-  void count_step() {
-    ++statistics_.steps;
-    auto last = started_.empty() ? clock::time_point{} : started_.front();
-    for (std::size_t i = 0; i < works_.size(); ++i) {
-      statistics_.bytes += statistics_.buckets[i].bytes;
-      last = std::max(last, started_[i] + std::chrono::duration_cast<clock::duration>(works_[i].duration()));
-    }
-    if (!started_.empty()) statistics_.in_flight += last - started_.front();
-    works_.clear();
-    started_.clear();
+    in_flight_.abandon();
+    tutti::detail::buckets_in_flight::wait_quietly(agreement_);
   }
 
   // Collective. Groups the gradients by the order in which they became ready on rank 0.
@@ -307,27 +262,11 @@ class data_parallel {
     if (order == order_) return;
     std::vector<std::size_t> counts;
     for (auto const& place : plan().places) counts.push_back(place.count);
-    gradient_array before = std::move(gradients_);
+    moved_ = moved_gradients(std::move(gradients_));
     ++layout_;
     lay_out(counts, std::move(order));
-    stale_hashes_.clear();
-    for (std::size_t i = 0; i < size(); ++i) {
-      std::ranges::copy(before.of_parameter(i), gradients_.of_parameter(i).begin());
-      stale_hashes_.push_back(hash_of(before.of_parameter(i)));
-    }
-    stale_ = std::move(before);
-  }
-  static std::size_t hash_of(std::span<T const> gradient) {
-    return std::hash<std::string_view>()({reinterpret_cast<char const*>(gradient.data()), gradient.size_bytes()});
-  }
-  // The old array is kept for one step, in order to notice a gradient that is still written to it.
-  void expect_not_stale(std::size_t parameter, std::source_location where) {
-    if (parameter >= stale_.size()) return;
-    if (hash_of(stale_.of_parameter(parameter)) != stale_hashes_[parameter])
-      tutti::detail::refuse(comm_.rank(),
-                            tutti::detail::join({"the gradient of parameter ", parameter,
-                                                 " was written to where it was in the first step, but it has moved"}),
-                            "call gradient() in every step, or set rebuild = false", where);
+    for (std::size_t i = 0; i < size(); ++i)
+      std::ranges::copy(moved_.of_parameter(i), gradients_.of_parameter(i).begin());
   }
 
   communicator<Transport>& comm_;
@@ -336,13 +275,11 @@ class data_parallel {
   Hook hook_;
   tutti::detail::backward_pass pass_;
   std::vector<std::size_t> order_;  // of the parameters in the buckets
-  gradient_array gradients_, stale_;
-  std::vector<std::size_t> stale_hashes_;  // of each parameter
+  gradient_array gradients_;
+  moved_gradients moved_;
   std::vector<std::uint8_t> used_;
-  std::vector<work> works_;  // of the buckets in flight, in the order of their start
-  work agreement_;           // on the parameters that are used
-  std::vector<clock::time_point> started_;
-  std::exception_ptr failed_;  // thrown by the hook in this step
+  tutti::detail::buckets_in_flight in_flight_;
+  work agreement_;  // on the parameters that are used
   training_statistics statistics_{};
   std::size_t layout_ = 0;
   bool first_step_ = true;

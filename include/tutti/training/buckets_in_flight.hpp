@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The reductions of a step: their start, their end, and what they have cost.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "tutti/started/work.hpp"
+#include "tutti/training/statistics.hpp"
+
+namespace tutti::detail {
+
+// In the order in which buckets are started, which is that of their index.
+class buckets_in_flight {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  // make() starts the next reduction and returns its work. If it throws, the step has failed: nothing more is started, and
+  // expect_started() throws that.
+  template <class Make>
+  void start(Make&& make) {
+    started_.push_back(clock::now());
+    works_.emplace_back();
+    if (failed_) return;
+    try {
+      works_.back() = make();
+    } catch (...) {
+      failed_ = std::current_exception();
+    }
+  }
+  void expect_started() {
+    if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+  }
+
+  // Whether a reduction has not ended yet.
+  bool any() const noexcept { return !std::ranges::all_of(works_, &work::done); }
+  // Drives all, which are spread over so many communicators: the last work of each drives all of its works.
+  void drive(std::size_t communicators) noexcept {
+    std::size_t const number = works_.size();
+    for (std::size_t i = number - std::min(number, communicators); i < number; ++i) works_[i].advance();
+  }
+
+  // Waits for all, and then for `last`. `begin`: when this rank had nothing left to compute.
+  void wait(work& last, clock::time_point begin, training::training_statistics& seen) {
+    auto before = begin;
+    for (std::size_t i = 0; i < works_.size(); ++i) {
+      works_[i].wait();
+      auto const end = clock::now();
+      seen.buckets[i].awaited += end - std::exchange(before, end);
+      seen.buckets[i].in_flight += works_[i].duration();
+    }
+    last.wait();
+    seen.waited += clock::now() - begin;
+  }
+  // Counts the step, whose reductions have ended.
+  void count(training::training_statistics& seen) {
+    ++seen.steps;
+    auto last = started_.empty() ? clock::time_point{} : started_.front();
+    for (std::size_t i = 0; i < works_.size(); ++i) {
+      seen.bytes += seen.buckets[i].bytes;
+      last = std::max(last, started_[i] + std::chrono::duration_cast<clock::duration>(works_[i].duration()));
+    }
+    if (!started_.empty()) seen.in_flight += last - started_.front();
+    forget();
+  }
+  // Waits until nothing is in flight, whether or not it succeeds.
+  void abandon() noexcept {
+    for (work& w : works_) wait_quietly(w);
+    forget();
+  }
+  static void wait_quietly(work& w) noexcept {
+    try {
+      w.wait();
+    } catch (...) {
+    }  // an error of this step has been thrown, or another exception is on its way
+  }
+
+ private:
+  void forget() noexcept {
+    works_.clear();
+    started_.clear();
+    failed_ = nullptr;
+  }
+
+  std::vector<work> works_;
+  std::vector<clock::time_point> started_;
+  std::exception_ptr failed_;
+};
+
+}  // namespace tutti::detail
