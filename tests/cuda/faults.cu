@@ -193,23 +193,11 @@ struct leaving {
 
 template <class Check>
 void on_processes(std::string const& what, Check const& check) {
-  std::string thrown;
-  try {
-    run_local(ranks_of_all, check);
-  } catch (std::exception const& e) {
-    thrown = std::string(": ") + e.what();
-  }
-  report(what + " on processes" + thrown, thrown.empty());
+  report_run(what + " on processes", [&] { run_local(ranks_of_all, check); });
 }
 template <class Check>
 void on_threads(std::string const& what, Check const& check) {
-  std::string thrown;
-  try {
-    run_threads(ranks_of_all, check);
-  } catch (std::exception const& e) {
-    thrown = std::string(": ") + e.what();
-  }
-  report(what + " on threads" + thrown, thrown.empty());
+  report_run(what + " on threads", [&] { run_threads(ranks_of_all, check); });
 }
 
 // Rank 1 is killed this long after it has started a call. The others hear of that, or the call was over and is right.

@@ -71,13 +71,7 @@ struct norms_of_gradients {
 
 template <class Check>
 void on_ranks(int ranks, std::string const& what, Check const& check) {
-  std::string thrown;
-  try {
-    run_threads(ranks, check);
-  } catch (std::exception const& e) {
-    thrown = std::string(": ") + e.what();
-  }
-  report(join({what, ", on ", ranks, " ranks", thrown}), thrown.empty());
+  report_run(join({what, ", on ", ranks, " ranks"}), [&] { run_threads(ranks, check); });
 }
 
 }  // namespace

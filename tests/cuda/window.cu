@@ -163,13 +163,7 @@ struct sharing_a_gpu {
 
 template <class Check>
 void on_processes(std::string const& what, Check const& check) {
-  std::string thrown;
-  try {
-    run_local(ranks_of_all, check);
-  } catch (std::exception const& e) {
-    thrown = std::string(": ") + e.what();
-  }
-  report(what + thrown, thrown.empty());
+  report_run(what, [&] { run_local(ranks_of_all, check); });
 }
 
 // Rank 1 is killed, and the kernels of the others, which would wait for minutes, end.
