@@ -7,7 +7,7 @@
 #include <span>
 
 #include "tutti/device/front/call.hpp"
-#include "tutti/device/kernel/rows.hpp"
+#include "tutti/device/kernel/row_launch.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/rows.hpp"
 

@@ -65,4 +65,19 @@ TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
   }
 }
 
+// N elements, of which only `count` are in memory: in one access if `aligned`, and then all are.
+template <std::size_t N, class T>
+TUTTI_HOST_DEVICE inline void load_some(T const* from, std::size_t count, bool aligned, T (&to)[N]) {
+  if (aligned) return load_elements<N>(from, 0, to);
+  TUTTI_UNROLL
+  for (std::size_t i = 0; i < N; ++i) to[i] = i < count ? from[i] : T{};
+}
+template <std::size_t N, class T>
+TUTTI_HOST_DEVICE inline void store_some(T* to, std::size_t count, bool aligned, T const (&from)[N]) {
+  if (aligned) return store_elements<N>(to, from);
+  TUTTI_UNROLL
+  for (std::size_t i = 0; i < N; ++i)
+    if (i < count) to[i] = from[i];
+}
+
 }  // namespace tutti::detail

@@ -9,7 +9,6 @@
 
 #include "tutti/core/partition.hpp"
 #include "tutti/device/kernel/access.hpp"
-#include "tutti/device/kernel/rows.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/reduce/convert.hpp"
 

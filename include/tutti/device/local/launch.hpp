@@ -18,7 +18,7 @@
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/packet.hpp"
-#include "tutti/device/kernel/rows.hpp"
+#include "tutti/device/kernel/row_launch.hpp"
 #include "tutti/device/kernel/steps.hpp"
 #include "tutti/device/local/buffers.hpp"
 #include "tutti/device/local/ranks.hpp"
