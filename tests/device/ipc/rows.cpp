@@ -25,7 +25,7 @@ void check_rows(int ranks, bool own_devices) {
     device_rows<T, decltype(small), std::remove_reference_t<decltype(comm)>> few(small, comm, 1000, {});
     device_rows<T, decltype(large), std::remove_reference_t<decltype(comm)>> many(large, comm, 40000, {});
     for (algorithm_id const by : {algorithm_id::one_shot, algorithm_id::two_shot}) {
-      for (std::size_t const rows : {0, 1, 7}) few.check_all(by, rows, 64);
+      for (std::size_t const rows : {0u, 1u, 7u}) few.check_all(by, rows, 64);
       few.check_all(by, 5, 33, 1);
       many.check_norms(by, 20, 100);
       many.check_norms(by, 1, length_of_long_row<T>);

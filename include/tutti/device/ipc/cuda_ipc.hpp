@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "tutti/device/ipc/calls.hpp"
 #include "tutti/device/ipc/group.hpp"
 #include "tutti/device/ipc/kernels.hpp"
+#include "tutti/device/ipc/rows.hpp"
 #include "tutti/device/ipc/words.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/jobs.hpp"
@@ -160,7 +160,7 @@ class cuda_ipc {
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
         if (kernels_) return by_shots(c, r, op);
-      if constexpr (detail::is_row_wise<Op>) rows_by_words(c, r, op);
+      if constexpr (detail::is_row_wise<Op>) rows_.combine(on_, *calls_, words(), c, r, op);
       else words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
     });
   }
@@ -336,31 +336,6 @@ class cuda_ipc {
     });
   }
 
-  // -- Rows among ranks whose kernels do not wait for each other.
-
-  template <class In, class Out, class How, class Epilogue>
-  void rows_by_words(detail::device_call<D, In, Out> const& c, detail::request const& r,
-                     detail::row_wise<How, Epilogue> const& op) {
-    In* sums = nullptr;
-    if constexpr (std::is_same_v<In, Out>) sums = c.out;
-    else sums = sums_of<In>(c.given.at(0, 0).count, c.where);
-    words().template combine<collective::all_reduce>(detail::call_for_sums(c, sums), r, op.how,
-                                                     detail::name_of<detail::row_wise<How, Epilogue>>());
-    calls_->or_fault_of_all(c.where, [&] {
-      detail::finish_rows(on_, c, sums, op, group().on_device(group().board().first_fault()));
-      group().note_end(c.how.stream);
-    });
-  }
-  // Memory for sums, of the same size at all ranks. It grows; earlier memory stays valid, because graphs may refer to it.
-  template <class T>
-  T* sums_of(std::size_t n, std::source_location where) {
-    if (n * sizeof(T) > sums_bytes_) {
-      sums_ = group().add_memory_at_all_ranks(std::bit_ceil(n * sizeof(T)), where);
-      sums_bytes_ = std::bit_ceil(n * sizeof(T));
-    }
-    return reinterpret_cast<T*>(sums_);
-  }
-
   template <collective C, class Schedule, class T, class Op>
   void by_steps(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
     if (!kernels_) refuse_algorithm(r, c.where);
@@ -380,8 +355,7 @@ class cuda_ipc {
   std::optional<calls_type> calls_;                           // none for a single rank
   std::optional<detail::ipc_kernels<D, Transport>> kernels_;  // only if every rank has a device of its own
   std::vector<detail::device_array<D, std::byte>> alone_;
-  std::byte* sums_ = nullptr;  // of rows, where ranks share a device
-  std::size_t sums_bytes_ = 0;
+  detail::ipc_rows<D, Transport> rows_;
   detail::device_works works_;
 };
 
