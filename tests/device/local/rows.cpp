@@ -18,7 +18,7 @@ using namespace tutti::testing;
 
 TEST_CASE_TEMPLATE("rows of virtual ranks are normalised", T, float, half, bfloat16) {
   for (int const p : {1, 2, 5, 13})
-    for (std::size_t const length : {1, 15, 64, 101}) {
+    for (std::size_t const length : {1u, 15u, 64u, 101u}) {
       CAPTURE(p);
       CAPTURE(length);
       CHECK(wrong_rows_of<T>(device_stand_in{}, p, 7, length) == "");
@@ -44,7 +44,7 @@ TEST_CASE("the total of a row can be any type") {
 TEST_CASE("a message has whole rows") {
   device_stand_in const on;
   auto const data = to_device(on, ranks_values<float>{std::vector<float>(10), std::vector<float>(10)});
-  for (std::size_t const length : {0, 3}) {
+  for (std::size_t const length : {0u, 3u}) {
     error const e = error_of([&] {
       all_reduce(cuda_local(on, 2), data, by_rows(sum{}, length, softmax{}));
       return 0;
