@@ -57,7 +57,7 @@ void check_everything_registered(Comm& comm) {
 }
 
 // The shortest message that is written with streaming stores, and some more elements.
-inline constexpr std::size_t streamed_count = detail::streamed_output / sizeof(std::uint32_t) + 1001;
+inline constexpr std::size_t streamed_count = detail::streamed_output(true) / sizeof(std::uint32_t) + 1001;
 
 // Messages of many slices, the same everywhere.
 template <class Comm>

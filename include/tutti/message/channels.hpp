@@ -55,7 +55,7 @@ class message_channels {
       transport_.publish_outside_calls(to, Track, length, front.kind == message_kind::slice, tag);
     else transport_.publish(to, Track, length, false, tag);
     if constexpr (prefetches_messages<Transport> && Track == message_track)
-      if (++sent_in_a_row_ > 1) transport_.prefetch_for_sending(to, Track);
+      if (++sent_in_a_row_ > 1) transport_.prefetch_for_sending(to, Track, gauge_.streams(bytes) ? 0 : length);
     return true;
   }
 

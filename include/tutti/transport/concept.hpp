@@ -117,14 +117,16 @@ concept maps_memory = transport<T> && requires(T t, T const c, int peer, int tra
 
 // Ranks share cache lines in which a flag and data travel together. Enables the protocol packet; see execute/packet.hpp.
 template <class T>
-concept shares_packets = transport<T> && requires(T t, T const c, int peer, std::uint64_t round, bool far, bool wake) {
-  { t.next_round() } noexcept -> std::same_as<std::uint64_t>;
-  { c.packets(peer, round, far) } noexcept -> std::same_as<packet*>;
-  { c.prefetch_packets(round, far) } noexcept;
-  { t.packets_writable(round, far) } noexcept -> std::same_as<bool>;
-  { t.packets_seen(peer, round) } noexcept;
-  { t.packets_read(round, wake) } noexcept;
-};
+concept shares_packets =
+    transport<T> && requires(T t, T const c, int peer, std::uint64_t round, bool far, bool wake, std::size_t lines) {
+      { t.next_round() } noexcept -> std::same_as<std::uint64_t>;
+      { c.packets(peer, round, far) } noexcept -> std::same_as<packet*>;
+      { c.prefetch_packets(round, far, lines) } noexcept;
+      { c.readers_lag() } noexcept -> std::same_as<bool>;
+      { t.packets_writable(round, far) } noexcept -> std::same_as<bool>;
+      { t.packets_seen(peer, round) } noexcept;
+      { t.packets_read(round, wake) } noexcept;
+    };
 
 // Messages of up to `eager_bytes` leave at once. A longer one waits for a rendezvous with its receiver.
 template <class T>
@@ -150,9 +152,9 @@ concept sends_outside_calls =
 
 // A receiver of many messages in a row can prefetch the next ones while it uses one, and their sender the places of later ones.
 template <class T>
-concept prefetches_messages = transport<T> && requires(T t, int peer, int track) {
+concept prefetches_messages = transport<T> && requires(T t, int peer, int track, std::size_t bytes) {
   { t.prefetch(peer, track) } noexcept;
-  { t.prefetch_for_sending(peer, track) } noexcept;
+  { t.prefetch_for_sending(peer, track, bytes) } noexcept;
 };
 
 // The transport stores the lists of sources and destinations of a step (traffic::fan), because they are too large for a

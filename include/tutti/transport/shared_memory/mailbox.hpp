@@ -102,12 +102,16 @@ class mailbox {
     receiver& in = incoming(from, track);
     __builtin_prefetch(&in.channel->at((in.taken + 2) & (in.slots - 1)));
   }
-  // Fetches the line of a later message, which its receiver has read last, for writing, if messages leave in a row. Stores leave
-  // the core in order, so one that misses its line delays all others: a message of 8 bytes takes 67 ns instead of 154 between
-  // cores that share no cache (Zen 4). Payloads outside the line gain nothing.
-  void prefetch_for_sending(int to, int track) noexcept {
+  // Fetches the place of a later message for writing, if messages leave in a row. Its receiver has read it last, and stores leave
+  // the core in order, so one that misses its line delays all others. 8 bytes take 67 ns instead of 154 (Zen 4, cores that share
+  // no cache), 512 bytes 170 instead of 390 (Granite Rapids). `bytes`: how long the message will be, if it is to lie in a slot.
+  void prefetch_for_sending(int to, int track, std::size_t bytes) noexcept {
     sender& out = outgoing(to, track);
-    if (out.claimed == payload::in_line) prefetch_for_writing(&out.channel->at((out.published + 3) & (out.slots - 1)));
+    bool const in_line = out.claimed == payload::in_line;
+    slot& later = out.channel->at((out.published + (in_line ? 3 : 1)) & (out.slots - 1));
+    prefetch_for_writing(&later);
+    if (in_line) return;
+    for (std::size_t at = 0; at < bytes; at += cache_line) prefetch_for_writing(later.data + at);
   }
   void release(int from, int track) noexcept {
     receiver& in = incoming(from, track);
@@ -124,9 +128,10 @@ class mailbox {
     rank_page& owner = segment_.rank(rank);
     return far ? owner.far[round % far_sets] : owner.near[round % near_sets];
   }
-  // Fetches the first line of this rank's packets of a round for writing.
-  void prefetch_packets(std::uint64_t round, bool far) const noexcept {
-    prefetch_for_writing(packets(rank_, round, far));
+  // Fetches this rank's first packets of a round for writing.
+  void prefetch_packets(std::uint64_t round, bool far, std::size_t lines) const noexcept {
+    packet* const first = packets(rank_, round, far);
+    for (std::size_t k = 0; k < lines; ++k) prefetch_for_writing(first + k);
   }
   // Whether all peers have finished with the previous contents of these lines.
   bool packets_writable(std::uint64_t round, bool far) noexcept {
@@ -139,8 +144,11 @@ class mailbox {
       if (read + sets < round) read = segment_.rank(r).packets_read.load(std::memory_order_acquire);
       if (read < all_read_) all_read_ = read;
     }
+    readers_lag_ = all_read_ + 1 < round;
     return round <= all_read_ + sets;
   }
+  // Whether a peer had yet to read the round before this one when its progress was last looked up.
+  bool readers_lag() const noexcept { return readers_lag_; }
   // A peer that publishes a round has finished with all earlier ones.
   void packets_seen(int peer, std::uint64_t round) noexcept { read_[static_cast<std::size_t>(peer)] = round - 1; }
   // This rank has finished with a round. `wake`: peers may be waiting for that.
@@ -269,6 +277,7 @@ class mailbox {
   std::uint64_t round_ = 0;
   std::uint64_t all_read_ = 0;       // rounds of packets that all peers are known to have finished with
   std::vector<std::uint64_t> read_;  // and those of each peer
+  bool readers_lag_ = false;
   std::vector<sender> outgoing_;
   std::vector<receiver> incoming_;
 };
