@@ -80,8 +80,14 @@ class engine : public faults_in_call<Transport> {
     recorder_->end(this->sequence(), *notices_);
     in_call_.store(false, std::memory_order_relaxed);
   }
-  // Called when an exception ends the call early, so that the others do not wait.
-  [[gnu::cold]] void give_up() noexcept;
+  // Called when an exception that is not a fault ends the running call, or the messages of this rank, so that the others do
+  // not wait.
+  [[gnu::cold]] void give_up() noexcept {
+    give_up([this] { return this->this_call(); });
+  }
+  [[gnu::cold]] void give_up_messages() noexcept {
+    give_up([] { return std::string("its messages"); });
+  }
   // Called before a call or message throws: if that is a fault, all others in flight end too, because the program may then
   // release their memory.
   [[gnu::cold]] void stop_in_flight_if_faulty() noexcept {
@@ -118,6 +124,9 @@ class engine : public faults_in_call<Transport> {
 
   // Throws error: bad_argument, or the fault that has left the call of this thread without an end.
   [[noreturn, gnu::cold]] void report_call_of_other_thread(std::source_location where);
+
+  template <class Describe>
+  [[gnu::cold]] void give_up(Describe const& what) noexcept;
 
   template <class F>
   void for_each_queue(F&& f) noexcept {
@@ -189,13 +198,14 @@ void engine<Transport>::report_call_of_other_thread(std::source_location where) 
 }
 
 template <transport Transport>
-void engine<Transport>::give_up() noexcept {
+template <class Describe>
+void engine<Transport>::give_up(Describe const& what) noexcept {
   if (notices_->faulty()) return;
   try {
     notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                     join({"rank ", rank(), " gave up ", this->this_call(), " because of an exception"})});
-  } catch (...) {
-    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "a rank gave up a call"});
+                     join({"rank ", rank(), " gave up ", what(), " because of an exception"})});
+  } catch (...) {  // of a rank without memory for more text than this, which a string holds in itself
+    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "out of memory"});
   }
   transport().wake_all();
 }

@@ -83,6 +83,11 @@ class exchange final : public messages_in_flight<Transport> {
       attempt([&] {
         start(t, where);
         if (!t.ended) poll_messages(where);
+        if (t.ended) return;
+        spare_->limit = timeout_of(timeout);
+        spare_->time = countdown(spare_->limit);
+        spare_->place = where;
+        started_.push_back(spare_);
       });
     } catch (...) {
       spare_->begin_now();
@@ -100,11 +105,7 @@ class exchange final : public messages_in_flight<Transport> {
       }
       return t.what == transfer::send ? begun_transfer{} : begun_transfer{nullptr, t.source, t.source_tag, t.got};
     }
-    spare_->limit = timeout_of(timeout);
-    spare_->time = countdown(spare_->limit);
-    spare_->place = where;
     spare_->begin_now();
-    started_.push_back(spare_);
     this->count_started();
     return {std::move(spare_)};
   }

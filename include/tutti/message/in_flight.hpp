@@ -178,12 +178,14 @@ class messages_in_flight : public call_queue<Transport> {
     });
   }
 
-  // If f throws, drops all transfers and ends those that were started with its exception.
+  // If f throws, drops all transfers and ends those that were started with its exception. If that is not a fault, as for lack of
+  // memory, it becomes one, because peers would wait for what this rank has dropped.
   template <class F>
   void attempt(F&& f) {
     try {
       f();
     } catch (...) {
+      if (!alone() && engine_.process.is_this()) engine_.give_up_messages();
       drop_all(std::current_exception());
       throw;
     }
