@@ -112,9 +112,10 @@ class mpi_board {
     self.fault_peer = f.peer;
     copy(f.text, self.fault_text);
     self.fault_code = f.code;
+    self.knows_fault = true;
     news_->faulty = true;
     auto const text = news_->copy_self();
-    news_->for_each_peer([&](int rank, peer& p) { news_->send(rank, p.alarm, text); });
+    news_->for_each_peer([&](int rank, peer&) { news_->send_alarm(rank, text); });
     news_->revoke_calls_if_lost();
   }
   bool faulty() const noexcept { return news_->faulty.load(std::memory_order_acquire); }
@@ -242,7 +243,7 @@ class mpi_board {
   using known_name = mpi_news::known_name;
 
   std::unique_lock<std::mutex> locked() const noexcept { return std::unique_lock(news_->busy); }
-  // Whether the MPI of a peer has the fault that this rank has raised, if any, so that this rank need not call MPI for it.
+  // Whether the MPI delivers the fault that this rank has raised, if any, to a peer without further calls of this rank.
   bool is_alarmed(int rank) const noexcept {
     auto const lock = locked();
     return news_->peers[static_cast<std::size_t>(rank)].alarm.idle();

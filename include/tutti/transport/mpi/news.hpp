@@ -49,9 +49,10 @@ struct mpi_news {
     char fault_text[1008]{};
   };
   static_assert(std::is_trivially_copyable_v<notice>);
+  // With a header of the MPI, within the smallest eager limit in use: 4 KiB, of Open MPI between processes of a node.
+  static_assert(sizeof(notice) <= 4000);
 
-  // A notice in flight to a peer, which may not be listening. It must be received before the next one is sent. Letters of the
-  // same text share it.
+  // A notice in flight to a peer, which may not be listening. Letters of the same text share it.
   struct letter {
     std::shared_ptr<notice const> text{};
     MPI_Request request = MPI_REQUEST_NULL;
@@ -63,10 +64,10 @@ struct mpi_news {
   };
   struct peer {
     std::unique_ptr<notice> last{};  // its last notice; null for most peers, because only ranks that wait long send any
-    letter current{};
-    letter alarm{};      // the fault that this rank has raised, if any
-    bool stale = false;  // a newer notice is to be sent
-    bool lost = false;   // its process has ended
+    letter current{};                // the peer must have received it before the next one is sent
+    letter alarm{};                  // the fault that this rank has raised, if any
+    bool stale = false;              // a newer notice is to be sent
+    bool lost = false;               // its process has ended
 
     bool idle() noexcept { return current.idle() && alarm.idle(); }
   };
@@ -169,11 +170,17 @@ struct mpi_news {
     peer& p = peers[static_cast<std::size_t>(to)];
     p.stale = !p.lost && !p.current.idle();
     behind |= p.stale;
-    if (!p.stale && !p.lost) send(to, p.current, text);
+    if (p.stale || p.lost) return;
+    p.current.text = text;
+    MPI_Issend(text.get(), sizeof *text, MPI_BYTE, to, tag, comm, &p.current.request);
   }
-  void send(int to, letter& l, std::shared_ptr<notice const> const& text) noexcept {
-    l.text = text;
-    MPI_Issend(l.text.get(), sizeof *l.text, MPI_BYTE, to, tag, comm, &l.request);
+  // An alarm is a rank's only one, so it need not be received before another. MPICH takes a message of this size at once, also for
+  // a rank that computes, and delivers it without further calls of this rank. So does Open MPI, but between processes of a node it
+  // says so only of a few messages (those that fit a fast box), and of the others once they have been received.
+  void send_alarm(int to, std::shared_ptr<notice const> const& text) noexcept {
+    letter& alarm = peers[static_cast<std::size_t>(to)].alarm;
+    alarm.text = text;
+    MPI_Isend(text.get(), sizeof *text, MPI_BYTE, to, tag, comm, &alarm.request);
   }
 
   void restart_quiet_time() noexcept {
