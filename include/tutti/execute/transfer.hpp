@@ -40,6 +40,11 @@ struct transfer {
   bool blocking = false;            // the caller waits for it, so this rank polls until it has ended
   std::uint64_t number = 0;         // in the order in which this rank started them
 
+  // Data in memory of a device do not pass through the messenger: a message names their place at its sender, and the caller of
+  // the receive fetches them.
+  std::uint64_t place = 0;       // of a send, or of what a receive has got; 0: in memory of the host
+  std::size_t device_bytes = 0;  // of a receive: the capacity for such data
+
   // The message that a receive has got.
   int source = no_rank;
   int source_tag = any_tag;

@@ -147,7 +147,7 @@ template <class Board>
 // Encodes a message that a rank waits for, or has sent or received.
 inline call_words to_words(transfer const& t) {
   return {std::uint64_t{t.what == transfer::send},
-          t.bytes / t.element_bytes,
+          std::max(t.bytes, t.device_bytes) / t.element_bytes,
           t.type,
           static_cast<std::uint32_t>(t.peer) | static_cast<std::uint64_t>(static_cast<std::uint32_t>(t.tag)) << 32,
           t.element_bytes,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <thread>
@@ -116,6 +117,28 @@ class exchange final : public messages_in_flight<Transport> {
     auto call = keep(t, std::move(gaps), timeout, where);
     call->start_checked([&] { add(call); });
     return {std::move(call)};
+  }
+
+  // -- Messages whose data are in memory of a device. `call`: a receive that was started.
+
+  // What it has got, once it has got such a message; empty before, and after its end.
+  std::optional<transfer> find_fetchable(pending_call const& call) {
+    std::lock_guard const lock(busy_);
+    transfer const& t = static_cast<started_transfer const&>(call).message;
+    if (call.ended() || t.place == 0) return {};
+    return t;
+  }
+  // Ends it, since the caller has fetched the data.
+  void end_fetched(pending_call& call) {
+    follower::at_end const runs_due;
+    std::lock_guard const lock(busy_);
+    if (call.ended()) return;
+    auto& one = static_cast<started_transfer&>(call);
+    try {
+      attempt([&] { messenger_.end_fetched(one.message); });
+    } catch (...) {
+    }  // the transfer holds the exception
+    this->move(false);
   }
 
   template <class Operation>

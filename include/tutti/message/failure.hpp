@@ -16,6 +16,7 @@ struct message_failure {
   int tag = 0;
   std::uint32_t type = 0;
   std::size_t bytes = 0;
+  bool on_device = false;        // the data are in memory of a device
   int read_error = 0;            // errno, if the sender's memory could not be read
   bool out_of_sequence = false;  // a message was lost, repeated, truncated, damaged, or of another communicator
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/call/engine.hpp"
@@ -85,9 +86,12 @@ class message_faults {
             join({"rank ", engine_.rank(), " cannot read the memory of ", sender, ": ", std::strerror(m.read_error)}),
             where);
     transfer const& r = *m.receive;
+    std::string_view const place = !m.on_device          ? ""
+                                   : r.device_bytes == 0 ? ", in memory of a device, which a host cannot receive,"
+                                                         : ", in memory of a device,";
     raise(error_code::mismatch, m.from,
-          join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, " does not fit the ", text(r), " (",
-                r.bytes, " bytes), of rank ", engine_.rank()}),
+          join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, place, " does not fit the ", text(r),
+                " (", std::max(r.bytes, r.device_bytes), " bytes), of rank ", engine_.rank()}),
           where);
   }
 

@@ -13,12 +13,23 @@ namespace tutti::detail {
 // eager         a whole message: head and payload
 // offer         starts a rendezvous: the payload stays at the sender; unless `address` is 0, the receiver may read it there
 // shared_offer  the same for a payload in memory that all ranks map, at shared address `address`
+// device_offer  the same for a payload in memory of a device, at place `address`, which its receiver fetches by itself
 // request       the receiver of an offer requests slices
 // slice         the next part of a requested payload
 // taken         the receiver has read the payload of an offer and ignores further slices
 // credit        carries nothing but returned credit
 // name          the name of a type, for ranks that share no table of names
-enum class message_kind : std::uint8_t { eager, offer, shared_offer, request, slice, taken, credit, name };
+enum class message_kind : std::uint8_t {
+  eager,
+  offer,
+  shared_offer,
+  request,
+  slice,
+  taken,
+  credit,
+  name,
+  device_offer
+};
 
 struct message_head {
   message_kind kind{};
@@ -47,6 +58,7 @@ struct message_head {
       case message_kind::slice: return bytes_on_the_wire >= slice_head_bytes;
       case message_kind::offer:
       case message_kind::shared_offer:
+      case message_kind::device_offer:
       case message_kind::request:
       case message_kind::taken:
       case message_kind::credit:

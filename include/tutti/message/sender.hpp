@@ -83,7 +83,7 @@ class message_sender {
   bool take_request(int from, message_head const& front) {
     peer& p = of(from);
     transfer* const t = remove(p.offered, front.id);
-    if (t == nullptr) return false;
+    if (t == nullptr || t->place != 0) return false;
     t->partner = front.partner;
     p.requested.push_back(t);
     if (t->address == 0) settle(*t);  // otherwise its receiver may still send `taken`
@@ -118,7 +118,7 @@ class message_sender {
 
   bool offer(transfer& t) {
     peer& p = of(t.peer);
-    if (channels_.fits_eagerly(t.peer, t.bytes)) {
+    if (t.place == 0 && channels_.fits_eagerly(t.peer, t.bytes)) {
       if (!publish(t.peer, head_of(t, kinds::eager), message_head::eager_head_bytes, t.from, t.bytes)) return false;
       channels_.use_credit(t.peer, t.bytes);
       end_once_left(t);
@@ -126,7 +126,9 @@ class message_sender {
     }
     if (t.id == 0) t.id = ++ids_;
     message_head front = head_of(t, kinds::offer);
-    if constexpr (reads_peers) {
+    if (t.place != 0) {
+      front.kind = kinds::device_offer, front.address = t.place;
+    } else if constexpr (reads_peers) {
       if (transport_.is_shared(t.from, t.bytes))
         front.kind = kinds::shared_offer, front.address = transport_.shared_address(t.from);
       else if (transport_.pulls() && !t.blocking) front.address = reinterpret_cast<std::uintptr_t>(t.from);
