@@ -194,6 +194,16 @@ void check_groups(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string con
   report(comm, "messages that start together" + way,
          got != std::vector<received>{{left, 0, n}} ||
              !all_are(ranks, list[2].data(), n, static_cast<float>(left), stream));
+
+  // These go from GPU to GPU, where ranks read each other's memory: in slices, and as a whole.
+  std::size_t const large = message_outbox::min_bytes / sizeof(float) + 1000;
+  device_array<cuda_device, float> const own(ranks.on(), large), taken(ranks.on(), large);
+  for (std::span<float> const from : {std::span(own.data(), large), ranks.template allocate<float>(large)}) {
+    fill(ranks, from.data(), large, rank, stream);
+    received const one = send_recv(ranks, from, right, taken, left, 5, {.stream = stream});
+    report(comm, "a large message" + way,
+           one != received{left, 5, large} || !all_are(ranks, taken.data(), large, static_cast<float>(left), stream));
+  }
 }
 
 int run_checks(int processes) {
@@ -222,7 +232,7 @@ int run_checks(int processes) {
       check_collectives(ranks, comm, stream, few ? some{1, 1500} : some{0, 1, 4099, 100003}, ", by way of the host");
     }
     {
-      auto ranks = on(comm, gpu, {.arena = 64 << 10});
+      auto ranks = on(comm, gpu, {.arena = 64 << 10, .slices = {.slice = 8 << 10}});
       check_groups(ranks, comm, stream, "");
     }
     if (comm.size() == 4) {

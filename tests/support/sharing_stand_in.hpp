@@ -138,6 +138,7 @@ class sharing_stand_in {
   int at_once = 64;                               // blocks
   int number = 0;                                 // objects of one number are one device
   mutable std::atomic<std::size_t> signalled{0};  // operations on words that its streams were given
+  mutable std::atomic<std::size_t> by_host{0};    // bytes that were copied to or from pinned memory
   bool allocates_when_idle = false;  // as CUDA may: when no kernel of the process runs that waits for others
 
   sharing_stand_in() = default;
@@ -153,7 +154,7 @@ class sharing_stand_in {
       detail::throw_system("no memory of a stand-in", "");
     void* const out = map(file.get(), all);
     std::lock_guard const lock(guard_);
-    memory_[static_cast<std::byte*>(out)] = {std::move(file), all};
+    memory_[static_cast<std::byte*>(out)] = {std::move(file), all, false};
     return out;
   }
   // As cudaFree: when the device has done what it was given before. Nobody may have the memory open then.
@@ -171,9 +172,15 @@ class sharing_stand_in {
     ::munmap(memory, entry->second.bytes);
     memory_.erase(entry);
   }
-  void* allocate_pinned(std::size_t bytes) const { return allocate(bytes); }
+  void* allocate_pinned(std::size_t bytes) const {
+    void* const out = allocate(bytes);
+    std::lock_guard const lock(guard_);
+    memory_[static_cast<std::byte*>(out)].pinned = true;
+    return out;
+  }
   void release_pinned(void* memory) const noexcept { release(memory); }
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
+    if (is_pinned(to) || is_pinned(from)) by_host += bytes;
     here(stream).add([=] {
       if (bytes > 0) std::memcpy(to, from, bytes);
     });
@@ -309,7 +316,16 @@ class sharing_stand_in {
   struct owned {
     detail::descriptor file;
     std::size_t bytes = 0;
+    bool pinned = false;
   };
+  bool is_pinned(void const* at) const {
+    std::lock_guard const lock(guard_);
+    auto const* const here = static_cast<std::byte const*>(at);
+    auto const after = memory_.upper_bound(const_cast<std::byte*>(here));
+    if (after == memory_.begin()) return false;
+    auto const& [begin, what] = *std::prev(after);
+    return what.pinned && here < begin + what.bytes;
+  }
   // How often ranks of this process have opened memory of each other.
   class open_counts {
    public:

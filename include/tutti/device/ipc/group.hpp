@@ -112,7 +112,10 @@ class device_group {
       close(0);
       all.rank(rank).status.store(presence::left);
     }
-    bool const alone = wait_for([&] { return all_have_left(); }, all.faulty() ? std::chrono::seconds(1) : timeout());
+    // Ranks may not leave after a fault, which the watch may find while this rank waits.
+    static_cast<void>(wait_for([&] { return all_have_left() || all.faulty(); }, timeout()));
+    bool const alone =
+        all_have_left() || (all.faulty() && wait_for([&] { return all_have_left(); }, std::chrono::seconds(1)));
     watch_.reset();
     if (!idle) keep_until_the_process_ends(memory_);
     if (idle && alone) return;

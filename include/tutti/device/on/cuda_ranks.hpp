@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -27,6 +28,7 @@
 #include "tutti/device/staged/batch.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
+#include "tutti/device/staged/outbox.hpp"
 #include "tutti/device/two_level/cuda_two_level.hpp"
 
 namespace tutti {
@@ -78,6 +80,7 @@ class cuda_ranks {
     detail::all_or_none(
         comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
     if (how.path != device_path::staged) take_memory_path(how, nodes, where);
+    if (ipc_ || levels_) open_outbox(how.slices.slice, nodes, where);
     if (!ipc_) staged_.emplace(comm, on, how.slices, where);
   }
 
@@ -99,19 +102,24 @@ class cuda_ranks {
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
-  // the path `ipc`, peers read it in place in calls with device_options::symmetric.
+  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.symmetric = true});
   template <element T>
   std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
-    if (ipc_) return ipc_->template allocate<T>(count, where);
+    if (ipc_) {
+      std::span<T> const out = ipc_->template allocate<T>(count, where);
+      if (auto const* const group = ipc_->shared_group(); group != nullptr && count > 0)
+        messages_->outbox().add(out.size_bytes(), group->find_registered(out.data(), out.size_bytes()).memory->at);
+      return out;
+    }
     return {reinterpret_cast<T*>(allocated_.emplace_back(on_, count * sizeof(T)).data()), count};
   }
 
   // Describes how calls are carried out, and why.
   std::string explain() const {
-    if (ipc_) return ipc_->explain();
+    if (ipc_) return ipc_->explain() + messages_from_devices();
     std::string const begin = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
     std::string_view const staged =
         staged_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory";
@@ -119,9 +127,9 @@ class cuda_ranks {
     return detail::join(
         {begin,
          "all_reduce, reduce, reduce_scatter, broadcast and all_gather take two levels. In all other collectives, _v "
-         "forms, fused operations, wire types, reductions with two element types, calls that name another algorithm "
-         "and messages, ",
-         staged, " among all ranks.\n", levels_->explain()});
+         "forms, fused operations, wire types, reductions with two element types, calls that name another algorithm, "
+         "and messages between nodes, ",
+         staged, " among all ranks.\n", levels_->explain(), messages_from_devices()});
   }
 
   // -- For the messages and the collectives.
@@ -175,6 +183,11 @@ class cuda_ranks {
     return stream == detail::stream_of<D>{} ? stream_ : stream;
   }
 
+  static std::string messages_from_devices() {
+    return detail::join({"\nmessages between ranks of a node: from ", detail::message_outbox::min_bytes,
+                         " bytes on, receivers copy them from the sender's device"});
+  }
+
   // -- The choice of the path, the same at all ranks.
   struct card {
     detail::host_identity host{};
@@ -220,6 +233,25 @@ class cuda_ranks {
       why_staged_ = e.happened();
     }
   }
+  // Gives ranks that read each other's memory some for messages.
+  void open_outbox(std::size_t slice, detail::node_map const& nodes, std::source_location where) {
+    std::size_t const slot = detail::slices(slice, detail::access_bytes) * detail::access_bytes;
+    auto const open = [&](auto& group, std::vector<int> const& members) {
+      auto const at_member = group.add_memory(detail::message_outbox::slots * slot, [](std::byte*) {}, where);
+      std::vector<std::byte*> at(static_cast<std::size_t>(size()));
+      for (std::size_t i = 0; i < members.size(); ++i) at[static_cast<std::size_t>(members[i])] = at_member[i];
+      messages_->outbox().add_slots(slot, std::move(at));
+    };
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    detail::all_or_none(
+        comm_, where,
+        [&] {
+          if (levels_) open(levels_->shared_group(), nodes.members(nodes.node_of(rank())));
+          else if (auto* const group = ipc_->shared_group()) open(*group, all);
+        },
+        "allocate memory for messages");
+  }
   std::optional<std::string> objection_to_ipc() const {
     if (size() <= detail::max_destinations) return {};
     return detail::join({size(), " ranks are too many to read each other's memory"});
@@ -235,11 +267,11 @@ class cuda_ranks {
   communicator<Transport>& comm_;
   D const& on_;
   detail::stream_of<D> stream_;
-  std::optional<detail::device_messages<D, Transport>> messages_;
   std::string why_staged_ = "the program asked for it";
   std::optional<cuda_ipc<D, Transport>> ipc_;
-  std::optional<staged_type> staged_;  // if there is no ipc_
-  std::optional<levels_type> levels_;  // beside staged_, which carries out the other calls
+  std::optional<staged_type> staged_;                              // if there is no ipc_
+  std::optional<levels_type> levels_;                              // beside staged_, which carries out the other calls
+  std::optional<detail::device_messages<D, Transport>> messages_;  // of which peers may read memory of ipc_ or levels_
   std::list<detail::device_array<D, std::byte>> allocated_;
   detail::device_bucket<D> bucket_{on_};
   detail::device_works works_;
@@ -249,8 +281,7 @@ class cuda_ranks {
 // ranks can read each other's memory, which takes one node and devices with that ability, they do; if that holds inside each of
 // several nodes, collectives take two levels; else data travel through the host, or to an MPI that accepts device memory.
 // `explain()` tells which, and why. All ranks call it together, and make the same calls in the same order. Every collective of
-// device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp), which go by way of the
-// host. Results have the bits of one_shot on the host, except for reductions in two levels, whose order is that of
+// device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of one_shot on the host, except for reductions in two levels, whose order is that of
 // cuda_two_level.
 //
 // Throws error: bad_argument, at all ranks, if they name different paths, or one that they cannot take; system, at all ranks, if

@@ -85,16 +85,14 @@ class device_batch {
                                      std::source_location where = std::source_location::current()) {
     last_.expect_seen(where);
     transfers made;
-    for (auto const& [what, slots] : messages_)
-      made.push_back(std::make_shared<typename transfers::value_type::element_type>(
-          what, ranks_.messages().slice_of(what, where), slots));
+    for (auto const& [what, slots] : messages_) made.push_back(ranks_.messages().make(what, slots, where));
     work all = ranks_.messages().start("device_batch", made, ranks_.with_stream(how), where);
     return last_ = {std::move(all), std::move(made)};
   }
 
  private:
   device_batch& add(detail::transfer const& what, std::source_location where) {
-    static_cast<void>(ranks_.messages().slice_of(what, where));
+    ranks_.messages().expect_fit(what, where);
     messages_.emplace_back(what, what.ended ? nullptr : ranks_.messages().make_slots(what.bytes));
     return *this;
   }

@@ -20,11 +20,13 @@
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/front/work.hpp"
 #include "tutti/device/staged/call.hpp"
+#include "tutti/device/staged/outbox.hpp"
 #include "tutti/device/staged/transfer.hpp"
 
 namespace tutti::detail {
 
-// Transfers that started together. It ends when all have; after an error, when no message of the host is in flight any more.
+// Transfers that started together. It ends when all have; after an error, when no message of the host is in flight any more, and
+// the device does not read memory of other ranks, unless earlier work keeps its stream from that for long.
 template <staging_device D, transport Transport>
 class device_exchange final : public watched_work {
  public:
@@ -46,7 +48,7 @@ class device_exchange final : public watched_work {
       fail(std::current_exception());
     }
     auto const done = [this](auto const& one) { return thrown_now_ ? !one->in_flight() : one->ended(); };
-    if (std::ranges::all_of(all_, done)) end(thrown_now_);
+    if (std::ranges::all_of(all_, done) && !(thrown_now_ && fetches())) end(thrown_now_);
     return ended();
   }
   void give_up() noexcept override {
@@ -80,6 +82,13 @@ class device_exchange final : public watched_work {
                  .way_out = "raise the timeout, or check the earlier work of the stream",
                  .where = how_.where});
   }
+  [[gnu::cold]] bool fetches() noexcept {
+    try {
+      return std::ranges::any_of(all_, [](auto const& one) { return one->fetching(); }) && !time_.passed();
+    } catch (...) {  // nothing runs on the device any more
+      return false;
+    }
+  }
   [[gnu::cold]] void end_messages_of_host() noexcept {
     if (how_.comm.size() == 1) return;
     give_up_calls(how_.comm);
@@ -90,6 +99,7 @@ class device_exchange final : public watched_work {
   }
   void fail(std::exception_ptr why) noexcept {
     thrown_now_ = std::move(why);
+    time_ = countdown(grace);
     for (auto const& one : all_) one->stop();
   }
 
@@ -111,30 +121,37 @@ class device_messages {
       : comm_{comm},
         on_{on},
         slice_{slice},
+        outbox_{std::make_shared<message_outbox>(comm.rank())},
         sent_{std::make_shared<message_slots<D>>(on, slice)},
         received_{std::make_shared<message_slots<D>>(on, slice)} {}
   ~device_messages() { works_.close(comm_.engine().environment.timeout); }
 
+  // Memory that other ranks can read.
+  message_outbox& outbox() const noexcept { return *outbox_; }
   // Buffers for a message of this many bytes.
   std::shared_ptr<message_slots<D>> make_slots(std::size_t bytes) const {
     return std::make_shared<message_slots<D>>(on_, std::clamp<std::size_t>(bytes, 1, slice_));
   }
   // Throws error: bad_argument for elements that are too large.
-  std::size_t slice_of(transfer const& what, std::source_location where) const {
-    std::size_t const slice = slice_ / what.element_bytes * what.element_bytes;
-    if (slice == 0)
+  void expect_fit(transfer const& what, std::source_location where) const {
+    if (what.element_bytes > slice_)
       refuse(comm_.rank(), join({"an element of ", what.element_bytes, " bytes does not fit a slice of ", slice_}),
              "ask for larger slices", where);
-    return slice;
+  }
+  // The same error.
+  std::shared_ptr<device_transfer<D, Transport>> make(transfer const& what,
+                                                      std::shared_ptr<message_slots<D>> const& slots,
+                                                      std::source_location where) const {
+    expect_fit(what, where);
+    return std::make_shared<device_transfer<D, Transport>>(what, slice_ / what.element_bytes * what.element_bytes,
+                                                           slots, outbox_);
   }
 
   // Carries out at most one send and one receive of the call `name`, at once, and returns the result of the receive.
   received run(char const* name, std::span<transfer const> all, device_options<D> const& how,
                std::source_location where) {
     transfers made;
-    for (transfer const& t : all)
-      made.push_back(std::make_shared<device_transfer<D, Transport>>(t, slice_of(t, where),
-                                                                     t.what == transfer::send ? sent_ : received_));
+    for (transfer const& t : all) made.push_back(make(t, t.what == transfer::send ? sent_ : received_, where));
     start(name, made, how, where).wait();
     for (auto const& one : made)
       if (one->receives()) return one->got();
@@ -169,6 +186,7 @@ class device_messages {
   communicator<Transport>& comm_;
   D const& on_;
   std::size_t slice_;
+  std::shared_ptr<message_outbox> outbox_;
   std::shared_ptr<message_slots<D>> sent_, received_;  // of blocking messages
   std::vector<std::weak_ptr<device_transfer<D, Transport>>> open_;
   device_works works_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks whose data are in device memory, by way of pinned host memory.
+// Messages between two ranks whose data are in device memory.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,11 @@ namespace tutti {
 // matching tag; it may have room for more. Blocks until the array may change, as the host's send does, and waits for earlier
 // work of the stream. With no_rank nothing is done.
 //
+// How       a message of more than 16 KiB to a rank that can read memory of this device is copied from device to device by its
+//           receiver: from its place, if that is memory from ranks.allocate, otherwise from a buffer to which the sender has
+//           copied it. Others go by way of pinned host memory
 // Throws    error: bad_argument; mismatch, timeout, rank_lost, rank_left, system
-// Cost      a message of the host for each slice, and a copy on each device
+// Cost      a message of the host for each slice, and a copy on each device; from memory of ranks.allocate one message and one copy
 //
 //   tutti::send(ranks, activations, comm.rank() + 1);
 template <class R, detail::device_buffer In>

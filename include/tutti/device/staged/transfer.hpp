@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A send or receive of device memory by way of pinned host memory, in slices.
+// A send or receive of device memory, in slices: its receiver fetches them from the sender's device, or they go by way of pinned
+// host memory.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/options.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/device/model/staging_device.hpp"
+#include "tutti/device/staged/outbox.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/point_to_point.hpp"
 
@@ -39,25 +45,47 @@ struct transfer_terms {
   std::source_location where;
 };
 
-// A message is sent in slices, which are messages of the host with its tag. A slice that is not full is the last one, so a message
-// of less than a slice is one message of the host. Of two transfers that could take the slices of one another, the later one
-// starts none before the earlier one has started all of its own.
+// A slice is a message of the host with the tag of the whole. Its sender decides how the data travel:
+// - in place: the slice is the whole message, which lies in memory that the receiver can read, and holds no data;
+// - from a slot: the sender copies the data to memory of its device that the receiver can read;
+// - with the message, from pinned memory to pinned memory.
+// In the first two cases the receiver copies the data from device to device, and ends its receive once it has them, upon which the
+// send ends. Hosts wait for these copies, so no stream waits for another rank.
+//
+// A slice that has not the usual size is the last one, so a message of less than a slice is one message of the host. Of two
+// transfers that could take the slices of one another, the later one starts none before the earlier one has started all of its own.
 template <staging_device D, transport Transport>
 class device_transfer {
  public:
   using terms = transfer_terms<D, Transport>;
 
   // `what`: in device memory. `slice`: bytes, of whole elements.
-  device_transfer(transfer const& what, std::size_t slice, std::shared_ptr<message_slots<D>> slots)
+  device_transfer(transfer const& what, std::size_t slice, std::shared_ptr<message_slots<D>> slots,
+                  std::shared_ptr<message_outbox> outbox)
       : what_{what},
         slots_{std::move(slots)},
+        outbox_{std::move(outbox)},
         slice_{slice},
+        direct_{what.what == transfer::send && !what.ended && what.bytes > message_outbox::min_bytes &&
+                outbox_->reaches(what.peer)},
+        in_place_{direct_ ? outbox_->place_for(what.peer, what.from, what.bytes) : 0},
         all_started_{what.ended},
         ended_{what.ended},
         got_{what.ended ? received{no_rank, any_tag, 0} : received{what.peer, what.tag, 0}} {}
 
   bool ended() const { return ended_; }
-  bool in_flight() const { return finished_ < started_ && !works_[finished_ % 2].done(); }
+  // Whether messages of the host are in flight.
+  bool in_flight() const {
+    for (std::size_t k = finished_; k < started_; ++k)
+      if (!of(k).work.done()) return true;
+    return false;
+  }
+  // Whether the device may read memory of another rank.
+  bool fetching() const {
+    for (std::size_t k = finished_; k < copied_; ++k)
+      if (of(k).call && !copied(k).reached()) return true;
+    return false;
+  }
   // The result of a receive.
   received const& got() const { return got_; }
   bool receives() const { return what_.what == transfer::receive; }
@@ -85,14 +113,24 @@ class device_transfer {
   void stop() noexcept { all_started_ = true; }
 
  private:
+  // Two slices are in flight at once.
+  struct slice_in_flight {
+    receive_work work;                       // of the message of the host
+    message_outbox::slot slot;               // of a slice that is sent from one
+    std::shared_ptr<started_transfer> call;  // of a receive whose data this rank fetches
+    bool fetched = false;                    // and it has told the sender
+  };
+  slice_in_flight& of(std::size_t k) { return slices_[k % 2]; }
+  slice_in_flight const& of(std::size_t k) const { return slices_[k % 2]; }
+  std::byte* memory(std::size_t k) const { return slots_->memory[k % 2].data(); }
+  device_event<D> const& copied(std::size_t k) const { return slots_->copied[k % 2]; }
+
   bool may_start() {
     std::erase_if(earlier_, [](auto const& other) { return other->all_started_; });
     return earlier_.empty();
   }
-  std::byte* memory(std::size_t slice) const { return slots_->memory[slice % 2].data(); }
-  device_event<D> const& copied(std::size_t slice) const { return slots_->copied[slice % 2]; }
-  // Starts the message of the host for a slice.
-  begun_transfer start(terms const& how, std::size_t bytes) {
+  // Starts the message of the host for a slice. `place`: of its data; 0: pinned memory.
+  begun_transfer start(terms const& how, std::size_t bytes, std::uint64_t place = 0) {
     return start_transfer(
         how.comm,
         [&] {
@@ -100,8 +138,14 @@ class device_transfer {
           slice.peer = receives() ? got_.source : what_.peer;
           slice.tag = receives() ? got_.tag : what_.tag;
           slice.from = slice.to = nullptr;
-          (receives() ? slice.to : const_cast<std::byte*&>(slice.from)) = memory(started_);
           slice.bytes = bytes;
+          if (receives()) {
+            slice.to = memory(started_);
+            if (got_.source == any_source || outbox_->reaches(got_.source)) slice.device_bytes = room();
+          } else {
+            slice.place = place;
+            if (place == 0) slice.from = memory(started_);
+          }
           return slice;
         },
         nullptr, how.for_host, how.where);
@@ -110,54 +154,105 @@ class device_transfer {
   // Slices are copied, started and finished in order.
   bool poll_send(terms const& how) {
     bool moved = false;
-    std::size_t const slices = what_.bytes / slice_ + 1;
-    auto const bytes_of = [&](std::size_t k) { return std::min(slice_, what_.bytes - k * slice_); };
+    // The last slice, which may be empty, has another size than the others.
+    std::size_t const usual = in_place_ != 0 ? what_.bytes : slice_,
+                      slices = in_place_ != 0 ? 1 + (what_.bytes == slice_ ? 1 : 0) : what_.bytes / slice_ + 1;
+    auto const bytes_of = [&](std::size_t k) { return std::min(usual, what_.bytes - k * usual); };
     if (copied_ < slices && copied_ < finished_ + 2) {
-      how.on.copy(how.stream, memory(copied_), what_.from + copied_ * slice_, bytes_of(copied_));
+      std::size_t const bytes = bytes_of(copied_);
+      slice_in_flight& next = of(copied_);
+      next = {};
+      if (in_place_ == 0) {
+        if (direct_ && bytes > 0) next.slot = message_outbox::take_slot(outbox_);
+        how.on.copy(how.stream, next.slot ? next.slot.data() : memory(copied_), what_.from + copied_ * usual, bytes);
+      }
       copied(copied_).record(how.stream);
       ++copied_, moved = true;
     }
     if (started_ < copied_ && may_start() && copied(started_).reached()) {
-      works_[started_ % 2] = receive_work(start(how, bytes_of(started_)), what_.element_bytes);
+      std::size_t const bytes = bytes_of(started_);
+      slice_in_flight& next = of(started_);
+      std::uint64_t const place = bytes == 0 ? 0 : next.slot ? next.slot.place() : in_place_;
+      next.work = receive_work(start(how, bytes, place), what_.element_bytes);
       ++started_, moved = true;
       all_started_ = started_ == slices;
     }
-    if (finished_ < started_ && works_[finished_ % 2].done()) {
-      works_[finished_ % 2].wait();  // throws the error of the message
+    if (finished_ < started_ && of(finished_).work.done()) {
+      of(finished_).work.wait();  // throws the error of the message
+      of(finished_).slot = {};
       ++finished_, moved = true;
       ended_ = finished_ == slices;
     }
     return moved;
   }
-  // The next slice is started once the last one has arrived and tells whether there is another.
+  // The next slice is started once the last one has arrived, or was offered, and tells whether there is another.
   bool poll_receive(terms const& how) {
     bool moved = false;
-    std::size_t const room = what_.bytes - got_.count * what_.element_bytes;
-    if (!all_started_ && started_ == finished_ && started_ < copied_ + 2 && may_start()) {
-      works_[started_ % 2] = receive_work(start(how, std::min(slice_, room)), what_.element_bytes);
+    if (!all_started_ && started_ == copied_ && started_ < finished_ + 2 && may_start()) {
+      slice_in_flight& next = of(started_);
+      begun_transfer begun = start(how, std::min(slice_, room()));
+      next = {};
+      next.call = begun.call;
+      next.work = receive_work(begun, what_.element_bytes);
       ++started_, moved = true;
     }
-    if (finished_ < started_ && works_[finished_ % 2].done()) {
-      received const slice = works_[finished_ % 2].get();
-      how.on.copy(how.stream, what_.to + got_.count * what_.element_bytes, memory(finished_),
-                  slice.count * what_.element_bytes);
-      copied(finished_).record(how.stream);
-      got_ = {slice.source, slice.tag, got_.count + slice.count};
-      all_started_ = slice.count * what_.element_bytes < slice_;
-      ++finished_, moved = true;
-    }
-    if (copied_ < finished_ && copied(copied_).reached()) {
-      ++copied_, moved = true;
-      ended_ = all_started_ && copied_ == finished_;
+    if (copied_ < started_) moved |= copy_next(how);
+    if (finished_ < copied_ && copied(finished_).reached()) {
+      slice_in_flight& done = of(finished_);
+      if (done.call && !std::exchange(done.fetched, true))
+        with_exchange(how.comm, how.where, [&](auto& messages) { messages.end_fetched(*done.call); });
+      if (done.work.done()) {
+        done.work.wait();  // throws the error of the message
+        ++finished_, moved = true;
+        ended_ = all_started_ && finished_ == copied_;
+      }
     }
     return moved;
+  }
+  // Copies the next slice, if it has come, to where it belongs. False if it has not come.
+  bool copy_next(terms const& how) {
+    slice_in_flight& next = of(copied_);
+    std::byte const* from = memory(copied_);
+    received slice{};
+    if (next.work.done()) {
+      slice = next.work.get();
+      next.call = nullptr;
+    } else if (auto const offered = with_exchange(
+                   how.comm, how.where, [&](auto& messages) { return messages.find_fetchable(*next.call); })) {
+      slice = received_of(*offered);
+      from = outbox_->find(slice.source, offered->place, offered->got);
+      if (from == nullptr) refuse_place(how, slice.source);
+    } else {
+      return false;
+    }
+    std::size_t const bytes = slice.count * what_.element_bytes;
+    how.on.copy(how.stream, what_.to + got_.count * what_.element_bytes, from, bytes);
+    copied(copied_).record(how.stream);
+    got_ = {slice.source, slice.tag, got_.count + slice.count};
+    all_started_ = bytes != slice_;
+    ++copied_;
+    return true;
+  }
+  // Of the output.
+  std::size_t room() const { return what_.bytes - got_.count * what_.element_bytes; }
+  [[noreturn, gnu::cold]] static void refuse_place(terms const& how, int source) {
+    throw error(
+        {.code = error_code::mismatch,
+         .rank = how.comm.rank(),
+         .peer = source,
+         .what = join({"rank ", source, " sent a message from memory that rank ", how.comm.rank(), " does not know"}),
+         .way_out = "call allocate at all ranks, in the same order",
+         .where = how.where});
   }
 
   transfer what_;
   std::shared_ptr<message_slots<D>> slots_;
+  std::shared_ptr<message_outbox> outbox_;
   std::size_t slice_;
+  bool direct_;             // a send whose receiver can read memory of this rank's device
+  std::uint64_t in_place_;  // the place of its data, if it need not copy them; else 0
   std::vector<std::shared_ptr<device_transfer const>> earlier_;
-  std::array<receive_work, 2> works_;
+  std::array<slice_in_flight, 2> slices_;
   std::size_t copied_ = 0, started_ = 0, finished_ = 0;  // slices
   bool all_started_, ended_;
   received got_;

@@ -88,6 +88,9 @@ class cuda_two_level {
          inside_->explain()});
   }
 
+  // -- For messages: the state that the ranks of this node share.
+  detail::device_group<D, Transport>& shared_group() { return *inside_->shared_group(); }
+
   // -- Which calls are served; the others need all ranks at once.
   template <class Algorithm, collective C, class In, class Out, class Op>
   static constexpr bool combines =

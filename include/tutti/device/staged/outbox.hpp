@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory of devices from which other ranks fetch messages: slots for slices, and memory that the program has registered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace tutti::detail {
+
+// A message names the place of its data by a word: the number of a memory and a byte of it, or, from a rank to itself, the address.
+// All ranks add the same memories in the same order. Nothing is allocated or opened while messages are in flight, because that can
+// mean to wait until a device is idle. If no slot is free, a slice goes by way of the host, so no message waits for another.
+class message_outbox {
+ public:
+  // Smaller messages go by way of the host, which keeps them until a receive matches them.
+  static constexpr std::size_t min_bytes = std::size_t{16} << 10;
+  static constexpr std::size_t slots = 8;
+
+  explicit message_outbox(int rank) : rank_{rank} {}
+
+  // `at`: the address of each rank's memory in this process; null for a rank whose memory this one cannot read. Which ranks read each
+  // other's memory is the same for all memories.
+  void add(std::size_t bytes, std::vector<std::byte*> at) { memories_.push_back({bytes, std::move(at)}); }
+  // The same for memory of the slots, which comes first.
+  void add_slots(std::size_t slot_bytes, std::vector<std::byte*> at) {
+    slot_bytes_ = slot_bytes;
+    for (std::size_t i = 0; i < slots; ++i) free_.push_back(slots - 1 - i);
+    add(slots * slot_bytes, std::move(at));
+  }
+
+  // Whether the peer can read such memory of this rank.
+  bool reaches(int peer) const { return peer == rank_ || (!memories_.empty() && memories_[0].of(peer) != nullptr); }
+  // The place of data of this rank that the peer can fetch as they are; 0: it cannot.
+  std::uint64_t place_for(int peer, std::byte const* data, std::size_t bytes) const {
+    if (peer == rank_) return reinterpret_cast<std::uintptr_t>(data);
+    if (!reaches(peer)) return 0;
+    for (std::size_t i = 1; i < memories_.size(); ++i) {
+      std::byte const* const begin = memories_[i].of(rank_);
+      if (begin <= data && data + bytes <= begin + memories_[i].bytes)
+        return place_of(i, static_cast<std::size_t>(data - begin));
+    }
+    return 0;
+  }
+  // The address of data of rank `from`; null if this rank does not know the place.
+  std::byte const* find(int from, std::uint64_t place, std::size_t bytes) const {
+    if (from == rank_) return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place));
+    std::size_t const number = (place >> offset_bits) - 1, offset = place & ((std::uint64_t{1} << offset_bits) - 1);
+    if (number >= memories_.size() || memories_[number].of(from) == nullptr) return nullptr;
+    if (offset > memories_[number].bytes || bytes > memories_[number].bytes - offset) return nullptr;
+    return memories_[number].of(from) + offset;
+  }
+
+  // A slot for a slice, until it is destroyed.
+  class slot {
+   public:
+    slot() = default;
+    slot(std::shared_ptr<message_outbox> owner, std::size_t number) : owner_{std::move(owner)}, number_{number} {}
+    slot(slot&& other) noexcept : owner_{std::move(other.owner_)}, number_{other.number_} {}
+    slot& operator=(slot other) noexcept {
+      std::swap(owner_, other.owner_);
+      std::swap(number_, other.number_);
+      return *this;
+    }
+    ~slot() {
+      if (owner_) owner_->put_back(number_);
+    }
+
+    explicit operator bool() const { return owner_ != nullptr; }
+    std::byte* data() const { return owner_->memories_[0].of(owner_->rank_) + number_ * owner_->slot_bytes_; }
+    std::uint64_t place() const { return place_of(0, number_ * owner_->slot_bytes_); }
+
+   private:
+    std::shared_ptr<message_outbox> owner_;
+    std::size_t number_ = 0;
+  };
+  // None if all are in use.
+  static slot take_slot(std::shared_ptr<message_outbox> const& from) {
+    std::lock_guard const lock(from->guard_);
+    if (from->free_.empty()) return {};
+    std::size_t const number = from->free_.back();
+    from->free_.pop_back();
+    return {from, number};
+  }
+
+ private:
+  static constexpr int offset_bits = 40;
+
+  struct memory {
+    std::size_t bytes;
+    std::vector<std::byte*> at;
+
+    std::byte* of(int rank) const { return at[static_cast<std::size_t>(rank)]; }
+  };
+
+  static std::uint64_t place_of(std::size_t number, std::size_t offset) {
+    return (static_cast<std::uint64_t>(number) + 1) << offset_bits | offset;
+  }
+  void put_back(std::size_t number) {
+    std::lock_guard const lock(guard_);
+    free_.push_back(number);
+  }
+
+  int rank_;
+  std::vector<memory> memories_;
+  std::size_t slot_bytes_ = 0;
+  std::mutex guard_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace tutti::detail
