@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "command_line.hpp"
+#include "sim/pipeline.hpp"
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/cost.hpp"
 #include "tutti/analyze/draw.hpp"
@@ -271,11 +272,16 @@ int main(int argc, char** argv) {
   draw.add_flag("--ordered", drawing.ordered, "combine in rank order");
   draw.add_option("--svg", drawing.svg, "write an SVG file instead of text");
 
+  simulator::pipeline_arguments piping;
+  CLI::App& pipeline = *app.add_subcommand("pipeline", "compare schedules of pipeline parallelism, or draw one");
+  simulator::pipeline_options(pipeline, piping);
+
   return run_tool(app, "tutti-sim", argc, argv, [&] {
     if (verify.parsed()) return verify_command(verifying);
     if (cost.parsed()) cost_command(pricing);
     else if (simulate.parsed()) simulate_command(simulating);
     else if (draw.parsed()) draw_command(drawing);
+    else if (pipeline.parsed()) simulator::pipeline_command(piping);
     else list_command();
     return 0;
   });

@@ -3,23 +3,15 @@
 // order, all ranks get the same bits, no rank touches memory that it does not have, and nothing deadlocks.
 #pragma once
 
-#include <string>
 #include <utility>
 
 #include "tutti/algorithm/concept.hpp"
 #include "tutti/analyze/circumstances.hpp"
 #include "tutti/analyze/step_check.hpp"
 #include "tutti/analyze/symbolic_execution.hpp"
+#include "tutti/analyze/verdict.hpp"
 
 namespace tutti::analyze {
-
-// The result of a proof.
-struct verdict {
-  bool ok = true;
-  std::string why;  // if not ok: rank, lane, phase, step, chunk, and the problem there, in a sentence
-
-  explicit operator bool() const { return ok; }
-};
 
 // Whether `schedule` does what the contract of `what` says, for `s` and under `how`. The answer depends on these alone, so a
 // sweep over shapes and circumstances proves a schedule.
