@@ -8,3 +8,5 @@
 #include "tutti/training/codecs.hpp"
 #include "tutti/training/data_parallel.hpp"
 #include "tutti/training/error_feedback.hpp"
+#include "tutti/training/pipeline.hpp"
+#include "tutti/training/pipeline/registry.hpp"
