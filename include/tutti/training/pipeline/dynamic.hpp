@@ -14,8 +14,9 @@ namespace tutti::training {
 // Any schedule. A step costs a call through a pointer: nanoseconds, where a pass takes microseconds at least.
 class dynamic_pipeline_schedule final {
  public:
-  template <pipeline_schedule S>
-    requires(!std::same_as<S, dynamic_pipeline_schedule>)
+  // A copy must be excluded first, because pipeline_schedule asks whether copies can be made.
+  template <class S>
+    requires(!std::same_as<S, dynamic_pipeline_schedule> && pipeline_schedule<S>)
   dynamic_pipeline_schedule(S schedule)
       : name(schedule.name), schedule_(std::make_shared<S const>(std::move(schedule))), functions_(&functions_of<S>) {}
 

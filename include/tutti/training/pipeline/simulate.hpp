@@ -23,6 +23,7 @@ struct pipeline_event {
   double begin = 0, end = 0;
 };
 
+// What all ranks do, and when.
 struct pipeline_timeline {
   std::vector<pipeline_event> events;
   double end = 0;        // of the last pass
