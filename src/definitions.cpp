@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti::compiled: every definition that is no template.
 #include "tutti/analyze/critical_path_impl.hpp"
+#include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"
@@ -19,6 +20,9 @@
 #include "tutti/launch/place_impl.hpp"
 #include "tutti/training/backward_pass_impl.hpp"
 #include "tutti/training/bucket_plan_impl.hpp"
+#include "tutti/training/checkpoint_folder_impl.hpp"
+#include "tutti/training/durable_file_impl.hpp"
+#include "tutti/training/manifest_impl.hpp"
 #include "tutti/training/options_impl.hpp"
 #include "tutti/training/pipeline/draw_impl.hpp"
 #include "tutti/training/pipeline/registry_impl.hpp"

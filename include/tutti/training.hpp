@@ -5,6 +5,7 @@
 #include "tutti/core/config.hpp"  // first, because it refuses compilers that are too old
 
 #include "tutti/training/cast.hpp"
+#include "tutti/training/checkpoint.hpp"
 #include "tutti/training/codecs.hpp"
 #include "tutti/training/data_parallel.hpp"
 #include "tutti/training/error_feedback.hpp"
