@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -115,9 +117,8 @@ TEST_CASE("a damaged checkpoint is refused by name, and the one before is used")
     all.back() ^= 1;
     replace_contents(newest / "shard-0", all);
   });
-  check("shard-1 belongs to another checkpoint", [&] {
-    fs::copy_file(older / "shard-1", newest / "shard-1", fs::copy_options::overwrite_existing);
-  });
+  check("shard-1 belongs to another checkpoint",
+        [&] { fs::copy_file(older / "shard-1", newest / "shard-1", fs::copy_options::overwrite_existing); });
   check("cannot read", [&] { fs::remove(newest / "shard-1"); });
   check("is not a file", [&] {
     fs::remove(newest / "shard-1");
@@ -177,29 +178,24 @@ TEST_CASE("wrong arrays are errors on all ranks") {
   };
   using namespace training;
   check(error_code::mismatch, "rank 2 has array w, replicated, 3 elements of 8 bytes, but rank 0 has array w",
-        [](auto& comm, auto& saved, auto& some, auto&) {
-          saved.save(comm, 1, std::vector{replicated("w", some)});
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.save(comm, 1, std::vector{replicated("w", some)}); });
+  check(error_code::mismatch, "rank 2 has array w, replicated, 3",
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{replicated("w", some)}); });
+  check(error_code::bad_argument, "\"w\", has the name of another",
+        [](auto& comm, auto& saved, auto& some, auto& other) {
+          saved.save(comm, 1, std::vector{divided("w", some), replicated("w", other)});
         });
-  check(error_code::mismatch, "rank 2 has array w, replicated, 3", [](auto& comm, auto& saved, auto& some, auto&) {
-    saved.load(comm, std::vector{replicated("w", some)});
-  });
-  check(error_code::bad_argument, "\"w\", has the name of another", [](auto& comm, auto& saved, auto& some, auto& other) {
-    saved.save(comm, 1, std::vector{divided("w", some), replicated("w", other)});
-  });
   check(error_code::bad_argument, "rank 1: an array of the checkpoint, \"\", has no name",
         [](auto& comm, auto& saved, auto&, auto& other) {
           saved.save(comm, 1, std::vector{replicated(comm.rank() == 1 ? "" : "w", other)});
         });
-  check(error_code::bad_argument,
-        "the checkpoint has array weights, replicated, 257 elements of 8 bytes, but the program has array weights, "
-        "replicated, 7 elements of 8 bytes",
-        [](auto& comm, auto& saved, auto&, auto& other) {
-          saved.load(comm, std::vector{replicated("weights", other)});
-        });
+  check(
+      error_code::bad_argument,
+      "the checkpoint has array weights, replicated, 257 elements of 8 bytes, but the program has array weights, "
+      "replicated, 7 elements of 8 bytes",
+      [](auto& comm, auto& saved, auto&, auto& other) { saved.load(comm, std::vector{replicated("weights", other)}); });
   check(error_code::bad_argument, "but the program has array weights, divided, 7 elements",
-        [](auto& comm, auto& saved, auto& some, auto&) {
-          saved.load(comm, std::vector{divided("weights", some)});
-        });
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{divided("weights", some)}); });
   CHECK(load_alone(at.path()).step == 10);
 }
 

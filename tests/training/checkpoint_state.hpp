@@ -19,7 +19,10 @@ class checkpointed_state {
   static constexpr std::size_t whole = 1003;
 
   checkpointed_state(int rank, int ranks)
-      : own_(part(whole, ranks, rank)), rank_(static_cast<std::uint64_t>(rank)), divided_(own_.count), local_(rank_ % 3) {}
+      : own_(part(whole, ranks, rank)),
+        rank_(static_cast<std::uint64_t>(rank)),
+        divided_(own_.count),
+        local_(rank_ % 3) {}
 
   std::vector<training::saved_array> arrays() {
     return {training::replicated("weights", weights_), training::replicated("random", random_),

@@ -227,8 +227,7 @@ class checkpoints {
     });
     if (seen.rank >= 0) return seen.text;
     bool const per_rank = held.same_per_rank(saved);
-    seen = try_everywhere(comm, where,
-                          [&] { folder_.read(number, saved, held.arrays, held.begins(rank), per_rank); });
+    seen = try_everywhere(comm, where, [&] { folder_.read(number, saved, held.arrays, held.begins(rank), per_rank); });
     if (seen.rank >= 0) return seen.text;
     out.found = true, out.step = saved.step, out.path = path, out.per_rank = per_rank;
     return {};

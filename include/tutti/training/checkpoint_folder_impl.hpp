@@ -232,10 +232,10 @@ TUTTI_INLINE std::uint64_t new_identity() {
 TUTTI_INLINE void check_names(std::span<training::saved_array const> arrays) {
   std::set<std::string_view> seen;
   for (training::saved_array const& one : arrays) {
-    char const* const wrong = one.name.empty()                         ? "has no name"
-                              : one.name.find('\n') != one.name.npos   ? "has a line break in its name"
+    char const* const wrong = one.name.empty()                        ? "has no name"
+                              : one.name.find('\n') != one.name.npos  ? "has a line break in its name"
                               : seen.insert(one.name).second == false ? "has the name of another"
-                                                                       : nullptr;
+                                                                      : nullptr;
     if (wrong != nullptr)
       throw error({.code = error_code::bad_argument,
                    .what = join({"an array of the checkpoint, \"", one.name, "\", ", wrong}),

@@ -93,8 +93,8 @@ TUTTI_INLINE manifest manifest::parse(std::string_view text) {
   if (!text.starts_with(first_word)) manifest_words::refuse("is not the manifest of a checkpoint");
   words.until(' '), words.until(' ');
   if (std::string_view const version = words.until('\n'); version != version_of_manifest)
-    manifest_words::refuse(join({"has version ", version, " of the format, but this program reads version ",
-                                 version_of_manifest}));
+    manifest_words::refuse(
+        join({"has version ", version, " of the format, but this program reads version ", version_of_manifest}));
   std::size_t const end = text.size() < 2 ? text.npos : text.rfind('\n', text.size() - 2);
   std::uint32_t checksum = 0;
   manifest_words(text.substr(end + 1)).number(checksum, '\n');

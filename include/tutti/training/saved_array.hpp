@@ -39,8 +39,9 @@ template <class Values>
 saved_array save_as(spread how, std::string name, Values& values) {
   if constexpr (std::ranges::contiguous_range<Values&>) {
     using T = std::remove_reference_t<std::ranges::range_reference_t<Values&>>;
-    static_assert(element<T>, "a checkpoint stores the bytes of elements; use elements that are trivially copyable, and "
-                              "not const, since load() writes them");
+    static_assert(element<T>,
+                  "a checkpoint stores the bytes of elements; use elements that are trivially copyable, and "
+                  "not const, since load() writes them");
     std::span<T> const all(std::ranges::data(values), std::ranges::size(values));
     return {std::move(name), std::as_writable_bytes(all), sizeof(T), how};
   } else {
