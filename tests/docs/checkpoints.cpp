@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The code on checkpoints in docs/training.md.
+// labels: threads
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <tutti/training.hpp>
+#include <tutti/tutti.hpp>
+
+#include "support/expect.hpp"
+#include "support/temporary_folder.hpp"
+
+using tutti::testing::expect;
+
+TEST_CASE("the guide to checkpoints") {
+  tutti::testing::temporary_folder const at;
+  std::string const folder = at.path() / "run";
+  for (int const ranks : {2, 3})
+    tutti::run_threads(ranks, [&](auto& comm) {
+      std::vector<float> weights(10), residual(3);
+      std::vector<float> part_of_momentum(tutti::part(10, comm.size(), comm.rank()).count);
+      std::mt19937 random(1);
+      int steps = 0;
+      auto const train_step = [&](auto&, std::uint64_t) {
+        weights[0] += 1;
+        ++steps;
+      };
+
+      using namespace tutti::training;
+      checkpoints saved(folder, {.keep = 3});
+      std::vector const state{replicated("weights", weights), replicated("random", random),
+                              divided("momentum", part_of_momentum), per_rank("residual", residual)};
+      std::uint64_t first = saved.load(comm, state).step;  // 0 if there is no checkpoint yet
+      for (std::uint64_t number = first + 1; number <= 4; ++number) {
+        train_step(comm, number);
+        if (number % 2 == 0) saved.save(comm, number, state);
+      }
+
+      expect(steps == (ranks == 2 ? 4 : 0) && weights[0] == 4, "the run was not resumed where it ended");
+    });
+}
