@@ -52,7 +52,7 @@ TUTTI_INLINE std::string checkpoint_folder::path_of(std::uint64_t number) const 
 }
 
 TUTTI_INLINE bool checkpoint_folder::exists(std::uint64_t number) const {
-  return ::access((path_of(number) + "/" + manifest_name).c_str(), F_OK) == 0;
+  return ::access(join({path_of(number), "/", manifest_name}).c_str(), F_OK) == 0;
 }
 
 TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
@@ -98,18 +98,18 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
   try {
     std::string const folder = path_of(number);
-    ::unlink((folder + "/" + manifest_name).c_str());
+    ::unlink(join({folder, "/", manifest_name}).c_str());
     std::vector<std::string> names;
     for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
     for (std::string const& name : names)
-      if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink((folder + "/" + name).c_str());
+      if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
     ::rmdir(folder.c_str());
   } catch (...) {  // it is tried again when the next checkpoint is saved
   }
 }
 
 TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {
-  auto text = read_file(path_of(number) + "/" + manifest_name);
+  auto text = read_filejoin({path_of(number), "/", manifest_name});
   if (!text) throw_system("cannot be read", "check its permissions");
   return *std::move(text);
 }
@@ -134,7 +134,7 @@ TUTTI_INLINE written_file checkpoint_folder::write_shard(std::uint64_t number, m
 
 TUTTI_INLINE void checkpoint_folder::check_shard(std::uint64_t number, manifest const& contents,
                                                  std::size_t shard) const {
-  std::string const path = path_of(number) + "/" + shard_name(shard);
+  std::string const path = join({path_of(number), "/", shard_name(shard)});
   std::array<char, manifest::head_bytes> head{};
   written_file const found = checksum_file(path, head);
   manifest::shard const& right = contents.shards[shard];
@@ -165,7 +165,7 @@ TUTTI_INLINE void checkpoint_folder::read(std::uint64_t number, manifest const& 
       parts.push_back({contents.offset(a, s) + (first - from) * size,
                        arrays[a].bytes.subspan((first - begins[a]) * size, (end - first) * size)});
     }
-    if (!parts.empty()) read_parts(path_of(number) + "/" + shard_name(s), parts);
+    if (!parts.empty()) read_parts(join({path_of(number), "/", shard_name(s)}), parts);
   }
 }
 

@@ -40,7 +40,7 @@ TUTTI_INLINE written_file write_durably(std::string const& folder, std::string c
                                         std::span<std::span<std::byte const> const> parts) {
   // The checksum of a piece is computed while the piece is in a cache.
   static constexpr std::size_t piece = std::size_t{1} << 20;
-  std::string const path = folder + "/" + name, fresh = path + ".new";
+  std::string const path = join({folder, "/", name}), fresh = path + ".new";
   written_file out;
   {
     descriptor const file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));

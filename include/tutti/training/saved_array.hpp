@@ -50,17 +50,21 @@ saved_array save_as(spread how, std::string name, Values& values) {
     return {std::move(name), std::as_writable_bytes(std::span<Values>(std::addressof(values), 1)), sizeof(Values), how};
   }
 }
+// What outlives the expression that names it: a variable, or a view of one such as std::span.
 template <class Values>
 concept stays = std::is_lvalue_reference_v<Values> || std::ranges::borrowed_range<Values>;
 
+// The same, of which every rank has all elements.
 template <stays Values>
 saved_array replicated(std::string name, Values&& values) {
   return save_as(spread::replicated, std::move(name), values);
 }
+// The same, of which every rank has a part.
 template <stays Values>
 saved_array divided(std::string name, Values&& values) {
   return save_as(spread::divided, std::move(name), values);
 }
+// The same, of which every rank has values of its own.
 template <stays Values>
 saved_array per_rank(std::string name, Values&& values) {
   return save_as(spread::per_rank, std::move(name), values);
