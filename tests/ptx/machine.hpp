@@ -62,14 +62,20 @@ class private_memory {
   }
   std::size_t size() const { return bytes_.size(); }
   word load(std::size_t at, std::size_t bytes) const {
-    word out;
-    std::memcpy(&out.value, bytes_.data() + at, bytes);
-    for (std::size_t k = 0; k < bytes; ++k) out.unwritten |= static_cast<std::uint8_t>(unwritten_[at + k] << k);
-    return out;
+    switch (bytes) {
+      case 8: return load<8>(at);
+      case 4: return load<4>(at);
+      case 2: return load<2>(at);
+      default: return load<1>(at);
+    }
   }
   void store(std::size_t at, std::size_t bytes, word const& w) {
-    std::memcpy(bytes_.data() + at, &w.value, bytes);
-    for (std::size_t k = 0; k < bytes; ++k) unwritten_[at + k] = w.unwritten >> k & 1;
+    switch (bytes) {
+      case 8: return store<8>(at, w);
+      case 4: return store<4>(at, w);
+      case 2: return store<2>(at, w);
+      default: return store<1>(at, w);
+    }
   }
   void write(std::size_t at, void const* from, std::size_t bytes) {
     std::memcpy(bytes_.data() + at, from, bytes);
@@ -81,6 +87,25 @@ class private_memory {
   }
 
  private:
+  // A flag is a byte that is 0 or 1; a product gathers eight of them in its highest byte.
+  template <std::size_t Bytes>
+  word load(std::size_t at) const {
+    word out;
+    std::uint64_t flags = 0;
+    std::memcpy(&out.value, bytes_.data() + at, Bytes);
+    std::memcpy(&flags, unwritten_.data() + at, Bytes);
+    if (flags != 0) out.unwritten = static_cast<std::uint8_t>(flags * 0x0102'0408'1020'4080 >> 56);
+    return out;
+  }
+  template <std::size_t Bytes>
+  void store(std::size_t at, word const& w) {
+    std::uint64_t flags = 0;
+    if (w.unwritten != 0)
+      for (std::size_t k = 0; k < Bytes; ++k) flags |= std::uint64_t{w.unwritten >> k & 1u} << (8 * k);
+    std::memcpy(bytes_.data() + at, &w.value, Bytes);
+    std::memcpy(unwritten_.data() + at, &flags, Bytes);
+  }
+
   std::vector<std::byte> bytes_;
   std::vector<std::uint8_t> unwritten_;
 };
@@ -102,7 +127,8 @@ class thread {
   }
   // To move it.
   word word_of(operand const& o) const {
-    return o.kind == operand::in_register ? registers_[o.index] : word{constant(o), 0};
+    if (o.kind == operand::in_register) return registers_[o.index];
+    return {o.kind == operand::immediate ? o.value : constant(o), 0};
   }
   void set(operand const& o, std::uint64_t value) {
     registers_[o.index] = {value, static_cast<std::uint8_t>(unwritten_ ? 0xff : 0)};
@@ -132,7 +158,9 @@ class thread {
   template <class F>
   std::uint64_t exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f);
   void fence(scope of);
-  void expect_aligned(std::uint64_t address, std::size_t bytes) const;
+  void expect_aligned(std::uint64_t address, std::size_t bytes) const {
+    if ((address & (bytes - 1)) != 0) fail_for_misaligned(address, bytes);  // a power of two
+  }
 
   [[noreturn]] void fail(fault::kinds kind, std::string const& what) const;
 
@@ -151,9 +179,13 @@ class thread {
   std::uint64_t in_frame(operand const& o) const { return o.value | (depth_ - 1) << depth_bits; }
   std::uint64_t constant(operand const& o) const;
   [[noreturn]] void fail_for_unwritten() const;
+  [[noreturn]] void fail_for_misaligned(std::uint64_t address, std::size_t bytes) const;
   frame& enter(function const& f);
   // The memory in whose window this address lies, or null.
-  private_memory* window_of(std::uint64_t address, std::size_t bytes);
+  private_memory* window_of(std::uint64_t address, std::size_t bytes) {
+    return address >> window_bits == 0 ? nullptr : in_window(address, bytes);
+  }
+  private_memory* in_window(std::uint64_t address, std::size_t bytes);
   memory::range& expect_range(std::uint64_t address, std::size_t bytes, char const* does) const;
   // Fails if another access races with this one.
   void note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes, bool writes);

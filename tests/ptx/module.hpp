@@ -20,7 +20,28 @@ class thread;
 struct instruction;
 
 enum class type : std::uint8_t { none, pred, b8, b16, b32, b64, u8, u16, u32, u64, s8, s16, s32, s64, f16, f32, f64 };
-std::size_t bytes_of(type t);
+inline std::size_t bytes_of(type t) {
+  switch (t) {
+    case type::none: return 0;
+    case type::pred:
+    case type::b8:
+    case type::u8:
+    case type::s8: return 1;
+    case type::b16:
+    case type::u16:
+    case type::s16:
+    case type::f16: return 2;
+    case type::b32:
+    case type::u32:
+    case type::s32:
+    case type::f32: return 4;
+    case type::b64:
+    case type::u64:
+    case type::s64:
+    case type::f64: return 8;
+  }
+  return 0;
+}
 type type_named(std::string_view word);  // `none` if it is not a type
 
 enum class space : std::uint8_t { generic, global, shared, local, param };

@@ -432,29 +432,6 @@ type type_named(std::string_view word) {
   return type::none;
 }
 
-std::size_t bytes_of(type t) {
-  switch (t) {
-    case type::none: return 0;
-    case type::pred:
-    case type::b8:
-    case type::u8:
-    case type::s8: return 1;
-    case type::b16:
-    case type::u16:
-    case type::s16:
-    case type::f16: return 2;
-    case type::b32:
-    case type::u32:
-    case type::s32:
-    case type::f32: return 4;
-    case type::b64:
-    case type::u64:
-    case type::s64:
-    case type::f64: return 8;
-  }
-  return 0;
-}
-
 int module::find(std::string_view name) const {
   for (std::size_t k = 0; k < functions.size(); ++k)
     if (functions[k].name == name) return static_cast<int>(k);

@@ -103,11 +103,12 @@ void thread::run(int instructions) {
   yields_ = false;
   for (int k = 0; k < instructions && !yields_ && !waits_ && !ended_; ++k) {
     frame& mine = innermost();
-    if (mine.at == static_cast<int>(mine.of->body.size())) {
+    std::vector<instruction> const& body = mine.of->body;
+    if (mine.at == static_cast<int>(body.size())) {
       end_function();
       continue;
     }
-    instruction const& next = mine.of->body[static_cast<std::size_t>(mine.at++)];
+    instruction const& next = body[static_cast<std::size_t>(mine.at++)];
     if (next.guard.kind != operand::none && (deciding_value(next.guard) != 0) == next.unless) continue;
     next.executed = true;
     unwritten_ = false;
@@ -140,9 +141,8 @@ void thread::fail(fault::kinds kind, std::string const& what) const {
                         " of its PTX: " + block_->grid_->code->lines[static_cast<std::size_t>(line)]);
 }
 
-void thread::expect_aligned(std::uint64_t address, std::size_t bytes) const {
-  if (address % bytes != 0)
-    fail(fault::misaligned, "accesses " + std::to_string(bytes) + " bytes at " + hexadecimal(address));
+void thread::fail_for_misaligned(std::uint64_t address, std::size_t bytes) const {
+  fail(fault::misaligned, "accesses " + std::to_string(bytes) + " bytes at " + hexadecimal(address));
 }
 
 memory::range& thread::expect_range(std::uint64_t address, std::size_t bytes, char const* does) const {
@@ -157,7 +157,7 @@ void thread::fail_for_unwritten() const {
   fail(fault::illegal_instruction, "decides by a register that depends on bytes that nobody has written");
 }
 
-private_memory* thread::window_of(std::uint64_t address, std::size_t bytes) {
+private_memory* thread::in_window(std::uint64_t address, std::size_t bytes) {
   std::uint64_t const space = address & ~offset_mask;
   if (space != shared_window && space != local_window && space != param_window && space != call_window) return nullptr;
   std::uint64_t const depth = (address & offset_mask) >> depth_bits;
