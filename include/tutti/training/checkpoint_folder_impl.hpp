@@ -109,7 +109,7 @@ TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept
 }
 
 TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {
-  auto text = read_filejoin({path_of(number), "/", manifest_name});
+  auto text = read_file(join({path_of(number), "/", manifest_name}));
   if (!text) throw_system("cannot be read", "check its permissions");
   return *std::move(text);
 }
