@@ -7,6 +7,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/training/bucket_plan.hpp"
@@ -33,9 +34,12 @@ class backward_pass {
   bool next_is_full() const { return next_ < left_.size() && left_[next_] == 0; }
   bool all_taken() const { return next_ == left_.size(); }
   std::size_t take_next() { return next_++; }
+  bool is_taken(std::size_t bucket) const { return bucket < next_; }
 
   // Throws bad_argument with the names of all parameters that no pass of this step has reported.
-  void expect_all(std::source_location where) const;
+  void expect_all(std::source_location where, std::string_view way_out =
+                                                  "call ready() for each, or set find_unused if some take no part in a "
+                                                  "step") const;
   // Throws bad_argument while gradients are accumulated.
   void expect_last(std::source_location where) const;
 
@@ -44,6 +48,7 @@ class backward_pass {
   void end_accumulation() { --accumulations_; }
   bool accumulates() const { return accumulations_ > 0; }
 
+  std::string const& name(std::size_t parameter) const { return names_[parameter]; }
   // For each parameter whether any pass of this step has reported it: 1 or 0.
   std::vector<std::uint8_t>& used() { return used_; }
   // All parameters: those that were reported, in the order of their reports; then the others, as in `before`.

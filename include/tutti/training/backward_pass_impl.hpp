@@ -6,6 +6,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ TUTTI_INLINE void backward_pass::begin(training::bucket_plan const& plan) {
 TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::source_location where) const {
   if (parameter >= names_.size())
     refuse(rank_, join({"there is no parameter ", parameter, ", only ", names_.size(), " parameters, numbered from 0"}),
-           "pass the index of a parameter in the list given to data_parallel", where);
+           "pass the index of a parameter in the list that is trained", where);
 }
 
 TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
@@ -49,7 +50,7 @@ TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_locat
   --left_[bucket_of_[parameter]];
 }
 
-TUTTI_INLINE void backward_pass::expect_all(std::source_location where) const {
+TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::string_view way_out) const {
   constexpr std::size_t listed = 8;
   std::string missing;
   std::size_t number = 0;
@@ -57,8 +58,7 @@ TUTTI_INLINE void backward_pass::expect_all(std::source_location where) const {
     if (used_[i] == 0 && ++number <= listed) missing += (missing.empty() ? "" : ", ") + names_[i];
   if (number == 0) return;
   if (number > listed) missing += join({" and ", number - listed, " others"});
-  refuse(rank_, join({"finish() was called, but no gradient was reported ready of ", missing}),
-         "call ready() for each, or set find_unused if some take no part in a step", where);
+  refuse(rank_, join({"finish() was called, but no gradient was reported ready of ", missing}), way_out, where);
 }
 
 TUTTI_INLINE void backward_pass::expect_last(std::source_location where) const {

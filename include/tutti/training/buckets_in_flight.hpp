@@ -44,17 +44,29 @@ class buckets_in_flight {
     for (std::size_t i = number - std::min(number, communicators); i < number; ++i) works_[i].advance();
   }
 
-  // Waits for all, and then for `last`. `begin`: when this rank had nothing left to compute.
-  void wait(work& last, clock::time_point begin, training::training_statistics& seen) {
+  // The number that were started, and whether one of them has ended; waits for it.
+  std::size_t started() const noexcept { return works_.size(); }
+  bool done(std::size_t i) const noexcept { return works_[i].done(); }
+  void wait_for(std::size_t i) { works_[i].wait(); }
+
+  // Waits for all, and then for `last`. `begin`: when this rank had nothing left to compute. Calls ended(i) when
+  // reduction i has ended.
+  template <class Ended>
+  void wait(work& last, clock::time_point begin, training::training_statistics& seen, Ended&& ended) {
     auto before = begin;
     for (std::size_t i = 0; i < works_.size(); ++i) {
       works_[i].wait();
       auto const end = clock::now();
-      seen.buckets[i].awaited += end - std::exchange(before, end);
+      seen.buckets[i].awaited += end - before;
       seen.buckets[i].in_flight += works_[i].duration();
+      ended(i);
+      before = clock::now();
     }
     last.wait();
     seen.waited += clock::now() - begin;
+  }
+  void wait(work& last, clock::time_point begin, training::training_statistics& seen) {
+    wait(last, begin, seen, [](std::size_t) {});
   }
   // Counts the step, whose reductions have ended.
   void count(training::training_statistics& seen) {

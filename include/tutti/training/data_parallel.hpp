@@ -23,6 +23,7 @@
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/progress.hpp"
+#include "tutti/training/accumulation.hpp"
 #include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
@@ -155,18 +156,6 @@ class data_parallel {
   //   }
   //   add_gradients(last, model);
   //   model.finish();
-  class accumulation {
-   public:
-    explicit accumulation(tutti::detail::backward_pass& pass, std::source_location where) : pass_(pass) {
-      pass_.begin_accumulation(where);
-    }
-    accumulation(accumulation const&) = delete;
-    accumulation& operator=(accumulation const&) = delete;
-    ~accumulation() { pass_.end_accumulation(); }
-
-   private:
-    tutti::detail::backward_pass& pass_;
-  };
   [[nodiscard]] accumulation accumulate(std::source_location where = std::source_location::current()) {
     return accumulation(pass_, where);
   }
@@ -184,28 +173,20 @@ class data_parallel {
 
   data_parallel(communicator<Transport>& comm, std::vector<parameter<T>> const& parameters,
                 data_parallel_options const& options, Hook&& hook, std::source_location where, from_list)
-      : comm_(comm), options_(options), hook_(std::move(hook)), pass_(names_of(parameters), comm.rank()) {
+      : comm_(comm),
+        options_(options),
+        hook_(std::move(hook)),
+        pass_(tutti::detail::parameter_names(parameters), comm.rank()) {
     if (options.concurrent < 1)
       tutti::detail::refuse(comm.rank(), "data_parallel_options::concurrent is less than 1",
                             "pass the number of buckets to reduce at the same time", where);
     agree(parameters, where);
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
-    lay_out(counts_of(parameters), std::move(order));
+    lay_out(tutti::detail::parameter_counts(parameters), std::move(order));
     used_.assign(size(), 1);
     for (int i = 1; i < options.concurrent; ++i) others_.push_back(comm.split(0, 0, where).value());
     if (options.progress_thread) driver_.emplace();
-  }
-
-  static std::vector<std::string> names_of(std::vector<parameter<T>> const& parameters) {
-    std::vector<std::string> out;
-    for (auto const& p : parameters) out.push_back(tutti::detail::parameter_name(out.size(), p.name));
-    return out;
-  }
-  static std::vector<std::size_t> counts_of(std::vector<parameter<T>> const& parameters) {
-    std::vector<std::size_t> out;
-    for (auto const& p : parameters) out.push_back(p.values.size());
-    return out;
   }
 
   // Ranks with other parameters or options would make other calls.

@@ -38,6 +38,19 @@ std::vector<std::string> lines_about(std::span<training::parameter<T> const> all
   return out;
 }
 
+template <class T>
+std::vector<std::string> parameter_names(std::vector<training::parameter<T>> const& all) {
+  std::vector<std::string> out;
+  for (auto const& p : all) out.push_back(parameter_name(out.size(), p.name));
+  return out;
+}
+template <class T>
+std::vector<std::size_t> parameter_counts(std::vector<training::parameter<T>> const& all) {
+  std::vector<std::size_t> out;
+  for (auto const& p : all) out.push_back(p.values.size());
+  return out;
+}
+
 // All lines as one string, which can be compared and sent; and, as a sentence, the first one that differs from it.
 std::string one_text(std::span<std::string const> lines);
 std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank);
