@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Optimisers follow their published formulae, in parts too, and continue from a saved state with the same bits.
+#include "tutti/training/optimizers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+
+using namespace tutti;
+using namespace tutti::training;
+
+namespace {
+
+// One parameter as PyTorch's documentation describes its steps, in double.
+struct documented_adamw {
+  double x, m = 0, v = 0;
+  int t = 0;
+  void step(double g, adam const& by) {
+    ++t;
+    x -= by.rate * by.weight_decay * x;
+    m = by.beta1 * m + (1 - by.beta1) * g;
+    v = by.beta2 * v + (1 - by.beta2) * g * g;
+    x -= by.rate * (m / (1 - std::pow(by.beta1, t))) / (std::sqrt(v / (1 - std::pow(by.beta2, t))) + by.epsilon);
+  }
+};
+struct documented_sgd {
+  double x, b = 0;
+  int t = 0;
+  void step(double g, momentum const& by) {
+    g += by.weight_decay * x;
+    b = t++ == 0 ? g : by.factor * b + g;
+    x -= by.rate * (by.nesterov ? g + by.factor * b : b);
+  }
+};
+
+template <class T, class Reference, class Rule, class Given>
+void check_formula(Rule const& rule, Given const& given, double bound) {
+  std::mt19937 random(3);
+  std::normal_distribution<T> normal;
+  constexpr std::size_t n = 37;
+  std::vector<T> x(n), g(n);
+  std::vector<Reference> expected;
+  for (T& one : x) expected.push_back({.x = static_cast<double>(one = normal(random))});
+  optimizer<T, Rule> descent(n, rule);
+  for (int step = 0; step < 50; ++step) {
+    for (T& one : g) one = normal(random);
+    descent.begin_step();
+    descent.update(0, std::span(x).first(20), std::span<T const>(g).first(20));
+    descent.update(20, std::span(x).subspan(20), std::span<T const>(g).subspan(20));
+    for (std::size_t i = 0; i < n; ++i) {
+      expected[i].step(static_cast<double>(g[i]), given);
+      CHECK(std::abs(static_cast<double>(x[i]) - expected[i].x) < bound);
+    }
+  }
+}
+
+// What a data_parallel offers after finish().
+struct known_gradients {
+  std::vector<std::vector<float>> all;
+  std::vector<bool> in_use{true, true};
+  std::span<float> gradient(std::size_t i) { return all[i]; }
+  bool used(std::size_t i) const { return in_use[i]; }
+};
+
+}  // namespace
+
+TEST_CASE("optimisers follow their documented formulae") {
+  for (double const decay : {0.0, 0.1}) {
+    adam const by{.rate = 0.01, .weight_decay = decay};
+    check_formula<double, documented_adamw>(by, by, 1e-12);
+    check_formula<float, documented_adamw>(by, by, 1e-5);
+    for (bool const nesterov : {false, true}) {
+      momentum const with{.rate = 0.05, .factor = 0.8, .weight_decay = decay, .nesterov = nesterov};
+      check_formula<double, documented_sgd>(with, with, 1e-12);
+      check_formula<float, documented_sgd>(with, with, 1e-4);
+    }
+    check_formula<double, documented_sgd>(sgd{.rate = 0.05, .weight_decay = decay},
+                                          momentum{.rate = 0.05, .factor = 0, .weight_decay = decay}, 1e-12);
+  }
+}
+
+TEST_CASE("the state of an optimiser is saved and restored with the same bits") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1), std::vector<float>(3, 2)};
+  known_gradients some{{std::vector<float>(5, 0.25f), std::vector<float>(3, -1)}};
+  optimizer<float, adam> descent(8);
+  descent.step(x, some);
+  auto const saved_x = x;
+  std::vector<std::vector<float>> saved;
+  for (auto const& array : descent.state()) saved.emplace_back(array.values.begin(), array.values.end());
+  CHECK(descent.state().size() == 2);
+  CHECK(descent.state()[1].name == "variance");
+  CHECK(descent.state_bytes() == 2 * 8 * sizeof(float));
+  descent.rule().rate = 0.5;
+  descent.step(x, some);
+
+  optimizer<float, adam> other(8, {.rate = 0.5});
+  auto y = saved_x;
+  for (std::size_t k = 0; k < 2; ++k) std::ranges::copy(saved[k], other.state()[k].values.begin());
+  other.steps() = 1;
+  other.step(y, some);
+  CHECK(y == x);
+  CHECK(optimizer<float, sgd>(8).state().empty());
+}
+
+TEST_CASE("a parameter that no rank has used stays as it is") {
+  std::vector<std::vector<float>> x{std::vector<float>(5, 1), std::vector<float>(3, 2)};
+  known_gradients some{{std::vector<float>(5, 0.25f), std::vector<float>(3, -1)}, {false, true}};
+  optimizer<float, momentum> descent(8, {.rate = 1});
+  descent.step(x, some);
+  CHECK(x[0] == std::vector<float>(5, 1));
+  CHECK(x[1] == std::vector<float>(3, 3));
+  CHECK(std::ranges::count(descent.state()[0].values, 0.0f) == 5);
+}
+
+TEST_CASE("an update of parameters that an optimiser does not know is refused") {
+  optimizer<float, sgd> descent(8);
+  std::vector<float> x(5), g(5);
+  auto const refused = [&](std::size_t begin, std::size_t gradients) {
+    testing::expect_error(testing::error_of([&] {
+                            descent.update(begin, x, std::span<float const>(g).first(gradients));
+                            return 0;
+                          }),
+                          error_code::bad_argument, "but the optimiser has the state of 8");
+  };
+  CHECK_NOTHROW(refused(4, 5));
+  CHECK_NOTHROW(refused(9, 5));
+  CHECK_NOTHROW(refused(0, 4));
+  CHECK_NOTHROW(descent.update(3, x, g));
+}
