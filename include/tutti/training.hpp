@@ -9,5 +9,7 @@
 #include "tutti/training/codecs.hpp"
 #include "tutti/training/data_parallel.hpp"
 #include "tutti/training/error_feedback.hpp"
+#include "tutti/training/optimizers.hpp"
 #include "tutti/training/pipeline.hpp"
 #include "tutti/training/pipeline/registry.hpp"
+#include "tutti/training/sharded_data_parallel.hpp"

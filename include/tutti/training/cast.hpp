@@ -4,16 +4,19 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <span>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/reduce_scatter.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/types.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/bucket.hpp"
+#include "tutti/training/sharded_bucket.hpp"
 
 namespace tutti::training {
 
@@ -32,18 +35,38 @@ class cast_to {
   template <class T, class Transport>
   work operator()(bucket<T> const& some, communicator<Transport>& comm) {
     if (comm.size() == 1) return {};
-    if (sent_.size() <= some.index) sent_.resize(some.index + 1);
-    std::vector<Narrow>& sent = sent_[some.index];
-    sent.resize(some.gradients.size());
-    std::ranges::transform(some.gradients, sent.begin(), [](T x) { return Narrow(static_cast<float>(x)); });
+    std::vector<Narrow>& sent = narrowed(some.index, some.gradients);
     return all_reduce(async(comm), sent, mean{}, {.algorithm = algorithm_id::two_shot})
         .then([from = std::span<Narrow const>(sent), to = some.gradients] {
           std::ranges::transform(from, to.begin(), [](Narrow x) { return static_cast<T>(x); });
         });
   }
 
+  // For sharded_data_parallel; the copy is freed as soon as the part has its mean.
+  template <class T, class Transport>
+  work operator()(sharded_bucket<T> const& some, communicator<Transport>& comm) {
+    if (comm.size() == 1) return average_shards{}(some, comm);
+    std::vector<Narrow>& sent = narrowed(some.index, some.gradients);
+    std::size_t begin = 0;
+    for (int r = 0; r < comm.rank(); ++r) begin += some.counts[static_cast<std::size_t>(r)];
+    std::span<Narrow> const mine = std::span(sent).subspan(begin, some.part.size());
+    return reduce_scatter_v(async(comm), sent, mine, some.counts, mean{}, {.algorithm = algorithm_id::one_shot})
+        .then([&sent, mine, to = some.part] {
+          std::ranges::transform(mine, to.begin(), [](Narrow x) { return static_cast<T>(x); });
+          std::vector<Narrow>().swap(sent);
+        });
+  }
+
  private:
-  std::vector<std::vector<Narrow>> sent_;  // of each bucket; must stay until its call has ended
+  template <class T>
+  std::vector<Narrow>& narrowed(std::size_t index, std::span<T> gradients) {
+    while (sent_.size() <= index) sent_.emplace_back();
+    sent_[index].resize(gradients.size());
+    std::ranges::transform(gradients, sent_[index].begin(), [](T x) { return Narrow(static_cast<float>(x)); });
+    return sent_[index];
+  }
+
+  std::deque<std::vector<Narrow>> sent_;  // of each bucket; must stay until its call has ended
 };
 
 }  // namespace tutti::training
