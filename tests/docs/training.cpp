@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,12 @@ void backward(std::size_t layer, batch const& some, std::span<float> gradient) {
 }
 void add_gradient(std::size_t layer, batch const& some, std::span<float> gradient) {
   for (float& g : gradient) g += some[layer % some.size()];
+}
+float forward(batch const& some, std::span<float const> weights) { return some.front() * weights.front(); }
+void save(std::size_t parameter, tutti::extent elements, std::span<float> values,
+          std::vector<std::span<float>> const& state) {
+  if (parameter > 1 || values.size() != elements.count || state.size() != 2 || state[0].size() != elements.count)
+    throw std::runtime_error("a part of a shard is wrong");
 }
 void step(std::span<float> weights, std::span<float const> gradient) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= 0.5f * gradient[i];
@@ -127,6 +134,68 @@ TEST_CASE("the guide to training") {
       comm = std::move(survivors);
       model.emplace(comm, parameters);
       if (comm.size() != 2) throw std::runtime_error("nobody was lost");
+    }
+    {
+      std::vector<std::span<float>> const parameters{weights, offsets};
+      tutti::training::data_parallel model(comm, parameters);
+      for (std::size_t i = 0; i < 2; ++i) model.ready(i);
+      tutti::training::optimizer<float, tutti::training::adam> descent(1010, {.rate = 1e-3, .weight_decay = 0.01});
+      model.finish();
+      descent.step(parameters, model);  // leaves alone what no rank has used
+    }
+    {
+      std::vector<std::span<float>> const parameters{weights, offsets};
+      using namespace tutti::training;
+      sharded_data_parallel model(comm, parameters, adam{.rate = 1e-3}, {.stage = 3, .units = {1, 1}});
+
+      for (batch const& some : batches) {
+        for (std::size_t layer = 0; layer < model.units(); ++layer) {
+          auto const here = model.gather(layer);  // the layer's parameters are here while this object exists
+          forward(some, model.parameter(layer));
+        }
+        for (std::size_t layer = model.units(); layer-- > 0;) {
+          auto const here = model.gather(layer);
+          backward(layer, some, model.gradient(layer));  // ask for it in every pass
+          model.ready(layer);                            // its bucket may be on its way now
+        }
+        model.step();  // each rank changes what it owns
+      }
+
+      for (std::size_t i = 0; i < 2; ++i) {
+        std::ranges::fill(model.gradient(i), 10.0f);
+        model.ready(i);
+      }
+      model.finish();
+      model.step(std::min(1.0, 5.0 / (model.gradient_norm() + 1e-6)));  // the gradients' norm is 5 at most
+      for (auto const& part : model.shard()) save(part.parameter, part.elements, part.values, part.state);
+    }
+  });
+}
+
+// The table of the guide.
+TEST_CASE("the memory of the guide's stages") {
+  tutti::run_threads(4, [](auto& comm) {
+    using namespace tutti::training;
+    constexpr std::size_t layers = 16, of_layer = 4096, layer = of_layer * sizeof(float);
+    std::vector<std::vector<float>> parameters(layers, std::vector<float>(of_layer));
+    std::size_t const expected[3][4]{{16, 0, 16, 8}, {16, 0, 4 + 2, 8}, {4, 2, 4 + 2, 8}};
+    for (int const stage : {1, 2, 3}) {
+      sharded_data_parallel model(comm, parameters, adam{},
+                                  {.stage = stage, .buckets = {.bytes = layer, .first_bytes = layer}});
+      for (int step = 0; step < 2; ++step) {
+        for (std::size_t u = 0; u < layers; ++u) auto const here = model.gather(u);
+        for (std::size_t u = layers; u-- > 0;) {
+          auto const here = model.gather(u);
+          std::ranges::fill(model.gradient(u), 1.0f);
+          if (u + 2 == layers) std::ignore = model.gradient(u - 1);  // the next layer may be computed meanwhile
+          model.ready(u);
+        }
+        model.step();
+      }
+      auto const [parameter_bytes, gathered, gradients, state] = model.memory().peak;
+      std::size_t const seen[]{parameter_bytes, gathered, gradients, state};
+      for (std::size_t i = 0; i < 4; ++i)
+        if (seen[i] != expected[stage - 1][i] * layer) throw std::runtime_error("the table of the guide is wrong");
     }
   });
 }
