@@ -20,31 +20,33 @@ class network {
   static constexpr std::size_t layers = 3;
 
   // With so many units in each hidden layer.
-  explicit network(Eigen::Index hidden) : units_{pixels, hidden, hidden, classes} {
-    weights = Eigen::VectorXf::Zero(begin(layers));
-  }
+  explicit network(Eigen::Index hidden) : units_{pixels, hidden, hidden, classes} {}
 
-  Eigen::VectorXf weights;  // all numbers of the network, layer after layer
+  // All numbers of the network, layer after layer.
+  Eigen::Index size() const { return begin(layers); }
 
-  // The matrix and the offsets of each layer: parameters 2 l and 2 l + 1.
-  std::vector<tutti::training::parameter<float>> parameters() {
+  // The matrix and the offsets of each layer, which are parameters 2 l and 2 l + 1, in an array of all.
+  std::vector<tutti::training::parameter<float>> parameters(Eigen::VectorXf& weights) const {
     std::vector<tutti::training::parameter<float>> out;
     for (std::size_t l = 0; l < layers; ++l) {
       std::string const name = "layer " + std::to_string(l + 1);
       auto const rows = static_cast<std::size_t>(units_[l + 1]), columns = static_cast<std::size_t>(units_[l]);
-      out.push_back({{matrix(l).data(), rows * columns}, name + ", weights", {rows, columns}});
-      out.push_back({{offsets(l).data(), rows}, name + ", offsets", {rows}});
+      float* const first = weights.data() + begin(l);
+      out.push_back({{first, rows * columns}, name + ", weights", {rows, columns}});
+      out.push_back({{first + rows * columns, rows}, name + ", offsets", {rows}});
     }
     return out;
   }
 
   // Weights as LeCun et al. (1998) draw them for tanh, no offsets.
-  void draw_weights(unsigned seed) {
+  Eigen::VectorXf draw_weights(unsigned seed) const {
+    Eigen::VectorXf weights = Eigen::VectorXf::Zero(size());
     std::mt19937 random(seed);
     for (std::size_t l = 0; l < layers; ++l) {
       std::normal_distribution<float> normal(0, std::sqrt(1.0f / static_cast<float>(units_[l])));
-      for (float& w : matrix(l).reshaped()) w = normal(random);
+      for (float& w : weights.segment(begin(l), units_[l + 1] * units_[l])) w = normal(random);
     }
+    return weights;
   }
 
   struct score {
@@ -52,10 +54,12 @@ class network {
     double right = 0;
   };
 
-  score evaluate(digits const& some, Eigen::Index from, Eigen::Index count) {
+  // `model` has the parameters of a layer from gather(layer) on, until what that returns is destroyed.
+  template <class Model>
+  score evaluate(digits const& some, Eigen::Index from, Eigen::Index count, Model& model) {
     score out;
     active_[0] = some.images.middleCols(from, count);
-    forward();
+    forward(model);
     softmax(out, [&](Eigen::Index i) { return some.labels[static_cast<std::size_t>(from + i)]; });
     return out;
   }
@@ -67,19 +71,21 @@ class network {
     Eigen::Map<Eigen::Array<Eigen::Index, Eigen::Dynamic, 1> const> const columns(
         chosen.data(), static_cast<Eigen::Index>(chosen.size()));
     active_[0] = from.images(Eigen::all, columns);
-    forward();
+    forward(model);
     score out;
     softmax(out,
             [&](Eigen::Index i) { return from.labels[static_cast<std::size_t>(chosen[static_cast<std::size_t>(i)])]; });
     // The gradient of softmax and cross-entropy is the probability, less one at the right class.
     back_ = scale * active_[layers];
     for (std::size_t l = layers; l-- > 0;) {
-      offsets_in(model.gradient(2 * l + 1)) = back_.rowwise().sum();
+      auto const here = model.gather(l);
+      Eigen::VectorXf::Map(model.gradient(2 * l + 1).data(), units_[l + 1]) = back_.rowwise().sum();
       model.ready(2 * l + 1);
-      matrix_in(model.gradient(2 * l), l).noalias() = back_ * active_[l].transpose();
+      Eigen::MatrixXf::Map(model.gradient(2 * l).data(), units_[l + 1], units_[l]).noalias() =
+          back_ * active_[l].transpose();
       model.ready(2 * l);
       if (l == 0) break;
-      next_back_.noalias() = matrix(l).transpose() * back_;
+      next_back_.noalias() = matrix(model, l).transpose() * back_;
       back_ = next_back_.array() * (1 - active_[l].array().square());
     }
     return out;
@@ -92,21 +98,17 @@ class network {
     for (std::size_t l = 0; l < layer; ++l) at += units_[l + 1] * (units_[l] + 1);
     return at;
   }
-  Eigen::Map<Eigen::MatrixXf> matrix(std::size_t l) { return {weights.data() + begin(l), units_[l + 1], units_[l]}; }
-  Eigen::Map<Eigen::VectorXf> offsets(std::size_t l) {
-    return {weights.data() + begin(l) + units_[l + 1] * units_[l], units_[l + 1]};
-  }
-  Eigen::Map<Eigen::MatrixXf> matrix_in(std::span<float> memory, std::size_t l) const {
-    return {memory.data(), units_[l + 1], units_[l]};
-  }
-  static Eigen::Map<Eigen::VectorXf> offsets_in(std::span<float> memory) {
-    return {memory.data(), static_cast<Eigen::Index>(memory.size())};
+  template <class Model>
+  Eigen::Map<Eigen::MatrixXf const> matrix(Model& model, std::size_t l) const {
+    return {model.parameter(2 * l).data(), units_[l + 1], units_[l]};
   }
 
-  void forward() {
+  template <class Model>
+  void forward(Model& model) {
     for (std::size_t l = 0; l < layers; ++l) {
-      active_[l + 1].noalias() = matrix(l) * active_[l];
-      active_[l + 1].colwise() += offsets(l);
+      auto const here = model.gather(l);
+      active_[l + 1].noalias() = matrix(model, l) * active_[l];
+      active_[l + 1].colwise() += Eigen::VectorXf::Map(model.parameter(2 * l + 1).data(), units_[l + 1]);
       if (l + 1 < layers) active_[l + 1] = active_[l + 1].array().tanh();
     }
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Data-parallel training of a network on handwritten digits. Every rank has the weights and computes the gradients of
 // its share of each batch; tutti::training averages those of a layer while the rank computes those of the layers before
-// (docs/training.md). The steps are those that one process takes with whole batches.
+// (docs/training.md). The steps are those that one process takes with whole batches. With --stage 1, 2 or 3 the ranks
+// divide the optimiser's state, the gradients and the parameters among themselves.
 // ranks: 4
 // args: --ranks 4 --hidden 64
 // timeout: 300
@@ -19,6 +20,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -37,10 +39,10 @@ struct settings {
   int batch = 128;
   int hidden = 512;
   unsigned seed = 1;
-  float momentum = 0.9f;
+  int stage = 0;  // of sharding
 
   // Small batches are noisy and take smaller steps.
-  float rate() const { return 0.1f * static_cast<float>(std::min(batch, 128)) / 128; }
+  tutti::training::momentum rule() const { return {.rate = 0.1 * std::min(batch, 128) / 128}; }
 };
 
 // The requirements at the end. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
@@ -60,32 +62,43 @@ struct outcome {
   double communication = 0;  // its share of the time
 };
 
+double kib(std::size_t bytes) { return static_cast<double>(bytes) / 1024; }
+
 // The time during which a rank communicated and did nothing else.
 seconds talked(tutti::training::training_statistics const& all) { return all.waited + all.driven; }
+seconds talked(tutti::training::sharding_statistics const& all) { return all.waited + all.driven + all.gather_waited; }
 
-// Gradient descent with momentum.
-template <class Model>
-void step(network& net, Eigen::VectorXf& velocity, Model& model, settings const& with) {
-  Eigen::Index at = 0;
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    auto const gradient = model.gradient(i);
-    auto const count = static_cast<Eigen::Index>(gradient.size());
-    auto part_of_velocity = velocity.segment(at, count);
-    part_of_velocity = with.momentum * part_of_velocity + Eigen::Map<Eigen::VectorXf const>(gradient.data(), count);
-    net.weights.segment(at, count) -= with.rate() * part_of_velocity;
-    at += count;
-  }
-}
-
+// A model that every rank holds as a whole, with the functions of sharded_data_parallel.
 template <class Communicator>
-outcome train(Communicator& comm, split const& data, settings const& with, bool talk) {
+class whole_model {
+ public:
+  whole_model(Communicator& comm, std::vector<tutti::training::parameter<float>> const& parameters,
+              tutti::training::momentum const& rule, std::size_t numbers)
+      : parameters_(parameters), gradients_(comm, parameters, {.buckets = buckets}), descent_(numbers, rule) {}
+
+  struct always_here {
+    ~always_here() {}  // so that an object of it counts as used
+  };
+  always_here gather(std::size_t) const { return {}; }
+  std::span<float const> parameter(std::size_t i) const { return parameters_[i].values; }
+  std::span<float> gradient(std::size_t i) { return gradients_.gradient(i); }
+  void ready(std::size_t i) { gradients_.ready(i); }
+  void step() {
+    gradients_.finish();
+    descent_.step(parameters_, gradients_);
+  }
+  tutti::training::training_statistics const& statistics() const { return gradients_.statistics(); }
+
+ private:
+  std::vector<tutti::training::parameter<float>> parameters_;
+  decltype(tutti::training::data_parallel(std::declval<Communicator&>(), parameters_)) gradients_;
+  tutti::training::optimizer<float, tutti::training::momentum> descent_;
+};
+
+template <class Communicator, class Model>
+outcome train(Communicator& comm, network& net, Model& model, split const& data, settings const& with, bool talk) {
   int const ranks = comm.size(), rank = comm.rank();
   std::size_t const images = data.training.labels.size(), held_out = data.held_out.labels.size();
-  network net(with.hidden);
-  if (comm.is_main()) net.draw_weights(with.seed);
-  tutti::training::data_parallel model(comm, net.parameters(), {.buckets = buckets});
-
-  Eigen::VectorXf velocity = Eigen::VectorXf::Zero(net.weights.size());
   std::vector<Eigen::Index> order(images);
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(with.seed + 1);  // the same at all ranks, hence the same order
@@ -105,14 +118,13 @@ outcome train(Communicator& comm, split const& data, settings const& with, bool 
       float const scale = static_cast<float>(ranks) / static_cast<float>(batch);
       learned.loss +=
           net.learn(data.training, std::span(order).subspan(at + mine.begin, mine.count), scale, model).loss;
-      model.finish();
-      step(net, velocity, model, with);
+      model.step();
     }
     double const rate = static_cast<double>(images) / seconds(steady_clock::now() - begin).count();
 
     tutti::extent const mine = tutti::part(held_out, ranks, rank);
-    auto const seen =
-        net.evaluate(data.held_out, static_cast<Eigen::Index>(mine.begin), static_cast<Eigen::Index>(mine.count));
+    auto const seen = net.evaluate(data.held_out, static_cast<Eigen::Index>(mine.begin),
+                                   static_cast<Eigen::Index>(mine.count), model);
     double const share = (talked(model.statistics()) - before) / (steady_clock::now() - begin);
     std::array sums{learned.loss, seen.right, share};
     tutti::all_reduce(comm, sums);
@@ -124,7 +136,37 @@ outcome train(Communicator& comm, split const& data, settings const& with, bool 
     }
   }
   seconds const time = steady_clock::now() - start;
-  return {net.weights, accuracy, time, talked(model.statistics()) / time};
+  outcome out{Eigen::VectorXf(net.size()), accuracy, time, talked(model.statistics()) / time};
+  auto const places = net.parameters(out.weights);
+  for (std::size_t l = 0; l < network::layers; ++l) {
+    auto const here = model.gather(l);
+    for (std::size_t const i : {2 * l, 2 * l + 1}) std::ranges::copy(model.parameter(i), places[i].values.begin());
+  }
+  return out;
+}
+
+template <class Communicator>
+outcome train(Communicator& comm, split const& data, settings const& with, bool talk) {
+  network net(with.hidden);
+  Eigen::VectorXf weights = net.draw_weights(with.seed);
+  auto const parameters = net.parameters(weights);
+  if (with.stage == 0) {
+    whole_model model(comm, parameters, with.rule(), static_cast<std::size_t>(net.size()));
+    return train(comm, net, model, data, with, talk);
+  }
+  tutti::training::sharded_data_parallel model(
+      comm, parameters, with.rule(),
+      {.stage = with.stage, .units = std::vector<std::size_t>(network::layers, 2), .buckets = buckets});
+  weights.resize(0);  // the model has copied them
+  outcome const out = train(comm, net, model, data, with, talk);
+  if (talk) {
+    auto const peak = model.memory().peak;
+    std::printf(
+        "\nstage %d: a rank held up to %.0f KiB of parameters, %.0f of gathered ones, %.0f of gradients, %.0f of\n"
+        "the optimiser's state\n",
+        with.stage, kib(peak.parameters), kib(peak.gathered), kib(peak.gradients), kib(peak.state));
+  }
+  return out;
 }
 
 // A number that two vectors share only where all their bits are the same, as good as certainly (FNV-1a).
@@ -150,7 +192,9 @@ void expect_same_bits(Communicator& comm, Eigen::VectorXf const& weights) {
 // Rank 0 trains once more, alone, with whole batches.
 void compare_with_one_process(split const& data, settings const& with, outcome const& together, int ranks) {
   tutti::communicator<tutti::shm> alone(std::make_unique<tutti::shm>());
-  outcome const reference = train(alone, data, with, false);
+  settings whole = with;
+  whole.stage = 0;
+  outcome const reference = train(alone, data, whole, false);
   double const difference =
       (reference.weights - together.weights).cwiseAbs().maxCoeff() / reference.weights.cwiseAbs().maxCoeff();
   std::printf("one process alone: held-out %.2f%% in %.0f ms (together: %.2f%% in %.0f ms, %.0f%% in communication)\n",
@@ -197,6 +241,10 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   app.add_option("--seed", with.seed, "of the first weights and the order of images")->capture_default_str();
+  app.add_option("--stage", with.stage,
+                 "what ranks divide. 0: nothing; 1: the optimiser's state; 2: gradients, too; 3: all")
+      ->check(CLI::Range(0, 3))
+      ->capture_default_str();
   app.add_option("--data", path, "lines of 64 pixels and a label, compressed or not")->capture_default_str();
   try {
     app.parse(argc, argv);
