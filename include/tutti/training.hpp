@@ -12,4 +12,5 @@
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/pipeline.hpp"
 #include "tutti/training/pipeline/registry.hpp"
+#include "tutti/training/power_sgd.hpp"
 #include "tutti/training/sharded_data_parallel.hpp"

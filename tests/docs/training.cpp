@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <optional>
@@ -118,6 +119,16 @@ TEST_CASE("the guide to training") {
         auto const saved = compressed.hook().residuals();
         if (saved.size() != compressed.plan().buckets.size()) throw std::runtime_error("a residual for each bucket");
         compressed.hook().restore_residuals(saved);
+
+        std::vector<parameter<float>> const matrices{{weights, "weights", {10, 100}}, {offsets, "offsets"}};
+        data_parallel low_rank(comm, matrices, {}, power_sgd({.rank = 2}));
+        for (std::size_t i = 0; i < 2; ++i) {
+          std::ranges::fill(low_rank.gradient(i), mine);
+          low_rank.ready(i);
+        }
+        low_rank.finish();
+        if (std::abs(low_rank.gradient(0)[99] - 0.5f) > 1e-4f) throw std::runtime_error("a product is wrong");
+        low_rank.hook().restore(low_rank.hook().state());
       }
 
       std::vector<double> running_mean(10, mine);

@@ -16,12 +16,21 @@
 
 namespace tutti::training {
 
-// Gradients that are reduced together.
+// The gradient of one parameter, in a bucket.
+template <element T>
+struct bucket_part {
+  std::size_t parameter = 0;  // its place in the list of parameters
+  std::span<T> gradient{};
+  std::span<std::size_t const> shape{};  // of one dimension where the parameter has no shape
+};
+
+// Gradients that are reduced together. The spans are valid until the work of the hook has ended.
 template <element T>
 struct bucket {
-  std::size_t index = 0;     // among the buckets of a step, in the order in which they are reduced
-  std::size_t layout = 0;    // changes when gradients are divided into buckets anew
-  std::span<T> gradients{};  // until the work of the hook has ended
+  std::size_t index = 0;   // among the buckets of a step, in the order in which they are reduced
+  std::size_t layout = 0;  // changes when gradients are divided into buckets anew
+  std::span<T> gradients{};
+  std::span<bucket_part<T> const> parts{};  // of which the gradients consist, in this order
 };
 
 // How a bucket is reduced. A hook starts calls on the communicator, the same on all ranks, and returns the work after
@@ -36,6 +45,15 @@ concept bucket_hook = requires(Hook& hook, bucket<T> const& some, communicator<T
   { hook(some, comm) } -> std::convertible_to<work>;
 };
 
+// A hook whose later calls need the results of earlier ones starts these in a second round. finish() calls it for each
+// bucket, in the order of their index, after the first rounds of all buckets have started and that of this bucket has
+// ended; so calls start in the same order on all ranks. The bucket contains its average after the work of this round.
+template <class Hook, class T, class Transport>
+concept hook_of_two_rounds =
+    bucket_hook<Hook, T, Transport> && requires(Hook& hook, bucket<T> const& some, communicator<Transport>& comm) {
+      { hook.second_round(some, comm) } -> std::convertible_to<work>;
+    };
+
 // The default: the mean over all ranks.
 struct average {
   tutti::options options{};
@@ -45,5 +63,13 @@ struct average {
     return all_reduce(async(comm), some.gradients, mean{}, options);
   }
 };
+
+// What a rank contributes to the calls for a bucket: its gradients, or less if the hook has a member
+//   std::size_t message_bytes(bucket<T> const& some) const
+template <class Hook, class T>
+std::size_t message_bytes(Hook const& hook, bucket<T> const& some) {
+  if constexpr (requires { hook.message_bytes(some); }) return hook.message_bytes(some);
+  else return some.gradients.size_bytes();
+}
 
 }  // namespace tutti::training

@@ -24,6 +24,7 @@ class buckets_in_flight {
   template <class Make>
   void start(Make&& make) {
     started_.push_back(clock::now());
+    if (works_.empty()) first_start_ = last_end_ = started_.front();
     works_.emplace_back();
     if (failed_) return;
     try {
@@ -34,6 +35,16 @@ class buckets_in_flight {
   }
   void expect_started() {
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+  }
+
+  // Waits for a reduction, and continues it: make() starts the rest and returns the work of that.
+  template <class Make>
+  void continue_after(std::size_t index, Make&& make, training::training_statistics& seen) {
+    works_[index].wait();
+    seen.buckets[index].in_flight += works_[index].duration();
+    last_end_ = std::max(last_end_, end_of(index));
+    started_[index] = clock::now();
+    works_[index] = make();
   }
 
   // Whether a reduction has not ended yet.
@@ -71,12 +82,11 @@ class buckets_in_flight {
   // Counts the step, whose reductions have ended.
   void count(training::training_statistics& seen) {
     ++seen.steps;
-    auto last = started_.empty() ? clock::time_point{} : started_.front();
     for (std::size_t i = 0; i < works_.size(); ++i) {
       seen.bytes += seen.buckets[i].bytes;
-      last = std::max(last, started_[i] + std::chrono::duration_cast<clock::duration>(works_[i].duration()));
+      last_end_ = std::max(last_end_, end_of(i));
     }
-    if (!started_.empty()) seen.in_flight += last - started_.front();
+    if (!works_.empty()) seen.in_flight += last_end_ - first_start_;
     forget();
   }
   // Waits until nothing is in flight, whether or not it succeeds.
@@ -92,6 +102,9 @@ class buckets_in_flight {
   }
 
  private:
+  clock::time_point end_of(std::size_t index) const {
+    return started_[index] + std::chrono::duration_cast<clock::duration>(works_[index].duration());
+  }
   void forget() noexcept {
     works_.clear();
     started_.clear();
@@ -100,6 +113,7 @@ class buckets_in_flight {
 
   std::vector<work> works_;
   std::vector<clock::time_point> started_;
+  clock::time_point first_start_{}, last_end_{};  // of this step, as far as ends have been seen
   std::exception_ptr failed_;
 };
 

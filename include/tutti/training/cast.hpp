@@ -57,6 +57,11 @@ class cast_to {
         });
   }
 
+  template <class T>
+  std::size_t message_bytes(bucket<T> const& some) const {
+    return some.gradients.size() * sizeof(Narrow);
+  }
+
  private:
   template <class T>
   std::vector<Narrow>& narrowed(std::size_t index, std::span<T> gradients) {

@@ -126,6 +126,7 @@ class data_parallel {
       start_the_rest();
       in_flight_.expect_started();
       if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
+      if constexpr (hook_of_two_rounds<Hook, T, Transport>) start_second_rounds();
       in_flight_.wait(agreement_, begin, statistics_);
       in_flight_.count(statistics_);
       used_ = pass_.used();
@@ -176,14 +177,15 @@ class data_parallel {
       : comm_(comm),
         options_(options),
         hook_(std::move(hook)),
-        pass_(tutti::detail::parameter_names(parameters), comm.rank()) {
+        pass_(tutti::detail::parameter_names(parameters), comm.rank()),
+        shapes_(tutti::detail::parameter_shapes(parameters)) {
     if (options.concurrent < 1)
       tutti::detail::refuse(comm.rank(), "data_parallel_options::concurrent is less than 1",
                             "pass the number of buckets to reduce at the same time", where);
     agree(parameters, where);
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
-    lay_out(tutti::detail::parameter_counts(parameters), std::move(order));
+    lay_out(std::move(order));
     used_.assign(size(), 1);
     for (int i = 1; i < options.concurrent; ++i) others_.push_back(comm.split(0, 0, where).value());
     if (options.progress_thread) driver_.emplace();
@@ -198,9 +200,9 @@ class data_parallel {
     for (auto const& p : parameters) tutti::broadcast(comm_, p.values, 0, {}, where);
   }
 
-  void lay_out(std::vector<std::size_t> const& counts, std::vector<std::size_t> order) {
+  void lay_out(std::vector<std::size_t> order) {
     order_ = std::move(order);
-    gradients_ = gradient_array(comm_, plan_buckets(counts, order_, options_.buckets, sizeof(T)));
+    gradients_ = gradient_array(comm_, order_, shapes_, options_.buckets);
     pass_.begin(plan());
     statistics_.buckets.clear();
     for (auto const& b : plan().buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
@@ -213,8 +215,14 @@ class data_parallel {
     while (!pass_.all_taken()) start(pass_.take_next());
   }
   void start(std::size_t index) {
-    in_flight_.start(
-        [&] { return hook_(bucket<T>{index, layout_, gradients_.of_bucket(index)}, communicator_of(index)); });
+    auto const some = gradients_.of_bucket(index, layout_);
+    statistics_.message_bytes += tutti::training::message_bytes(hook_, some);
+    in_flight_.start([&] { return hook_(some, communicator_of(index)); });
+  }
+  void start_second_rounds() {
+    for (std::size_t i = 0; i < plan().buckets.size(); ++i)
+      in_flight_.continue_after(
+          i, [&] { return hook_.second_round(gradients_.of_bucket(i, layout_), communicator_of(i)); }, statistics_);
   }
   communicator<Transport>& communicator_of(std::size_t bucket) {
     std::size_t const turn = bucket % (others_.size() + 1);
@@ -241,11 +249,9 @@ class data_parallel {
     std::vector<std::size_t> order = pass_.observed_order(order_);
     tutti::broadcast(comm_, order, 0, {}, where);
     if (order == order_) return;
-    std::vector<std::size_t> counts;
-    for (auto const& place : plan().places) counts.push_back(place.count);
     moved_ = moved_gradients(std::move(gradients_));
     ++layout_;
-    lay_out(counts, std::move(order));
+    lay_out(std::move(order));
     for (std::size_t i = 0; i < size(); ++i)
       std::ranges::copy(moved_.of_parameter(i), gradients_.of_parameter(i).begin());
   }
@@ -255,7 +261,8 @@ class data_parallel {
   data_parallel_options options_;
   Hook hook_;
   tutti::detail::backward_pass pass_;
-  std::vector<std::size_t> order_;  // of the parameters in the buckets
+  std::vector<std::vector<std::size_t>> shapes_;  // of the parameters
+  std::vector<std::size_t> order_;                // of the parameters in the buckets
   gradient_array gradients_;
   moved_gradients moved_;
   std::vector<std::uint8_t> used_;

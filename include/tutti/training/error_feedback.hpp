@@ -60,6 +60,8 @@ class error_feedback {
     });
   }
 
+  std::size_t message_bytes(bucket<float> const& some) const { return codec_.message_bytes(some.gradients.size()); }
+
   // What this rank has not sent yet, for each bucket: a checkpoint stores it. To continue from one, make the model with
   // the same parameters and rebuild = false, and restore it before the first step.
   std::vector<std::vector<float>> residuals() const {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <span>
-#include <utility>
+#include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/peer_array.hpp"
 
@@ -17,8 +20,15 @@ template <class T, class Transport>
 class gradient_array {
  public:
   gradient_array() = default;
-  gradient_array(communicator<Transport> const& comm, training::bucket_plan plan)
-      : plan_(std::move(plan)), values_(comm, plan_.elements) {}
+  // `shapes`: of each parameter, at least one extent each; they must outlive this object. `order`: as for plan_buckets.
+  gradient_array(communicator<Transport> const& comm, std::span<std::size_t const> order,
+                 std::span<std::vector<std::size_t> const> shapes, training::bucket_sizes const& sizes)
+      : plan_(training::plan_buckets(counts_of(shapes), order, sizes, sizeof(T))), values_(comm, plan_.elements) {
+    for (auto const& b : plan_.buckets) {
+      auto& parts = parts_.emplace_back();
+      for (std::size_t const i : b.parameters) parts.push_back({i, of_parameter(i), shapes[i]});
+    }
+  }
 
   training::bucket_plan const& plan() const noexcept { return plan_; }
   // The number of parameters.
@@ -29,14 +39,22 @@ class gradient_array {
     auto const& place = plan_.places.at(parameter);
     return all().subspan(place.begin, place.count);
   }
-  std::span<T> of_bucket(std::size_t index) {
+  training::bucket<T> of_bucket(std::size_t index, std::size_t layout) {
     auto const& bucket = plan_.buckets[index];
-    return all().subspan(bucket.begin, bucket.count);
+    return {index, layout, all().subspan(bucket.begin, bucket.count), parts_[index]};
   }
 
  private:
+  static std::vector<std::size_t> counts_of(std::span<std::vector<std::size_t> const> shapes) {
+    std::vector<std::size_t> out;
+    for (auto const& shape : shapes)
+      out.push_back(std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()));
+    return out;
+  }
+
   training::bucket_plan plan_;
   peer_array<T, Transport> values_;
+  std::vector<std::vector<training::bucket_part<T>>> parts_;  // of each bucket
 };
 
 }  // namespace tutti::detail

@@ -16,8 +16,9 @@
 namespace tutti {
 namespace training {
 
-// An array that training changes: the weights of a layer, for example. Without a shape it has one dimension. All ranks pass
-// the same names and shapes, which errors quote.
+// An array that training changes: the weights of a layer, for example. Without a shape it has one dimension; the last
+// index varies fastest, so a matrix that lies column by column has the shape {columns, rows}. All ranks pass the same
+// names and shapes, which errors quote.
 //
 //   tutti::training::parameter<float> const weights{matrix, "first layer, weights", {64, 512}};
 template <element T>

@@ -26,6 +26,14 @@ std::string parameter_name(std::size_t index, std::string const& name);
 std::string parameter_shape(std::size_t values, std::span<std::size_t const> shape, std::string const& name, int rank,
                             std::source_location where);
 
+// At least one extent for each.
+template <class T>
+std::vector<std::vector<std::size_t>> parameter_shapes(std::vector<training::parameter<T>> const& all) {
+  std::vector<std::vector<std::size_t>> out;
+  for (auto const& p : all) out.push_back(p.shape.empty() ? std::vector{p.values.size()} : p.shape);
+  return out;
+}
+
 // A line of text for each parameter.
 template <class T>
 std::vector<std::string> lines_about(std::span<training::parameter<T> const> all, int rank,

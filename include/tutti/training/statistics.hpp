@@ -17,8 +17,9 @@ struct training_statistics {
     std::chrono::nanoseconds awaited{};    // what finish() waited for it, after those before it
   };
 
-  std::size_t steps = 0;                 // calls of finish()
-  std::size_t bytes = 0;                 // of all gradients that were reduced
+  std::size_t steps = 0;          // calls of finish()
+  std::size_t bytes = 0;          // of all gradients that were reduced
+  std::size_t message_bytes = 0;  // what this rank contributed to the calls that did it; less if a hook compresses
   std::chrono::nanoseconds in_flight{};  // from the start of the first bucket of a step to the end of the last
   std::chrono::nanoseconds waited{};     // in finish(), with nothing left to compute
   std::chrono::nanoseconds driven{};     // in ready(), which starts buckets and drives those in flight
