@@ -36,6 +36,7 @@ refused 'label.csv:9: the label is "12", not a number from 0 to 9' --data "$work
 refused "empty.csv: 0 images, which is too few" --data "$work/empty.csv"
 refused "cannot read it" --data "$work"
 refused "--ranks" --ranks 0
+refused "--stage" --stage 4
 export TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_JOB=refusals
 refused "--ranks 3, but tutti-run started 2; leave --ranks away" --ranks 3
 exit $failed

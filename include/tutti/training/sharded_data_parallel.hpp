@@ -118,7 +118,7 @@ class sharded_data_parallel {
 
   // Where to write the gradient of a parameter. In stages 2 and 3 this is memory that buckets use in turn: ask for it in
   // every pass. It contains nothing of use before it is written, except after zero(). If options.buffers are in use, this
-  // waits for the reduction of one. Throws bad_argument if this pass has sent it already.
+  // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already.
   std::span<T> gradient(std::size_t index, std::source_location where = std::source_location::current()) {
     reductions_.expect_unsent(index, where);
     return or_fail([&] { return reductions_.of_parameter(index, options_.buffers); });
