@@ -41,6 +41,7 @@
 #include "tutti/transport/nodes_impl.hpp"
 #include "tutti/transport/shared_memory/cores_impl.hpp"
 #include "tutti/transport/shared_memory/heap_impl.hpp"
+#include "tutti/transport/shared_memory/joining_impl.hpp"
 #include "tutti/transport/shared_memory/mailbox_impl.hpp"
 #include "tutti/transport/shared_memory/rendezvous_impl.hpp"
 #include "tutti/transport/shared_memory/segment_file_impl.hpp"

@@ -61,6 +61,10 @@ inline std::string field_of_rank(std::size_t offset) {
   using detail::rank_page;
   static constexpr field fields[] = {{offsetof(rank_page, status), "status"},
                                      {offsetof(rank_page, process), "process"},
+                                     {offsetof(rank_page, process_namespace), "process_namespace"},
+                                     {offsetof(rank_page, probe), "probe"},
+                                     {offsetof(rank_page, can_fetch), "can_fetch"},
+                                     {offsetof(rank_page, excluded), "excluded"},
                                      {offsetof(rank_page, bell), "bell"},
                                      {offsetof(rank_page, asleep), "asleep"},
                                      {offsetof(rank_page, responsive), "responsive"},

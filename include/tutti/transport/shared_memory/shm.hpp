@@ -89,14 +89,12 @@ class shm : public detail::mailbox {
   // Records this rank's process before mapping the address space of all ranks: if the system refuses the mapping, this
   // process ends, and the others learn that at once.
   [[gnu::cold]] static detail::segment_mapping introduce(detail::descriptor const& file, int rank, int ranks,
-                                                         int tracks);
+                                                         int tracks, detail::acquaintance const& others);
 
   // Populates the pages that calls would otherwise touch one by one. With many ranks there are many channels, most of
   // which are never used.
   void populate() noexcept;
 
-  bool has_joined(int r) const noexcept { return status(r) != detail::presence::absent; }
-  bool has_fetched(int r) const noexcept { return fetches(r) != detail::fetching::untried; }
   detail::fetching fetches(int r) const noexcept { return memory().rank(r).can_fetch.load(std::memory_order_acquire); }
 
   // Whether this rank can read the private memory of a peer, which is still that of the rank.
@@ -107,17 +105,10 @@ class shm : public detail::mailbox {
   // containers).
   [[gnu::cold]] bool try_to_fetch() noexcept;
 
-  // Waits for the others, and keeps a handle on their processes. If process numbers have different meanings
-  // (containers), rank 0 notices dead peers and tells the others, and all notice rank 0's death; see rendezvous.
-  [[gnu::cold]] void meet(bool (shm::*here)(int) const noexcept, detail::countdown& until,
-                          detail::acquaintance const& others);
-
-  // The member that has ended, or else one that has given up, as others do because of the first.
-  [[gnu::cold]] int gone();
-
   detail::presence status(int r) const noexcept { return memory().rank(r).status.load(std::memory_order_acquire); }
 
-  // Called as soon as the peer has recorded its process.
+  // Keeps a handle on the process of a peer, as soon as that has recorded it. If process numbers have different meanings
+  // (containers), rank 0 notices dead peers and tells the others, and all notice rank 0's death; see rendezvous.
   [[gnu::cold]] void begin_watch(int r);
 
   static constexpr std::size_t group_heap_space = std::size_t{1} << 38;  // room for 256 groups in the other half

@@ -16,6 +16,7 @@
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/cores.hpp"
+#include "tutti/transport/shared_memory/joining.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/system/memory_limit.hpp"
@@ -38,7 +39,7 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
                       detail::acquaintance const& others, std::vector<detail::process_watch> watches)
     : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
-      mapping_(introduce(file, rank, ranks, tracks)),
+      mapping_(introduce(file, rank, ranks, tracks, others)),
       watches_(std::move(watches)),
       without_memory_(static_cast<std::size_t>(ranks)) {
   watches_.resize(static_cast<std::size_t>(ranks));
@@ -50,19 +51,14 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
   self.probe = reinterpret_cast<std::uintptr_t>(&process_);
   attach(memory, tracks, reinterpret_cast<std::uintptr_t>(memory.heap(0)), base + memory.bytes(), base,
          detail::patience_sharing_cores);
-  self.status.store(detail::presence::joined, std::memory_order_release);
-  wake_all();
-  try {
-    meet(&shm::has_joined, until, others);
+  auto const watched_and_lost = [this](int r) {
+    begin_watch(r);
+    return lost(r);
+  };
+  detail::joining(*this, watched_and_lost, others, until).join([&] {
     for (int r = 0; r < ranks; ++r) begin_watch(r);
-    self.can_fetch.store(try_to_fetch() ? detail::fetching::works : detail::fetching::refused,
-                         std::memory_order_release);
-    wake_all();
-    meet(&shm::has_fetched, until, others);
-  } catch (...) {
-    leave();
-    throw;
-  }
+    return try_to_fetch();
+  });
   bool all_fetch = true;
   for (int r = 0; r < ranks; ++r) all_fetch &= fetches(r) == detail::fetching::works;
   allow_pulls(all_fetch);
@@ -181,7 +177,8 @@ TUTTI_INLINE shm::shm(shm& around, detail::segment const& room, int rank, std::v
   allow_pulls(all_fetch);
 }
 
-TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks) {
+TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& file, int rank, int ranks, int tracks,
+                                                    detail::acquaintance const& others) {
   auto const front = detail::segment_mapping::front(file, ranks, tracks);
   detail::rank_page& self = front.memory().rank(rank);
   self.process_namespace = detail::process_namespace();
@@ -189,7 +186,7 @@ TUTTI_INLINE detail::segment_mapping shm::introduce(detail::descriptor const& fi
   try {
     return detail::segment_mapping(file, ranks, tracks);
   } catch (...) {
-    self.status.store(detail::presence::left, std::memory_order_release);
+    detail::joining::refuse(front.memory(), rank, others);
     throw;
   }
 }
@@ -222,66 +219,12 @@ TUTTI_INLINE bool shm::reads_memory_of(int peer) noexcept {
   return copy_from(peer, reinterpret_cast<std::byte*>(&said), at, sizeof said) == 0 && said == there.process;
 }
 
-TUTTI_INLINE int shm::gone() {
-  int gave_up = -1;
-  for (int r = 0; r < ranks(); ++r) {
-    begin_watch(r);
-    if (status(r) == detail::presence::left && gave_up < 0) gave_up = r;
-  }
-  // Looked for last, because a rank that gives up has seen the loss of another before.
-  for (int r = 0; r < ranks(); ++r)
-    if (lost(r) && status(r) != detail::presence::left) return r;
-  return gave_up;
-}
-
 TUTTI_INLINE void shm::begin_watch(int r) {
   detail::process_watch& watch = watches_[static_cast<std::size_t>(r)];
   detail::rank_page& peer = memory().rank(r);
   std::uint32_t const process = std::atomic_ref(peer.process).load(std::memory_order_acquire);
   if (watch.begun() || process == 0 || r == rank()) return;
   if (peer.process_namespace == memory().rank(rank()).process_namespace) watch.begin(static_cast<pid_t>(process));
-}
-
-TUTTI_INLINE void shm::meet(bool (shm::*here)(int) const noexcept, detail::countdown& until,
-                            detail::acquaintance const& others) {
-  auto const name_of = [&](int r) { return others.names.empty() ? r : others.names[static_cast<std::size_t>(r)]; };
-  auto const absent = [&] {
-    std::vector<int> out;
-    for (int r = 0; r < ranks(); ++r)
-      if (!(this->*here)(r) && status(r) != detail::presence::left) out.push_back(name_of(r));
-    return out;
-  };
-  auto const all_here = [&] {
-    for (int r = 0; r < ranks(); ++r)
-      if (!(this->*here)(r)) return false;
-    return true;
-  };
-  auto const refusal = [&](detail::fault const& f) {
-    return error({.code = static_cast<error_code>(f.code),
-                  .rank = name_of(rank()),
-                  .peer = f.peer,
-                  .what = f.text,
-                  .way_out = "check the output of that rank"});
-  };
-  auto const look = [&] { return all_here() ? detail::progress::done : detail::progress::stuck; };
-  bool const met = detail::wait_until_done(look, waits(), until, [&](auto const& ready) {
-    nap(ready);
-    auto const known = notices().find_fault();
-    int const r = known ? known->peer : gone();
-    if (r < 0 || ready()) return true;  // a rank that is gone joined like all others, and has ended or left since
-    if (known) throw refusal(*known);
-    bool const gave_up = status(r) == detail::presence::left;
-    auto const late = absent();
-    if (gave_up && !late.empty()) throw detail::ranks_absent(name_of(rank()), late, others.way_out);
-    std::uint32_t const process = memory().rank(r).process;  // 0: it ended before it had recorded it
-    detail::fault const loss{
-        static_cast<int>(error_code::rank_lost), rank(), name_of(r),
-        detail::join({"rank ", name_of(r), process != 0 ? detail::join({" (process ", process, ")"}) : "",
-                      gave_up ? " gave up" : " ended", " before all ranks had joined"})};
-    notices().raise(loss);  // others may be unable to see it
-    throw refusal(loss);
-  });
-  if (!met) throw detail::ranks_absent(name_of(rank()), absent(), others.way_out);
 }
 
 TUTTI_INLINE shm::~shm() = default;

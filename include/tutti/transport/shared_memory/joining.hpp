@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the ranks of a group join it, once they have mapped its memory.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/transport/notice.hpp"
+#include "tutti/transport/shared_memory/mailbox.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
+
+namespace tutti::detail {
+
+// One rank's part. All ranks meet twice: when each has joined, and when each has tried to read the private memory of the others.
+// If a rank has ended or given up before, none joins: the first to notice raises a fault, because others may be unable to see it.
+class joining {
+ public:
+  // `lost`: whether the process of a rank has ended, as far as that is known.
+  [[gnu::cold]] joining(mailbox& self, std::function<bool(int)> lost, acquaintance const& others, countdown& until);
+
+  // `try_to_fetch`: whether this rank can read the memory of all others; called when all have joined.
+  // Throws error: timeout with the ranks that did not arrive, rank_lost if one of them has ended or given up, and the exceptions of
+  // `try_to_fetch`. This rank has then left the group.
+  [[gnu::cold]] void join(std::function<bool()> const& try_to_fetch);
+
+  // Called instead by a rank that cannot join, as where the system refuses it the memory. It raises a fault, because a rank that only
+  // leaves seems to have given up because of those that are late.
+  [[gnu::cold]] static void refuse(segment const& memory, int rank, acquaintance const& others) noexcept;
+
+ private:
+  using step = std::function<bool(int)>;  // whether a rank has taken it
+
+  void meet(step const& taken);
+  void examine(step const& taken);
+  std::vector<int> absent(step const& taken) const;
+  // The rank that has ended, or else one that has given up, as others do because of the first.
+  int gone() const;
+  bool gave_up(int rank) const { return self_.left(rank); }
+  int name_of(int rank) const { return name_of(rank, others_); }
+  static int name_of(int rank, acquaintance const& others);
+  static fault loss_of(segment const& memory, int finder, int rank, char const* what, acquaintance const& others);
+  error refusal(fault const& f) const;
+
+  mailbox& self_;
+  std::function<bool(int)> lost_;
+  acquaintance const& others_;
+  countdown& until_;
+};
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/shared_memory/joining_impl.hpp"
+#endif
