@@ -41,8 +41,9 @@ using accumulator_for = typename detail::accumulator<Op, T>::type;
 //   A prepare(A) const                           applied once to each contribution before it is combined
 //   A finish(A, int ranks) const                 applied once to the complete result before it is rounded
 //
-// Ranks are checked to pass the same operation by the name of its type. Lambdas of one function with the same signature share a
-// name, so passing different ones goes undetected; use a struct, whose name is unique.
+// Ranks are checked to pass the same operation by the name of its type and its size. With g++, lambdas of one function with the same
+// signature share a name, so passing different ones goes undetected; use a struct, whose name is unique. Captured values are not
+// compared.
 //
 //   struct hypotenuse {
 //     static constexpr bool commutative = true;
