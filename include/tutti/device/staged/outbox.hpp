@@ -26,10 +26,10 @@ class message_outbox {
   // other's memory is the same for all memories.
   void add(std::size_t bytes, std::vector<std::byte*> at) { memories_.push_back({bytes, std::move(at)}); }
   // The same for memory of the slots, which comes first.
-  void add_slots(std::size_t slot_bytes, std::vector<std::byte*> at) {
-    slot_bytes_ = slot_bytes;
+  void add_slots(std::size_t bytes, std::vector<std::byte*> at) {
+    slot_bytes_ = bytes;
     for (std::size_t i = 0; i < slots; ++i) free_.push_back(slots - 1 - i);
-    add(slots * slot_bytes, std::move(at));
+    add(slots * bytes, std::move(at));
   }
 
   // Whether the peer can read such memory of this rank.
