@@ -32,6 +32,8 @@
 #include "tutti/training/power_sgd_impl.hpp"
 #include "tutti/training/same_parameters_impl.hpp"
 #include "tutti/training/shard_plan_impl.hpp"
+#include "tutti/training/sharded_dimension_impl.hpp"
+#include "tutti/training/sharded_words_impl.hpp"
 #include "tutti/training/sharding_options_impl.hpp"
 #include "tutti/training/stage_layout_impl.hpp"
 #include "tutti/training/unit_order_impl.hpp"

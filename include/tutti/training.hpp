@@ -13,4 +13,8 @@
 #include "tutti/training/pipeline.hpp"
 #include "tutti/training/pipeline/registry.hpp"
 #include "tutti/training/power_sgd.hpp"
+#include "tutti/training/sharded_cross_entropy.hpp"
 #include "tutti/training/sharded_data_parallel.hpp"
+#include "tutti/training/sharded_dimension.hpp"
+#include "tutti/training/sharded_embedding.hpp"
+#include "tutti/training/tensor_parallel.hpp"
