@@ -36,6 +36,34 @@ TEST_CASE("every collective has an algorithm that keeps rank order, and one_shot
   }
 }
 
+TEST_CASE("a schedule that combines at once has one step that combines, of all contributions in rank order") {
+  int found = 0;
+  for_each_schedule([&](algorithm_id id, collective c, dynamic_schedule const& s) {
+    if (!s.at_once) return;
+    CAPTURE(std::string(name(id)));
+    CAPTURE(std::string(name(c)));
+    found += reduces(c);
+    for (int ranks = 2; ranks <= 9; ++ranks)
+      for (int rank = 0; rank < ranks; ++rank) {
+        shape const of{ranks, ranks / 2, true};
+        int combined = 0;  // contributions to an element
+        for (int phase = 0; phase < s.phases(of); ++phase)
+          for (int i = 0; i < s.steps(of, {rank, 0, phase}); ++i) {
+            step const t = s.at(of, {rank, 0, phase}, i);
+            if (t.from.count < 2 || t.keep.split) continue;
+            CHECK(combined == 0);
+            combined = t.from.count;
+            for (int k = 0; k < combined; ++k) CHECK(t.from.at(k, ranks) == k);
+          }
+        int const due = c == collective::scan ? rank + 1 : c == collective::exclusive_scan ? rank : ranks;
+        CHECK((combined == due || combined == 0));
+        if (due > 1 && !(c == collective::reduce && id == algorithm_id::one_shot && rank != of.root))
+          CHECK(combined == due);
+      }
+  });
+  CHECK(found >= 7);
+}
+
 TEST_CASE("a schedule behind pointers says the same as its type") {
   schedule<binomial_tree, collective::all_reduce> const typed;
   dynamic_schedule const dynamic = find_schedule(algorithm_id::binomial_tree, collective::all_reduce);

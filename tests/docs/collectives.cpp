@@ -85,6 +85,12 @@ TEST_CASE("collectives") {
     auto const add = tutti::commutative([](double a, double b) { return a + b; });
     tutti::all_reduce(comm, norms, add);
 
+    tutti::all_reduce(comm, norms, tutti::reproducible_sum{});
+    tutti::binned<double> mine_binned;
+    for (double const value : norms) mine_binned += value;
+    double const same_on_any_number_of_ranks = tutti::all_reduce(comm, mine_binned).value();
+    expect(same_on_any_number_of_ranks == norms[0] * comm.size(), "a sum of binned numbers");
+
     std::vector<tutti::located<float>> worst{{static_cast<float>(comm.rank()), comm.rank()}};
     tutti::all_reduce(comm, worst, tutti::argmax{});  // the greatest value and its index
     expect(worst[0].index == comm.size() - 1, "argmax");

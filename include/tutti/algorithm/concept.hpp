@@ -25,6 +25,8 @@ concept serves = requires { sizeof(schedule<Algorithm, C>); };
 struct schedule_defaults {
   // It combines contributions out of rank order, even if shape::ordered asks for rank order.
   static constexpr bool needs_commutative = false;
+  // All contributions to an element of a result are combined in one step, in rank order.
+  static constexpr bool at_once = false;
   // A cursor takes one slice through all its steps before the next slice, so slices stream through a tree. Otherwise it
   // takes all slices through one step before the next step. A message of a pipelined schedule is one chunk.
   static constexpr bool pipelined = false;
@@ -67,6 +69,7 @@ concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, s
   { s.steps(of, at) } -> std::same_as<int>;
   { s.at(of, at, i) } -> std::same_as<step>;
   { s.needs_commutative } -> std::convertible_to<bool>;
+  { s.at_once } -> std::convertible_to<bool>;
   { s.pipelined } -> std::convertible_to<bool>;
   { s.in_place } -> std::convertible_to<bool>;
   { s.direct } -> std::convertible_to<bool>;

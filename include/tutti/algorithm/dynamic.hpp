@@ -11,6 +11,7 @@ namespace tutti {
 struct schedule_properties {
   bool exists = false;
   bool needs_commutative = false;
+  bool at_once = false;
   bool pipelined = false;
   bool in_place = false;
   bool direct = false;
@@ -23,6 +24,7 @@ struct schedule_properties {
   static constexpr schedule_properties of() {
     return {.exists = true,
             .needs_commutative = S::needs_commutative,
+            .at_once = S::at_once,
             .pipelined = S::pipelined,
             .in_place = S::in_place,
             .direct = S::direct,

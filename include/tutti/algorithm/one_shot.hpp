@@ -16,6 +16,7 @@ struct one_shot {
 // in and out of each rank.
 template <>
 struct schedule<one_shot, collective::all_reduce> : one_chunk_messages {
+  static constexpr bool at_once = true;
   static constexpr bool direct_in_place = false;  // two ranks would wait for each other to read what they overwrite
 
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
@@ -34,6 +35,8 @@ struct schedule<one_shot, collective::barrier> : schedule<one_shot, collective::
 
 template <>
 struct schedule<one_shot, collective::reduce> : one_chunk_messages {
+  static constexpr bool at_once = true;
+
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     if (me.rank != s.root) return {.to = one(s.root), .give = {space::input}};
@@ -53,6 +56,8 @@ struct schedule<one_shot, collective::broadcast> : one_chunk_messages {
 // Chunk q goes to rank q, which combines the p contributions in rank order: the first half of a two-shot all-reduce.
 template <>
 struct schedule<one_shot, collective::reduce_scatter> : one_chunk_messages {
+  static constexpr bool at_once = true;
+
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -125,6 +130,8 @@ struct schedule<one_shot, collective::all_to_all> : one_chunk_messages {
 // Each rank sends its contribution to all ranks above it and combines those below it in rank order.
 template <>
 struct schedule<one_shot, collective::scan> : one_chunk_messages {
+  static constexpr bool at_once = true;
+
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;
@@ -138,6 +145,8 @@ struct schedule<one_shot, collective::scan> : one_chunk_messages {
 
 template <>
 struct schedule<one_shot, collective::exclusive_scan> : one_chunk_messages {
+  static constexpr bool at_once = true;
+
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
     int const r = me.rank;

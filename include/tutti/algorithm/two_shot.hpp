@@ -17,6 +17,8 @@ namespace detail {
 
 // The second shot: every rank sends its chunk of the result to all others.
 struct share_all : one_chunk_messages {
+  static constexpr bool at_once = true;  // it combines nothing
+
   TUTTI_HOST_DEVICE constexpr int chunks(shape s) const { return s.ranks; }
   TUTTI_HOST_DEVICE constexpr int steps(shape s, position) const { return s.ranks > 1 ? 1 : 0; }
   TUTTI_HOST_DEVICE constexpr step at(shape s, position me, int) const {
@@ -37,6 +39,7 @@ struct schedule<two_shot, collective::all_reduce>
 // The first shot leaves a chunk in each rank's scratch memory, at the root in its output. The second sends it to the root.
 template <>
 struct schedule<two_shot, collective::reduce> : one_chunk_messages {
+  static constexpr bool at_once = true;
   static constexpr bool scratch = true;
 
   TUTTI_HOST_DEVICE constexpr int phases(shape) const { return 2; }

@@ -51,6 +51,7 @@ request request_of(options const& o, std::uint64_t count, int root = 0) {
               .unlisted = unlisted_or_none<Algorithm, C>()};
   if constexpr (!std::is_void_v<Op>) {
     out.commutative = is_commutative<Op>;
+    out.at_once = combines_at_once<Op>;
     out.prepares = reducing<T, Op>::prepares;
     out.wide = !std::is_same_v<accumulator_for<Op, T>, T>;
     out.op = type_id<Op>();

@@ -45,6 +45,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                           .how = o.protocol,
                           .commutative = !reduces(what) || is_commutative<Op>,
                           .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
+                          .at_once = reduces(what) && detail::combines_at_once<Op>,
                           .type = detail::type_id<T>(),
                           .op = reduces(what) ? detail::type_id<Op>() : 0,
                           .element_bytes = sizeof(T),

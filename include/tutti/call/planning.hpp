@@ -47,6 +47,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
               .bytes = r.bytes(),
               .ranks = on.ranks(),
               .commutative = r.commutative,
+              .at_once = r.at_once,
               .ragged = r.ragged,
               .crowded = t.crowded(),
               .schedules = schedules};

@@ -18,10 +18,18 @@ concept combines = requires(Op const& op, A const& a) {
   { op(a, a) } -> std::convertible_to<A>;
 };
 
+// The operation names the type in which it combines elements T.
+template <class Op, class T>
+concept names_accumulator = requires { typename Op::template accumulator<T>; };
+
 // Not a constrained specialisation: g++ 12 takes the wrong one for some pairs in large translation units.
 template <class Op, class T>
 struct accumulator {
-  using wide = typename element_traits<T>::accumulator;
+  static constexpr auto find() {
+    if constexpr (names_accumulator<Op, T>) return std::type_identity<typename Op::template accumulator<T>>{};
+    else return std::type_identity<typename element_traits<T>::accumulator>{};
+  }
+  using wide = typename decltype(find())::type;
   using type = std::conditional_t<combines<Op, wide>, wide, T>;
 };
 
@@ -36,6 +44,10 @@ using accumulator_for = typename detail::accumulator<Op, T>::type;
 // **associative** up to rounding. It may run on any thread and must not throw. Optional members:
 //
 //   static constexpr bool commutative            the order of operands does not matter (default: it does, see below)
+//   static constexpr bool at_once                all contributions to an element are combined in one place, from left to
+//                                                right in rank order, and rounded once; algorithms that send partial
+//                                                results are not used
+//   template <class T> using accumulator         in which elements T are combined (default: that of element_traits<T>)
 //   static constexpr std::string_view name       for error messages (default: the name of the type)
 //   template <class T> static constexpr T identity()
 //   A prepare(A) const                           applied once to each contribution before it is combined
@@ -87,6 +99,15 @@ inline constexpr bool standard_operation = false;
 template <template <class> class Op, class T>
   requires std::is_void_v<T> || std::is_arithmetic_v<T>
 inline constexpr bool standard_operation<Op<T>> = standard_and_commutative(type_name<Op<T>>());
+
+template <class Op>
+inline constexpr bool combines_at_once = [] {
+  if constexpr (requires {
+                  { Op::at_once } -> std::convertible_to<bool>;
+                })
+    return Op::at_once;
+  else return false;
+}();
 
 template <class Op>
 constexpr bool commutes() {

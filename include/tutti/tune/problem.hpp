@@ -17,6 +17,7 @@ struct problem {
   std::size_t bytes = 0;  // of the message; of one block if chunks are blocks
   int ranks = 1;
   bool commutative = true;
+  bool at_once = false;  // all contributions to an element are combined in one place
   bool ragged = false;
   bool crowded = false;   // more ranks than cores
   bool pulls = false;     // a rank can copy out of a peer's private memory (protocol pull)

@@ -22,10 +22,12 @@ constexpr std::string_view objection(schedule_properties const& s, problem const
   if (!s) return "it does not serve this collective";
   if (s.needs_commutative && !p.commutative)
     return "it combines contributions out of rank order and the operation is not commutative";
+  if (p.at_once && !s.at_once) return "it sends partial results, and the operation combines all contributions at once";
   if (p.ragged && !s.ragged) return "it does not serve the _v form";
   return {};
 }
 constexpr std::string_view objection(algorithm_id id, problem const& p) {
+  if (p.at_once && !is_scheduled(id)) return "it may round partial results, and the operation rounds once";
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   if (id == algorithm_id::two_level) {
     if (p.nodes == node_order::unknown) return "this transport has no nodes";
