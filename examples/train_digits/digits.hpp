@@ -23,7 +23,7 @@ inline constexpr int pixels = 64, classes = 10;
 struct data_error : std::runtime_error {
   data_error(std::string const& where, std::string const& what)
       : std::runtime_error(where + ": " + what +
-                           "; give a file of lines with 64 pixels (0 to 16) and a label (0 to 9) by --data, or get "
+                           "; give a file of lines with 64 pixels (0 to 16) and a label (0 to 9), or get "
                            "examples/data/digits.csv.gz anew from the project") {}
 };
 
