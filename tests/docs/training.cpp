@@ -210,3 +210,55 @@ TEST_CASE("the memory of the guide's stages") {
     }
   });
 }
+
+TEST_CASE("the guide to tensor parallelism") {
+  tutti::run_threads(3, [](auto& comm) {
+    // All elements are equal, so that the products are known: rows x inputs times inputs x units times units x outputs.
+    constexpr std::size_t rows = 4, inputs = 2, units = 7, outputs = 2, words = 10;
+    auto const multiply = [](std::span<float const> a, std::span<float const> b, std::size_t inner) {
+      std::vector<float> out(a.size() / inner * (b.size() / inner));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        for (std::size_t k = 0; k < inner; ++k)
+          out[i] += a[i / (b.size() / inner) * inner + k] * b[k * (b.size() / inner) + i % (b.size() / inner)];
+      return out;
+    };
+    auto const gradient_of_inputs = [&] { return std::vector<float>(rows * inputs, 1); };
+    std::vector<float> const x(rows * inputs, 1), whole(inputs * units, 1);
+
+    using namespace tutti::training;
+    tutti::mesh mesh(comm, {{"data", 1}, {"tensor", 3}});
+    auto& group = mesh.along("tensor");
+
+    auto const by_columns = sharded_dimension::columns(inputs, units);
+    std::vector<float> first(by_columns.size(group.size(), group.rank()));  // 3, 2 and 2 of 7 columns
+    by_columns.copy_part(std::span(whole), std::span(first), group.size(), group.rank());
+    std::size_t const own = tutti::part(units, group.size(), group.rank()).count;
+    std::vector<float> const second(own * outputs, 1);  // its rows: rows(units, outputs)
+
+    copy_to_group{}.forward(group, x);               // nothing: every rank has x
+    auto const hidden = multiply(x, first, inputs);  // this rank's columns of the first matrix
+    auto y = multiply(hidden, second, own);          // its rows of the second: a part of a sum
+    reduce_from_group{}.forward(group, y);           // the sum
+
+    auto gradient = gradient_of_inputs();
+    tutti::work whole_gradient = copy_to_group{}.backward(tutti::async(group), gradient);
+    // compute the gradients of the weights meanwhile
+    whole_gradient.wait();
+    if (y[0] != 14 || gradient[0] != 3) throw std::runtime_error("the layers are wrong");
+
+    std::vector<int> const tokens{3, 9, 3}, targets{0, 9, 5};
+    std::size_t const own_words = tutti::part(words, group.size(), group.rank()).count;
+    std::vector<float> table(own_words * inputs, 1), table_gradient(table.size()), features(tokens.size() * inputs);
+    std::vector<float> logits(tokens.size() * own_words), losses(tokens.size());
+    std::vector<float> const share(tokens.size(), 1.0f / 3);
+
+    sharded_embedding const embedding{.words = words, .features = inputs};
+    sharded_cross_entropy const loss{.classes = words};
+    embedding.forward(group, tokens, table, features);            // tokens x features, on every rank
+    loss.forward(group, logits, targets, losses);                 // logits, tokens x own words, become probabilities
+    loss.backward(group, logits, targets, share);                 // and then gradients
+    embedding.backward(group, tokens, features, table_gradient);  // adds to this rank's rows
+
+    if (features[5] != 1 || losses[0] < 2.3f || losses[0] > 2.31f) throw std::runtime_error("the words are wrong");
+  });
+}
