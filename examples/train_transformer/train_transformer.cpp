@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains a small vision transformer on handwritten digits, on any mesh of ranks: --data ranks share each batch, --tensor
-// ranks share each layer, --pipeline ranks have different layers (docs/training.md). The losses are those of one process, which the program computes at the end.
+// ranks share each layer, --pipeline ranks have different layers (docs/training.md). The losses are those of one process,
+// which the program computes at the end.
 // With TUTTI_TRACE=trace in the environment, each rank writes a timeline of what was sent when (docs/faults.md).
 // ranks: 8
 // args: --data 2 --tensor 2 --pipeline 2 --epochs 1 --images 64 --features 16 --depth 2
