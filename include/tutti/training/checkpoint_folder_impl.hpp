@@ -202,8 +202,8 @@ TUTTI_INLINE std::vector<std::uint64_t> held_arrays::begins(std::size_t rank) co
 
 TUTTI_INLINE std::string held_arrays::difference_to(manifest const& saved) const {
   auto const line = [](manifest::array const& one) {
-    bool const counts = one.how != training::spread::per_rank;
-    return describe_array(one.name, one.how, counts ? join({one.total(), " "}) : "", one.element_bytes);
+    bool const common = one.how != training::spread::per_rank;
+    return describe_array(one.name, one.how, common ? join({one.total(), " "}) : "", one.element_bytes);
   };
   std::string const none = "no further array";
   auto const mine = divide();
