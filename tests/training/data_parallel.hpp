@@ -68,8 +68,8 @@ struct made_up_model {
 
 // A backward pass that writes gradients, or adds to them, in an order of this rank's own.
 template <class Model>
-void backward(made_up_model const& of, Model& model, int rank, int step, int pass, bool with_unused,
-              std::mt19937& order) {
+void backward_of(made_up_model const& of, Model& model, int rank, int step, int pass, bool with_unused,
+                 std::mt19937& order) {
   bool const adds = of.passes(step) > 1;
   std::vector<std::size_t> all(model.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -107,9 +107,9 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
     {
       auto const local = model.accumulate();
       for (int pass = 0; pass < last; ++pass)
-        backward(some, model, comm.rank(), step, pass, options.find_unused, order);
+        backward_of(some, model, comm.rank(), step, pass, options.find_unused, order);
     }
-    backward(some, model, comm.rank(), step, last, options.find_unused, order);
+    backward_of(some, model, comm.rank(), step, last, options.find_unused, order);
     model.finish();
     expect_means(some, model, step, options.find_unused);
   }

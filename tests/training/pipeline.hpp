@@ -20,13 +20,13 @@
 namespace tutti::testing {
 
 // Dense layers with tanh, of different widths, and two rows of data in a microbatch.
-class staged_model {
+class dense_model {
  public:
   using values = std::vector<double>;
   static constexpr int layers = 16;
   static constexpr std::size_t rows = 2;
 
-  staged_model() {
+  dense_model() {
     for (int l = 0; l < layers; ++l) {
       weights.emplace_back(width(l) * width(l + 1));
       for (std::size_t i = 0; i < weights.back().size(); ++i)
@@ -119,12 +119,12 @@ class staged_model {
 
 // The stages of a rank, as functions of a pipeline; counts what it does.
 struct staged_model {
-  staged_model& model;
+  dense_model& model;
   int stages;
   int from = 0;  // the number of the first microbatch
   int alive = 0, most = 0, again = 0, completed = 0;
 
-  int first(int stage) const { return staged_model::first_layer(stage, stages); }
+  int first(int stage) const { return dense_model::first_layer(stage, stages); }
   auto forward() {
     return [this](training::stage_forward<double>& pass) {
       if (pass.again) ++again;
@@ -132,28 +132,28 @@ struct staged_model {
       int const m = from + pass.microbatch;
       auto saved =
           model.forward(first(pass.stage), first(pass.stage + 1),
-                        pass.stage == 0 ? model.data_of(m) : staged_model::values(pass.in.begin(), pass.in.end()));
+                        pass.stage == 0 ? model.data_of(m) : dense_model::values(pass.in.begin(), pass.in.end()));
       if (pass.stage == stages - 1) pass.loss = model.loss(saved.back(), m).first;
       else std::ranges::copy(saved.back(), pass.out.begin());
       return saved;
     };
   }
   auto backward() {
-    return [this](training::stage_backward<double> const& pass, std::vector<staged_model::values> saved) {
+    return [this](training::stage_backward<double> const& pass, std::vector<dense_model::values> saved) {
       --alive;
       if (pass.last) ++completed;
       auto gradient = pass.stage == stages - 1
                           ? model.loss(saved.back(), from + pass.microbatch).second
-                          : staged_model::values(pass.out_gradient.begin(), pass.out_gradient.end());
+                          : dense_model::values(pass.out_gradient.begin(), pass.out_gradient.end());
       gradient = model.backward(first(pass.stage), first(pass.stage + 1), saved, std::move(gradient));
       if (pass.stage > 0) std::ranges::copy(gradient, pass.in_gradient.begin());
     };
   }
 };
 
-inline void expect_same_layers(staged_model const& a, staged_model const& b, int stage, int stages,
+inline void expect_same_layers(dense_model const& a, dense_model const& b, int stage, int stages,
                                std::string const& what) {
-  for (int l = staged_model::first_layer(stage, stages); l < staged_model::first_layer(stage + 1, stages); ++l)
+  for (int l = dense_model::first_layer(stage, stages); l < dense_model::first_layer(stage + 1, stages); ++l)
     expect(a.weights[static_cast<std::size_t>(l)] == b.weights[static_cast<std::size_t>(l)],
            "other weights of layer " + std::to_string(l) + ": " + what);
 }
@@ -165,8 +165,8 @@ void check_one_pipeline(Comm& comm, training::dynamic_pipeline_schedule const& s
   training::pipeline_shape const shape{comm.size(), options.microbatches};
   int const stages = schedule.stages(shape), m = options.microbatches;
   std::string const what = std::string(schedule.name) + ", " + std::to_string(m) + " microbatches";
-  staged_model mine, reference;
-  training::pipeline line(comm, schedule, training::activations<double>{staged_model::sizes(stages)}, options);
+  dense_model mine, reference;
+  training::pipeline line(comm, schedule, training::activations<double>{dense_model::sizes(stages)}, options);
   expect(line.stages() == stages, "the number of stages");
   staged_model run{mine, stages};
   for (int batch = 0; batch < 2; ++batch) {
@@ -261,20 +261,19 @@ void check_pipelines_of_a_mesh(Comm& comm) {
   mesh grid(comm, {{"data", 2}, {"pipeline", 2}});
   for (auto const& schedule : training::pipeline_schedules()) {
     int const stages = schedule.stages({2, microbatches}), replica = grid.coordinate("data");
-    staged_model mine;
-    training::pipeline line(grid.along("pipeline"), schedule,
-                            training::activations<double>{staged_model::sizes(stages)},
+    dense_model mine;
+    training::pipeline line(grid.along("pipeline"), schedule, training::activations<double>{dense_model::sizes(stages)},
                             {.microbatches = microbatches});
     std::vector<std::size_t> layers;  // of this rank
     std::vector<std::span<double>> parameters;
     for (int const stage : line.local_stages())
-      for (int l = staged_model::first_layer(stage, stages); l < staged_model::first_layer(stage + 1, stages); ++l) {
+      for (int l = dense_model::first_layer(stage, stages); l < dense_model::first_layer(stage + 1, stages); ++l) {
         layers.push_back(static_cast<std::size_t>(l));
         parameters.emplace_back(mine.weights[layers.back()]);
       }
     training::data_parallel averaged(grid.along("data"), parameters);
     staged_model run{mine, stages, replica * microbatches};
-    auto const backward = [&](training::stage_backward<double> const& pass, std::vector<staged_model::values> saved) {
+    auto const backward = [&](training::stage_backward<double> const& pass, std::vector<dense_model::values> saved) {
       run.backward()(pass, std::move(saved));
       if (!pass.last) return;
       for (std::size_t i = layers.size(); i-- > 0;) {
@@ -284,7 +283,7 @@ void check_pipelines_of_a_mesh(Comm& comm) {
         averaged.ready(i);
       }
     };
-    staged_model halves[2];
+    dense_model halves[2];
     for (int batch = 0; batch < 3; ++batch) {
       double const losses[] = {halves[0].whole_batch(microbatches), halves[1].whole_batch(microbatches, microbatches)};
       expect(line.run(run.forward(), backward) == losses[replica], "another loss in a mesh");
@@ -292,11 +291,11 @@ void check_pipelines_of_a_mesh(Comm& comm) {
       for (std::size_t i = 0; i < layers.size(); ++i)
         std::ranges::copy(averaged.gradient(i), mine.gradients[layers[i]].begin());
       mine.step();
-      for (std::size_t l = 0; l < staged_model::layers; ++l)
+      for (std::size_t l = 0; l < dense_model::layers; ++l)
         for (std::size_t i = 0; i < halves[0].gradients[l].size(); ++i)
           halves[0].gradients[l][i] = halves[1].gradients[l][i] =
               (halves[0].gradients[l][i] + halves[1].gradients[l][i]) / 2;
-      for (staged_model& half : halves) half.step();
+      for (dense_model& half : halves) half.step();
     }
     for (int const stage : line.local_stages()) expect_same_layers(mine, halves[0], stage, stages, "in a mesh");
   }
