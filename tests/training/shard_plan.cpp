@@ -19,7 +19,7 @@ using namespace tutti::training;
 
 namespace {
 
-using sizes = std::vector<std::size_t>;
+using numbers = std::vector<std::size_t>;
 
 constexpr int nobody = -1;
 
@@ -57,33 +57,33 @@ void check_shards(bucket_plan const& plan, int ranks) {
 TEST_CASE("shards are all elements, each once") {
   std::mt19937 random(1);
   for (int round = 0; round < 40; ++round) {
-    sizes counts(random() % 12), order(counts.size());
+    numbers counts(random() % 12), order(counts.size());
     for (std::size_t& n : counts) n = random() % 90;
     std::iota(order.rbegin(), order.rend(), std::size_t{0});
     for (int const ranks : {1, 2, 3, 7, 16}) {
       check_shards(plan_buckets(counts, order, {.bytes = random() % 900, .first_bytes = random() % 100}, 4), ranks);
-      check_shards(plan_units(counts, sizes(counts.size(), 1), 4), ranks);
+      check_shards(plan_units(counts, numbers(counts.size(), 1), 4), ranks);
     }
   }
 }
 
 TEST_CASE("a unit is a bucket, and the last one is the first") {
-  bucket_plan const plan = plan_units(sizes{5, 6, 7, 8}, sizes{1, 3}, 4);
+  bucket_plan const plan = plan_units(numbers{5, 6, 7, 8}, numbers{1, 3}, 4);
   CHECK(plan.buckets.size() == 2);
-  CHECK(plan.buckets[0].parameters == sizes{1, 2, 3});
+  CHECK(plan.buckets[0].parameters == numbers{1, 2, 3});
   CHECK(plan.buckets[0].count == 21);
-  CHECK(plan.buckets[1].parameters == sizes{0});
+  CHECK(plan.buckets[1].parameters == numbers{0});
   CHECK(plan.buckets[1].begin == 32);
   CHECK(plan.places[2].begin == 6);
-  CHECK(checked_units({}, 3, 0, {}) == sizes{1, 1, 1});
-  for (sizes const& wrong : {sizes{1, 1}, sizes{2, 2}, sizes{3, 0}})
+  CHECK(checked_units({}, 3, 0, {}) == numbers{1, 1, 1});
+  for (numbers const& wrong : {numbers{1, 1}, numbers{2, 2}, numbers{3, 0}})
     CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return checked_units(wrong, 3, 0, {}).size(); }),
                                         error_code::bad_argument, "parameters together, but the model has 3"));
 }
 
 TEST_CASE("the order of units is learned in the first step") {
   tutti::detail::unit_order order;
-  auto const step = [&](std::vector<sizes> const& expected) {
+  auto const step = [&](std::vector<numbers> const& expected) {
     std::size_t i = 0;
     for (std::size_t const unit : {0u, 1u, 2u, 2u, 1u, 0u}) {
       order.note(unit);
