@@ -248,7 +248,7 @@ void check_checkpoint(Comm& comm) {
       for (std::size_t k = 0; k < 2; ++k) std::ranges::copy(part.state[k], whole[k + 1][part.parameter].begin() + at);
     }
     for (auto& arrays : whole)
-      for (auto& array : arrays) all_reduce(comm, array);  // what others own is zero
+      for (auto& values : arrays) all_reduce(comm, values);  // what others own is zero
     return whole;
   };
   auto const restored_by = [&](int stage, auto const& saved) {

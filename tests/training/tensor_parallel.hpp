@@ -197,7 +197,7 @@ void check_cross_entropy(Comm& comm) {
 // All ranks make the same mistake, which each notices before it sends anything.
 template <class Comm>
 void check_refused_shapes(Comm& comm) {
-  std::vector<float> small(1), array(12), losses(2);
+  std::vector<float> small(1), full(12), losses(2);
   std::vector<int> const tokens{1, 4};
   auto const refused = [&](auto&& call, std::string const& words) {
     expect_error(error_of([&] { return call(), 0; }), error_code::bad_argument, words);
@@ -205,7 +205,7 @@ void check_refused_shapes(Comm& comm) {
   training::scatter_to_group const rows{sharded_dimension::rows(4, 3)};
   refused([&] { rows.forward(comm, small, small); }, "an array of 1 elements is passed as one of 1 x 4 x 3");
   std::vector<float> large(13);
-  refused([&] { rows.backward(comm, large, array); },
+  refused([&] { rows.backward(comm, large, full); },
           "an array of 13 elements is passed as this rank's part of 1 x 4 x 3, which has");
   training::sharded_embedding const embedding{.words = 4, .features = 3};
   std::vector<float> table(part(4, comm.size(), comm.rank()).count * 3), out(6);
