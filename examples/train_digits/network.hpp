@@ -25,14 +25,15 @@ class network {
   // All numbers of the network, layer after layer.
   Eigen::Index size() const { return begin(layers); }
 
-  // The matrix and the offsets of each layer, which are parameters 2 l and 2 l + 1, in an array of all.
+  // The matrix and the offsets of each layer, which are parameters 2 l and 2 l + 1, in an array of all. Eigen's matrices
+  // lie column by column, so the column is the first index of the shape.
   std::vector<tutti::training::parameter<float>> parameters(Eigen::VectorXf& weights) const {
     std::vector<tutti::training::parameter<float>> out;
     for (std::size_t l = 0; l < layers; ++l) {
       std::string const name = "layer " + std::to_string(l + 1);
       auto const rows = static_cast<std::size_t>(units_[l + 1]), columns = static_cast<std::size_t>(units_[l]);
       float* const first = weights.data() + begin(l);
-      out.push_back({{first, rows * columns}, name + ", weights", {rows, columns}});
+      out.push_back({{first, rows * columns}, name + ", weights", {columns, rows}});
       out.push_back({{first + rows * columns, rows}, name + ", offsets", {rows}});
     }
     return out;

@@ -37,6 +37,9 @@ refused "empty.csv: 0 images, which is too few" --data "$work/empty.csv"
 refused "cannot read it" --data "$work"
 refused "--ranks" --ranks 0
 refused "--stage" --stage 4
+refused "--hook" --hook zip
+refused "--hook bf16 with --stage 2: only models of stage 0 get a hook; leave one away" --stage 2 --hook bf16
+refused "--record with --stage 1: only stage 0 is recorded; leave one away" --stage 1 --record "$work/record"
 export TUTTI_RANK=0 TUTTI_SIZE=2 TUTTI_JOB=refusals
 refused "--ranks 3, but tutti-run started 2; leave --ranks away" --ranks 3
 exit $failed

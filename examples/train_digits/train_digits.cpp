@@ -2,7 +2,7 @@
 // Data-parallel training of a network on handwritten digits. Every rank has the weights and computes the gradients of
 // its share of each batch; tutti::training averages those of a layer while the rank computes those of the layers before
 // (docs/training.md). The steps are those that one process takes with whole batches. With --stage 1, 2 or 3 the ranks
-// divide the optimiser's state, the gradients and the parameters among themselves.
+// divide the optimiser's state, the gradients and the parameters among themselves. Without, gradients travel by --hook.
 // ranks: 4
 // args: --ranks 4 --hidden 64
 // timeout: 300
@@ -20,16 +20,18 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "digits.hpp"
+#include "hooks.hpp"
 #include "network.hpp"
 #include "on_ranks.hpp"
+#include "record.hpp"
 #include "tutti/launch/place.hpp"
 #include "tutti/training.hpp"
+#include "whole_model.hpp"
 
 namespace {
 
@@ -40,14 +42,27 @@ struct settings {
   int hidden = 512;
   unsigned seed = 1;
   int stage = 0;  // of sharding
+  std::string hook = "none";
+  double rate_of_128 = 0.1;
+  std::string record{};  // a folder
 
   // Small batches are noisy and take smaller steps.
-  tutti::training::momentum rule() const { return {.rate = 0.1 * std::min(batch, 128) / 128}; }
+  tutti::training::momentum rule() const { return {.rate = rate_of_128 * std::min(batch, 128) / 128}; }
+
+  // What does not work together, and what to do; empty if all does.
+  std::string conflict() const {
+    if (stage == 0) return "";
+    std::string const sharded = " with --stage " + std::to_string(stage);
+    if (hook != "none") return "--hook " + hook + sharded + ": only models of stage 0 get a hook; leave one away";
+    if (!record.empty()) return "--record" + sharded + ": only stage 0 is recorded; leave one away";
+    return "";
+  }
 };
 
 // The requirements at the end. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
-// float addition), which a thousand steps of training amplify.
-constexpr double min_accuracy = 0.95, max_difference = 1e-4;
+// float addition), which a thousand steps of training amplify. Hooks that round or leave gradients out change the weights,
+// but the loss must be nearly the same.
+constexpr double min_accuracy = 0.95, max_difference = 1e-4, max_loss = 0.02;
 
 // The third layer's gradients are sent while those of the second are computed, the largest, which fill a bucket.
 constexpr tutti::training::bucket_sizes buckets{.bytes = 1 << 20, .first_bytes = 64 << 10};
@@ -57,9 +72,9 @@ using std::chrono::steady_clock;
 
 struct outcome {
   Eigen::VectorXf weights;
-  double accuracy = 0;
-  seconds time{};
-  double communication = 0;  // its share of the time
+  double accuracy = 0, loss = 0;  // of the last epoch
+  seconds time{}, learning{};     // with and without the evaluation of held-out images
+  double communication = 0;       // its share of the time
 };
 
 double kib(std::size_t bytes) { return static_cast<double>(bytes) / 1024; }
@@ -68,106 +83,147 @@ double kib(std::size_t bytes) { return static_cast<double>(bytes) / 1024; }
 seconds talked(tutti::training::training_statistics const& all) { return all.waited + all.driven; }
 seconds talked(tutti::training::sharding_statistics const& all) { return all.waited + all.driven + all.gather_waited; }
 
-// A model that every rank holds as a whole, with the functions of sharded_data_parallel.
+// One training of a network by the ranks of a communicator.
 template <class Communicator>
-class whole_model {
+class course {
  public:
-  whole_model(Communicator& comm, std::vector<tutti::training::parameter<float>> const& parameters,
-              tutti::training::momentum const& rule, std::size_t numbers)
-      : parameters_(parameters), gradients_(comm, parameters, {.buckets = buckets}), descent_(numbers, rule) {}
-
-  struct always_here {
-    ~always_here() {}  // so that an object of it counts as used
-  };
-  always_here gather(std::size_t) const { return {}; }
-  std::span<float const> parameter(std::size_t i) const { return parameters_[i].values; }
-  std::span<float> gradient(std::size_t i) { return gradients_.gradient(i); }
-  void ready(std::size_t i) { gradients_.ready(i); }
-  void step() {
-    gradients_.finish();
-    descent_.step(parameters_, gradients_);
+  course(Communicator& comm, split const& data, settings const& with, bool talk)
+      : comm_(comm),
+        data_(data),
+        with_(with),
+        talk_(talk),
+        net_(with.hidden),
+        order_(data.training.labels.size()),
+        random_(with.seed + 1),  // the same at all ranks, hence the same order
+        file_(talk ? with.record : "") {
+    std::iota(order_.begin(), order_.end(), 0);
   }
-  tutti::training::training_statistics const& statistics() const { return gradients_.statistics(); }
+
+  outcome train() {
+    Eigen::VectorXf weights = net_.draw_weights(with_.seed);
+    file_.weights(weights);
+    return with_.stage == 0 ? train_whole(weights) : train_sharded(weights);
+  }
 
  private:
-  std::vector<tutti::training::parameter<float>> parameters_;
-  decltype(tutti::training::data_parallel(std::declval<Communicator&>(), parameters_)) gradients_;
-  tutti::training::optimizer<float, tutti::training::momentum> descent_;
-};
+  outcome train_whole(Eigen::VectorXf& weights) {
+    whole_model model(comm_, net_.parameters(weights), with_.rule(), static_cast<std::size_t>(net_.size()),
+                      {.buckets = buckets}, with_.hook);
+    outcome const out = all_epochs(model);
+    auto const& seen = model.statistics();
+    std::size_t const bytes = seen.message_bytes / seen.steps;
+    if (talk_)
+      std::printf("\n%zu bytes per step from each rank, %.1f %% of its gradients (hook %s)\n", bytes,
+                  100 * static_cast<double>(seen.message_bytes) / static_cast<double>(seen.bytes), with_.hook.c_str());
+    if (!with_.record.empty()) {
+      double const steps = static_cast<double>(seen.steps);
+      file_.step(1e6 * out.learning.count() / steps, 1e6 * epoch_alone(model).count() * with_.epochs / steps, bytes);
+    }
+    return out;
+  }
 
-template <class Communicator, class Model>
-outcome train(Communicator& comm, network& net, Model& model, split const& data, settings const& with, bool talk) {
-  int const ranks = comm.size(), rank = comm.rank();
-  std::size_t const images = data.training.labels.size(), held_out = data.held_out.labels.size();
-  std::vector<Eigen::Index> order(images);
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937 random(with.seed + 1);  // the same at all ranks, hence the same order
-  double accuracy = 0;
+  outcome train_sharded(Eigen::VectorXf& weights) {
+    tutti::training::sharded_data_parallel model(
+        comm_, net_.parameters(weights), with_.rule(),
+        {.stage = with_.stage, .units = std::vector<std::size_t>(network::layers, 2), .buckets = buckets});
+    weights.resize(0);  // the model has copied them
+    outcome const out = all_epochs(model);
+    auto const peak = model.memory().peak;
+    if (talk_)
+      std::printf(
+          "\nstage %d: a rank held up to %.0f KiB of parameters, %.0f of gathered ones, %.0f of gradients, %.0f of\n"
+          "the optimiser's state\n",
+          with_.stage, kib(peak.parameters), kib(peak.gathered), kib(peak.gradients), kib(peak.state));
+    return out;
+  }
 
-  auto const start = steady_clock::now();
-  if (talk) std::printf("epoch     loss   held-out    images/s   communication\n");
-  for (int epoch = 1; epoch <= with.epochs; ++epoch) {
+  template <class Model>
+  outcome all_epochs(Model& model) {
+    outcome out;
+    auto const start = steady_clock::now();
+    if (talk_) std::printf("epoch     loss   held-out    images/s   communication\n");
+    for (int epoch = 1; epoch <= with_.epochs; ++epoch) one_epoch(epoch, model, out);
+    out.time = steady_clock::now() - start;
+    out.communication = talked(model.statistics()) / out.time;
+    out.weights = weights_of(model);
+    return out;
+  }
+
+  template <class Model>
+  void one_epoch(int epoch, Model& model, outcome& out) {
+    std::shuffle(order_.begin(), order_.end(), random_);
+    file_.order(order_);
     auto const begin = steady_clock::now();
     seconds const before = talked(model.statistics());
-    network::score learned;
-    std::shuffle(order.begin(), order.end(), random);
-    for (std::size_t at = 0; at < images; at += static_cast<std::size_t>(with.batch)) {
-      std::size_t const batch = std::min(images - at, static_cast<std::size_t>(with.batch));
-      tutti::extent const mine = tutti::part(batch, ranks, rank);  // shares differ by one image at most; may be empty
-      // Scaled so that the mean over ranks is the mean over the images of the batch, whatever the shares.
-      float const scale = static_cast<float>(ranks) / static_cast<float>(batch);
-      learned.loss +=
-          net.learn(data.training, std::span(order).subspan(at + mine.begin, mine.count), scale, model).loss;
-      model.step();
-    }
-    double const rate = static_cast<double>(images) / seconds(steady_clock::now() - begin).count();
+    network::score const learned = learn_all(model, [&] { model.step(); });
+    seconds const took = steady_clock::now() - begin;
+    out.learning += took;
 
-    tutti::extent const mine = tutti::part(held_out, ranks, rank);
-    auto const seen = net.evaluate(data.held_out, static_cast<Eigen::Index>(mine.begin),
-                                   static_cast<Eigen::Index>(mine.count), model);
+    std::size_t const images = order_.size(), held_out = data_.held_out.labels.size();
+    tutti::extent const mine = tutti::part(held_out, comm_.size(), comm_.rank());
+    auto const seen = net_.evaluate(data_.held_out, static_cast<Eigen::Index>(mine.begin),
+                                    static_cast<Eigen::Index>(mine.count), model);
     double const share = (talked(model.statistics()) - before) / (steady_clock::now() - begin);
     std::array sums{learned.loss, seen.right, share};
-    tutti::all_reduce(comm, sums);
-    accuracy = sums[1] / static_cast<double>(held_out);
-    if (talk) {
-      std::printf("%5d %8.4f %9.2f%% %11.0f %14.0f%%\n", epoch, sums[0] / static_cast<double>(images), 100 * accuracy,
-                  rate, 100 * sums[2] / ranks);
-      std::fflush(stdout);
-    }
+    tutti::all_reduce(comm_, sums);
+    out.loss = sums[0] / static_cast<double>(images);
+    out.accuracy = sums[1] / static_cast<double>(held_out);
+    double const rate = static_cast<double>(images) / took.count();
+    file_.epoch(epoch, out.loss, out.accuracy, rate);
+    if (!talk_) return;
+    std::printf("%5d %8.4f %9.2f%% %11.0f %14.0f%%\n", epoch, out.loss, 100 * out.accuracy, rate,
+                100 * sums[2] / comm_.size());
+    std::fflush(stdout);
   }
-  seconds const time = steady_clock::now() - start;
-  outcome out{Eigen::VectorXf(net.size()), accuracy, time, talked(model.statistics()) / time};
-  auto const places = net.parameters(out.weights);
-  for (std::size_t l = 0; l < network::layers; ++l) {
-    auto const here = model.gather(l);
-    for (std::size_t const i : {2 * l, 2 * l + 1}) std::ranges::copy(model.parameter(i), places[i].values.begin());
-  }
-  return out;
-}
 
-template <class Communicator>
-outcome train(Communicator& comm, split const& data, settings const& with, bool talk) {
-  network net(with.hidden);
-  Eigen::VectorXf weights = net.draw_weights(with.seed);
-  auto const parameters = net.parameters(weights);
-  if (with.stage == 0) {
-    whole_model model(comm, parameters, with.rule(), static_cast<std::size_t>(net.size()));
-    return train(comm, net, model, data, with, talk);
+  // Learns from all images, in batches, and calls end_of_step() after each.
+  template <class Model, class F>
+  network::score learn_all(Model& model, F end_of_step) {
+    network::score learned;
+    int const ranks = comm_.size();
+    std::size_t const images = order_.size();
+    for (std::size_t at = 0; at < images; at += static_cast<std::size_t>(with_.batch)) {
+      std::size_t const batch = std::min(images - at, static_cast<std::size_t>(with_.batch));
+      // Shares differ by one image at most; may be empty.
+      tutti::extent const mine = tutti::part(batch, ranks, comm_.rank());
+      // Scaled so that the mean over ranks is the mean over the images of the batch, whatever the shares.
+      float const scale = static_cast<float>(ranks) / static_cast<float>(batch);
+      auto const chosen = std::span(order_).subspan(at + mine.begin, mine.count);
+      learned.loss += net_.learn(data_.training, chosen, scale, model).loss;
+      end_of_step();
+    }
+    return learned;
   }
-  tutti::training::sharded_data_parallel model(
-      comm, parameters, with.rule(),
-      {.stage = with.stage, .units = std::vector<std::size_t>(network::layers, 2), .buckets = buckets});
-  weights.resize(0);  // the model has copied them
-  outcome const out = train(comm, net, model, data, with, talk);
-  if (talk) {
-    auto const peak = model.memory().peak;
-    std::printf(
-        "\nstage %d: a rank held up to %.0f KiB of parameters, %.0f of gathered ones, %.0f of gradients, %.0f of\n"
-        "the optimiser's state\n",
-        with.stage, kib(peak.parameters), kib(peak.gathered), kib(peak.gradients), kib(peak.state));
+
+  // What an epoch takes without communication. Its weights are of no use.
+  seconds epoch_alone(whole_model<Communicator>& model) {
+    auto const local = model.accumulate();
+    tutti::barrier(comm_);
+    auto const begin = steady_clock::now();
+    learn_all(model, [&] { model.descend(); });
+    return steady_clock::now() - begin;
   }
-  return out;
-}
+
+  template <class Model>
+  Eigen::VectorXf weights_of(Model& model) const {
+    Eigen::VectorXf weights(net_.size());
+    auto const places = net_.parameters(weights);
+    for (std::size_t l = 0; l < network::layers; ++l) {
+      auto const here = model.gather(l);
+      for (std::size_t const i : {2 * l, 2 * l + 1}) std::ranges::copy(model.parameter(i), places[i].values.begin());
+    }
+    return weights;
+  }
+
+  Communicator& comm_;
+  split const& data_;
+  settings const& with_;
+  bool talk_;
+  network net_;
+  std::vector<Eigen::Index> order_;  // of the images of an epoch
+  std::mt19937 random_;
+  record file_;
+};
 
 // A number that two vectors share only where all their bits are the same, as good as certainly (FNV-1a).
 std::uint64_t hash_of(Eigen::VectorXf const& weights) {
@@ -189,18 +245,27 @@ void expect_same_bits(Communicator& comm, Eigen::VectorXf const& weights) {
                 static_cast<unsigned long long>(mine[0]));
 }
 
-// Rank 0 trains once more, alone, with whole batches.
+// Rank 0 trains once more, alone, with whole batches and without a hook.
 void compare_with_one_process(split const& data, settings const& with, outcome const& together, int ranks) {
   tutti::communicator<tutti::shm> alone(std::make_unique<tutti::shm>());
   settings whole = with;
   whole.stage = 0;
-  outcome const reference = train(alone, data, whole, false);
+  whole.hook = "none";
+  whole.record.clear();
+  outcome const reference = course(alone, data, whole, false).train();
   double const difference =
       (reference.weights - together.weights).cwiseAbs().maxCoeff() / reference.weights.cwiseAbs().maxCoeff();
   std::printf("one process alone: held-out %.2f%% in %.0f ms (together: %.2f%% in %.0f ms, %.0f%% in communication)\n",
               100 * reference.accuracy, 1e3 * reference.time.count(), 100 * together.accuracy,
               1e3 * together.time.count(), 100 * together.communication);
   std::printf("%d ranks were %.2f times as fast as one process\n", ranks, reference.time / together.time);
+  if (with.hook != "none") {
+    std::printf("its loss in the last epoch is %.4f, together %.4f with hook %s (up to %.2f more is accepted)\n",
+                reference.loss, together.loss, with.hook.c_str(), max_loss);
+    if (!(together.loss <= reference.loss + max_loss))
+      throw std::runtime_error("training with this hook does not converge as it does without; pass a smaller --rate");
+    return;
+  }
   std::printf(
       "its weights differ by at most %.1e of the greatest weight: the same gradients, added up in another order and\n"
       "rounded to float on the way (up to %.0e is accepted)\n",
@@ -214,7 +279,7 @@ void program(Communicator& comm, split const& data, settings const& with) {
     std::printf(
         "%zu images to train on, %zu held out (every fifth); %d ranks, %d images a batch, %d hidden units a layer\n\n",
         data.training.labels.size(), data.held_out.labels.size(), comm.size(), with.batch, with.hidden);
-  outcome const result = train(comm, data, with, comm.is_main());
+  outcome const result = course(comm, data, with, comm.is_main()).train();
   expect_same_bits(comm, result.weights);
   if (!comm.is_main()) return;
   compare_with_one_process(data, with, result, comm.size());
@@ -245,6 +310,14 @@ int main(int argc, char** argv) try {
                  "what ranks divide. 0: nothing; 1: the optimiser's state; 2: gradients, too; 3: all")
       ->check(CLI::Range(0, 3))
       ->capture_default_str();
+  app.add_option("--hook", with.hook, "how gradients travel")
+      ->check(CLI::IsMember(named_hooks()))
+      ->capture_default_str();
+  app.add_option("--rate", with.rate_of_128,
+                 "the learning rate for a batch of 128 images or more; top_k and one_bit take 0.01")
+      ->check(CLI::Range(1e-6, 10.0))
+      ->capture_default_str();
+  app.add_option("--record", with.record, "a folder for first weights, order of images, and results");
   app.add_option("--data", path, "lines of 64 pixels and a label, compressed or not")->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -252,6 +325,10 @@ int main(int argc, char** argv) try {
     return app.exit(e) == 0 ? 0 : 2;
   }
 
+  if (auto const conflict = with.conflict(); !conflict.empty()) {
+    std::fprintf(stderr, "train_digits: %s\n", conflict.c_str());
+    return 2;
+  }
   tutti::place const here = tutti::find_place();
   if (!here.launcher.empty() && ranks->count() > 0 && with.ranks != here.size) {
     std::fprintf(stderr, "train_digits: --ranks %d, but %s started %d; leave --ranks away under a launcher\n",

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# With every hook the network learns what it learns without. Called with the program.
+set -u
+failed=0
+for hook in bf16 half float8 top_k eight_bit one_bit power_sgd; do
+  said=$("$1" --ranks 2 --hidden 64 --rate 0.02 --hook $hook 2>&1) || {
+    printf '%s\n%s\n' $hook "$said"
+    failed=1
+  }
+done
+exit $failed
