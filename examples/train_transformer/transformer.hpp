@@ -27,11 +27,13 @@ struct architecture {
   std::size_t blocks() const { return depth + 2; }
 };
 
-// A row for each token of each image, as layers take them, from images that are columns, stored row by row. Its columns are the pixels of a patch.
+// A row for each token of each image, as layers take them, from images that are columns, stored row by row. Its columns are
+// the pixels of a patch.
 template <class T, class Images>
 matrix<T> patches_of(architecture const& with, Images const& images) {
   std::size_t const across = with.side / with.patch;
   matrix<T> out(index_of(with.tokens()) * images.cols(), index_of(with.patch * with.patch));
+  if (out.size() == 0) return out;  // has no parts either
   for (std::size_t token = 0; token < with.tokens(); ++token)
     for (std::size_t pixel = 0; pixel < with.patch * with.patch; ++pixel) {
       std::size_t const y = token / across * with.patch + pixel / with.patch,
