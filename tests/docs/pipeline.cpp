@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <tutti/training.hpp>
-#include <tutti/training/pipeline/draw.hpp>
-#include <tutti/training/pipeline/verify.hpp>
+#include <tutti/training/schedule/draw.hpp>
+#include <tutti/training/schedule/verify.hpp>
 #include <tutti/tutti.hpp>
 
 namespace {

@@ -2,7 +2,7 @@
 // The manifest of a checkpoint is refused with a sentence, or what is written of it reads back the same. The checksum in its last
 // line is made right, because hardly any other input would get past it.
 // runs: 40000
-#include "tutti/training/manifest.hpp"
+#include "tutti/training/checkpoint/manifest.hpp"
 
 #include <cstddef>
 #include <span>

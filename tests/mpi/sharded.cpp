@@ -2,7 +2,7 @@
 // Sharded training, over MPI and over nodes.
 // ranks: 4
 // timeout: 200
-#include "training/sharded.hpp"
+#include "training/sharded/sharded.hpp"
 
 #include <doctest/doctest.h>
 

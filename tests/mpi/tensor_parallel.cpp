@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers that ranks divide, over MPI and over nodes.
 // ranks: 8
-#include "training/tensor_parallel.hpp"
+#include "training/tensor/tensor_parallel.hpp"
 
 #include <doctest/doctest.h>
 

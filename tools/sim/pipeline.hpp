@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "tutti/core/error.hpp"
-#include "tutti/training/pipeline/draw.hpp"
-#include "tutti/training/pipeline/registry.hpp"
-#include "tutti/training/pipeline/simulate.hpp"
-#include "tutti/training/pipeline/verify.hpp"
+#include "tutti/training/schedule/draw.hpp"
+#include "tutti/training/schedule/registry.hpp"
+#include "tutti/training/schedule/simulate.hpp"
+#include "tutti/training/schedule/verify.hpp"
 
 namespace simulator {
 

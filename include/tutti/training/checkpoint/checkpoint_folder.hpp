@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The files of checkpoints: the part of training/checkpoint/checkpoint.hpp in which a rank needs no other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/training/checkpoint/durable_file.hpp"
+#include "tutti/training/checkpoint/manifest.hpp"
+#include "tutti/training/checkpoint/saved_array.hpp"
+
+namespace tutti::detail {
+
+// A folder with a folder for each checkpoint, checkpoint-<number>, which holds the shards and then the manifest. Numbers
+// only rise, so a checkpoint never replaces the files of another. A checkpoint exists as soon as its manifest does. All
+// functions throw error: system.
+class checkpoint_folder {
+ public:
+  explicit checkpoint_folder(std::string path) : path_(std::move(path)) {}
+
+  std::string const& path() const { return path_; }
+  std::string path_of(std::uint64_t number) const;
+
+  // -- Rank 0.
+
+  // Removes what checkpoints that were never finished have left, and creates a folder for a new one.
+  [[gnu::cold]] std::uint64_t begin();
+  // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay.
+  [[gnu::cold]] void finish(std::uint64_t number, manifest const& contents, int keep);
+  // Removes a checkpoint; whenever this is interrupted, it is either intact or does not exist.
+  [[gnu::cold]] void remove(std::uint64_t number) const noexcept;
+  // The numbers of those that exist, the newest first. None if there is no such folder.
+  [[gnu::cold]] std::vector<std::uint64_t> list() const;
+  [[gnu::cold]] std::string read_manifest(std::uint64_t number) const;
+  void refuse(std::uint64_t number) { refused_.insert(number); }
+
+  // -- All ranks.
+
+  [[gnu::cold]] written_file write_shard(std::uint64_t number, manifest const& contents, std::size_t shard,
+                                         std::span<training::saved_array const> arrays) const;
+  // Throws if the file is not the shard that the manifest describes.
+  [[gnu::cold]] void check_shard(std::uint64_t number, manifest const& contents, std::size_t shard) const;
+  // Reads the elements that this rank holds from whichever shards have them; begins[a] is the number of the first of array a.
+  [[gnu::cold]] void read(std::uint64_t number, manifest const& contents, std::span<training::saved_array const> arrays,
+                          std::span<std::uint64_t const> begins, bool per_rank) const;
+
+ private:
+  std::vector<std::uint64_t> numbers() const;  // of all folders, the newest first
+  bool exists(std::uint64_t number) const;
+
+  std::string path_;
+  std::set<std::uint64_t> refused_;
+};
+
+// The arrays of this rank, and how many elements of each every rank holds: counts[rank * arrays.size() + array].
+struct held_arrays {
+  std::span<training::saved_array const> arrays;
+  std::vector<std::uint64_t> counts;
+
+  std::size_t ranks() const { return arrays.empty() ? 1 : counts.size() / arrays.size(); }
+  std::uint64_t count(std::size_t rank, std::size_t array) const { return counts[rank * arrays.size() + array]; }
+  // What each rank saves.
+  [[gnu::cold]] std::vector<manifest::array> divide() const;
+  // For each array, the number of the first element that this rank holds.
+  [[gnu::cold]] std::vector<std::uint64_t> begins(std::size_t rank) const;
+  // What differs between these arrays and those of a checkpoint; empty if nothing does.
+  [[gnu::cold]] std::string difference_to(manifest const& saved) const;
+  // Whether the ranks and what each has of arrays that are per_rank are those of a checkpoint.
+  [[gnu::cold]] bool same_per_rank(manifest const& saved) const;
+};
+
+// "array weights, replicated, 1000 elements of 4 bytes"; the count only where all ranks have as many.
+[[gnu::cold]] std::string line_about(training::saved_array const& array);
+// A number that no other checkpoint has.
+[[gnu::cold]] std::uint64_t new_identity();
+// Throws error: bad_argument for names that are empty, are used twice or contain a line break.
+[[gnu::cold]] void check_names(std::span<training::saved_array const> arrays);
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/checkpoint/checkpoint_folder_impl.hpp"
+#endif

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/checkpoint/checkpoint_folder.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <dirent.h>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/random.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
+#include "tutti/core/partition.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/training/checkpoint/checkpoint_folder.hpp"
+#include "tutti/transport/system/descriptor.hpp"
+
+namespace tutti::detail {
+
+inline constexpr std::string_view checkpoint_prefix = "checkpoint-";
+inline constexpr char manifest_name[] = "manifest";
+
+TUTTI_INLINE std::string shard_name(std::size_t shard) { return join({"shard-", shard}); }
+
+// Calls f(name) for each entry; false if the folder cannot be opened.
+TUTTI_INLINE bool for_each_entry(std::string const& path, std::function<void(std::string_view)> const& f) {
+  struct close_folder {
+    void operator()(DIR* open) const noexcept { ::closedir(open); }
+  };
+  std::unique_ptr<DIR, close_folder> const folder(::opendir(path.c_str()));
+  if (!folder) return false;
+  while (dirent const* const entry = ::readdir(folder.get())) f(entry->d_name);
+  return true;
+}
+
+TUTTI_INLINE std::string checkpoint_folder::path_of(std::uint64_t number) const {
+  char text[24];
+  std::snprintf(text, sizeof text, "%06llu", static_cast<unsigned long long>(number));
+  return join({path_, "/", checkpoint_prefix, text});
+}
+
+TUTTI_INLINE bool checkpoint_folder::exists(std::uint64_t number) const {
+  return ::access(join({path_of(number), "/", manifest_name}).c_str(), F_OK) == 0;
+}
+
+TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
+  std::vector<std::uint64_t> out;
+  bool const found = for_each_entry(path_, [&](std::string_view name) {
+    if (!name.starts_with(checkpoint_prefix)) return;
+    name.remove_prefix(checkpoint_prefix.size());
+    std::uint64_t number = 0;
+    auto const [end, trouble] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (trouble == std::errc{} && end == name.data() + name.size()) out.push_back(number);
+  });
+  if (!found && errno != ENOENT) throw_system(join({"cannot read ", path_}), "check its permissions");
+  std::ranges::sort(out, std::greater{});
+  return out;
+}
+
+TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::list() const {
+  std::vector<std::uint64_t> out = numbers();
+  std::erase_if(out, [&](std::uint64_t number) { return !exists(number); });
+  return out;
+}
+
+TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
+  make_folder(path_);
+  auto const all = numbers();
+  for (std::uint64_t const number : all)
+    if (!exists(number)) remove(number);
+  std::uint64_t const number = all.empty() ? 1 : all.front() + 1;
+  make_folder(path_of(number));
+  return number;
+}
+
+TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const& contents, int keep) {
+  std::string const text = contents.text();
+  std::array const parts{std::as_bytes(std::span(text))};
+  write_durably(path_of(number), manifest_name, parts);
+  flush_folder(path_);
+  int newer = 0;
+  for (std::uint64_t const one : list())
+    if (!refused_.contains(one) && ++newer > keep) remove(one);
+}
+
+TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
+  try {
+    std::string const folder = path_of(number);
+    ::unlink(join({folder, "/", manifest_name}).c_str());
+    std::vector<std::string> names;
+    for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
+    for (std::string const& name : names)
+      if (name.starts_with("shard-") || name.starts_with(manifest_name)) ::unlink(join({folder, "/", name}).c_str());
+    ::rmdir(folder.c_str());
+  } catch (...) {  // it is tried again when the next checkpoint is saved
+  }
+}
+
+TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {
+  auto text = read_file(join({path_of(number), "/", manifest_name}));
+  if (!text) throw_system("cannot be read", "check its permissions");
+  return *std::move(text);
+}
+
+TUTTI_INLINE written_file checkpoint_folder::write_shard(std::uint64_t number, manifest const& contents,
+                                                         std::size_t shard,
+                                                         std::span<training::saved_array const> arrays) const {
+  std::string const head = contents.head(shard);
+  std::vector<std::span<std::byte const>> parts{std::as_bytes(std::span(head))};
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    manifest::array const& one = contents.arrays[a];
+    std::span<std::byte const> own = arrays[a].bytes;
+    if (one.how == training::spread::replicated) {  // a part of it is this rank's to write
+      std::uint64_t before = 0;
+      for (std::size_t s = 0; s < shard; ++s) before += one.counts[s];
+      own = own.subspan(before * one.element_bytes, one.counts[shard] * one.element_bytes);
+    }
+    parts.push_back(own);
+  }
+  return write_durably(path_of(number), shard_name(shard), parts);
+}
+
+TUTTI_INLINE void checkpoint_folder::check_shard(std::uint64_t number, manifest const& contents,
+                                                 std::size_t shard) const {
+  std::string const path = join({path_of(number), "/", shard_name(shard)});
+  std::array<char, manifest::head_bytes> head{};
+  written_file const found = checksum_file(path, head);
+  manifest::shard const& right = contents.shards[shard];
+  auto const refuse_file = [&](std::string const& what) {
+    throw error({.code = error_code::system, .what = join({path, " ", what})});
+  };
+  if (found.bytes != right.bytes)
+    refuse_file(join({found.bytes < right.bytes ? "is truncated: it has " : "has ", found.bytes, " bytes instead of ",
+                      right.bytes}));
+  if (std::string_view(head.data(), head.size()) != contents.head(shard)) refuse_file("belongs to another checkpoint");
+  if (found.checksum != right.checksum) refuse_file("is corrupted: its checksum is wrong");
+}
+
+TUTTI_INLINE void checkpoint_folder::read(std::uint64_t number, manifest const& contents,
+                                          std::span<training::saved_array const> arrays,
+                                          std::span<std::uint64_t const> begins, bool per_rank) const {
+  std::vector<std::uint64_t> before(arrays.size());  // elements in lower shards
+  for (std::size_t s = 0; s < contents.shards.size(); ++s) {
+    std::vector<wanted_bytes> parts;
+    for (std::size_t a = 0; a < arrays.size(); ++a) {
+      manifest::array const& one = contents.arrays[a];
+      std::uint64_t const size = one.element_bytes, from = before[a], count = one.counts[s];
+      before[a] += count;
+      if (one.how == training::spread::per_rank && !per_rank) continue;
+      std::uint64_t const first = std::max(from, begins[a]),
+                          end = std::min(from + count, begins[a] + arrays[a].bytes.size() / size);
+      if (first >= end) continue;
+      parts.push_back({contents.offset(a, s) + (first - from) * size,
+                       arrays[a].bytes.subspan((first - begins[a]) * size, (end - first) * size)});
+    }
+    if (!parts.empty()) read_parts(join({path_of(number), "/", shard_name(s)}), parts);
+  }
+}
+
+TUTTI_INLINE std::string describe_array(std::string_view name, training::spread how, std::string const& count,
+                                        std::uint64_t element_bytes) {
+  return join({"array ", name, ", ", name_of_spread(how), ", ", count, "elements of ", element_bytes, " bytes"});
+}
+
+TUTTI_INLINE std::string line_about(training::saved_array const& array) {
+  bool const same = array.how == training::spread::replicated;
+  return describe_array(array.name, array.how, same ? join({array.bytes.size() / array.element_bytes, " "}) : "",
+                        array.element_bytes);
+}
+
+TUTTI_INLINE std::vector<manifest::array> held_arrays::divide() const {
+  std::vector<manifest::array> out;
+  for (std::size_t a = 0; a < arrays.size(); ++a) {
+    auto& one = out.emplace_back(manifest::array{arrays[a].name, arrays[a].how, arrays[a].element_bytes});
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      bool const shared = arrays[a].how == training::spread::replicated;
+      one.counts.push_back(shared ? part(count(r, a), static_cast<int>(ranks()), static_cast<int>(r)).count
+                                  : count(r, a));
+    }
+  }
+  return out;
+}
+
+TUTTI_INLINE std::vector<std::uint64_t> held_arrays::begins(std::size_t rank) const {
+  std::vector<std::uint64_t> out(arrays.size());
+  for (std::size_t a = 0; a < arrays.size(); ++a)
+    for (std::size_t r = 0; r < rank && arrays[a].how != training::spread::replicated; ++r) out[a] += count(r, a);
+  return out;
+}
+
+TUTTI_INLINE std::string held_arrays::difference_to(manifest const& saved) const {
+  auto const line = [](manifest::array const& one) {
+    bool const common = one.how != training::spread::per_rank;
+    return describe_array(one.name, one.how, common ? join({one.total(), " "}) : "", one.element_bytes);
+  };
+  std::string const none = "no further array";
+  auto const mine = divide();
+  for (std::size_t a = 0; a < std::max(mine.size(), saved.arrays.size()); ++a) {
+    std::string const its = a < saved.arrays.size() ? line(saved.arrays[a]) : none;
+    std::string const ours = a < mine.size() ? line(mine[a]) : none;
+    if (its != ours) return join({"the checkpoint has ", its, ", but the program has ", ours});
+  }
+  return {};
+}
+
+TUTTI_INLINE bool held_arrays::same_per_rank(manifest const& saved) const {
+  if (saved.shards.size() != ranks()) return false;
+  for (std::size_t a = 0; a < arrays.size(); ++a)
+    for (std::size_t r = 0; r < ranks() && arrays[a].how == training::spread::per_rank; ++r)
+      if (saved.arrays[a].counts[r] != count(r, a)) return false;
+  return true;
+}
+
+TUTTI_INLINE std::uint64_t new_identity() {
+  std::uint64_t out = 0;
+  if (::getrandom(&out, sizeof out, 0) != sizeof out) throw_system("cannot draw a random number", "");
+  return out;
+}
+
+TUTTI_INLINE void check_names(std::span<training::saved_array const> arrays) {
+  std::set<std::string_view> seen;
+  for (training::saved_array const& one : arrays) {
+    char const* const wrong = one.name.empty()                        ? "has no name"
+                              : one.name.find('\n') != one.name.npos  ? "has a line break in its name"
+                              : seen.insert(one.name).second == false ? "has the name of another"
+                                                                      : nullptr;
+    if (wrong != nullptr)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({"an array of the checkpoint, \"", one.name, "\", ", wrong}),
+                   .way_out = "give each array a name of its own"});
+  }
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The activations and gradients that a rank of a pipeline sends and receives.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/message/point_to_point.hpp"
+#include "tutti/training/pipeline/activation_pool.hpp"
+#include "tutti/training/schedule/order.hpp"
+
+namespace tutti::detail {
+
+// What a pass needs is named by that pass, whose stage is counted among those of this rank.
+template <class T, class Transport>
+class pipeline_messages {
+ public:
+  using buffer = activation_buffer<T, Transport>;
+
+  pipeline_messages(communicator<Transport>& comm, int local_stages, int microbatches)
+      : comm_(comm), pool_(comm), arrivals_(local_stages, microbatches) {}
+
+  activation_pool<T, Transport>& pool() noexcept { return pool_; }
+  std::size_t bytes_sent() const noexcept { return bytes_sent_; }
+
+  // Starts to receive what a pass needs.
+  void receive(training::pipeline_action const& needs, std::size_t elements, int from, int tag,
+               std::source_location where) {
+    arrival& a = arrivals_[needs];
+    a.data = pool_.take(elements);
+    a.done = irecv(comm_, a.data.values(), from, tag, {}, where);
+  }
+  // This rank has computed it itself.
+  void keep(training::pipeline_action const& needs, buffer&& data) { arrivals_[needs].data = std::move(data); }
+  // Waits for it. Empty if the pass needs nothing.
+  buffer take(training::pipeline_action const& needs) {
+    arrival& a = arrivals_[needs];
+    a.done.wait();
+    return std::exchange(a.data, {});
+  }
+
+  void send(buffer&& data, int to, int tag, std::source_location where) {
+    bytes_sent_ += data.values().size_bytes();
+    departures_.push_back({std::move(data), {}});
+    departures_.back().done = isend(comm_, departures_.back().data.values(), to, tag, {}, where);
+  }
+
+  // Drives all messages, and takes back the buffers of those that have left.
+  void drive() {
+    if (departures_.empty()) return;
+    departures_.back().done.advance();
+    for (std::size_t i = departures_.size(); i-- > 0;)
+      if (departures_[i].done.done()) take_back(i);
+  }
+  void wait_for_sends() {
+    while (!departures_.empty()) take_back(departures_.size() - 1);
+  }
+  // Waits until nothing is in flight, whether or not it succeeds.
+  void abandon() noexcept {
+    for (departure& d : departures_) wait_quietly(d.done);
+    departures_.clear();
+    arrivals_.for_each([](arrival& a) {
+      wait_quietly(a.done);
+      a = {};
+    });
+  }
+
+ private:
+  struct arrival {
+    buffer data{};
+    receive_work done{};
+  };
+  struct departure {
+    buffer data;
+    work done;
+  };
+
+  void take_back(std::size_t index) {
+    departures_[index].done.wait();
+    pool_.give(std::move(departures_[index].data));
+    std::swap(departures_[index], departures_.back());
+    departures_.pop_back();
+  }
+  static void wait_quietly(work& w) noexcept {
+    try {
+      w.wait();
+    } catch (...) {
+    }  // an error of this batch has been thrown
+  }
+
+  communicator<Transport>& comm_;
+  activation_pool<T, Transport> pool_;
+  by_action<arrival> arrivals_;
+  std::vector<departure> departures_;
+  std::size_t bytes_sent_ = 0;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// sharded_data_parallel: training in which each rank keeps a part of the optimiser's state, the gradients, the parameters.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/reduce/ops.hpp"
+#include "tutti/started/progress.hpp"
+#include "tutti/training/accumulation.hpp"
+#include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/optimizers.hpp"
+#include "tutti/training/same_parameters.hpp"
+#include "tutti/training/sharded/shard_plan.hpp"
+#include "tutti/training/sharded/sharded_parameters.hpp"
+#include "tutti/training/sharded/sharded_reductions.hpp"
+#include "tutti/training/sharded/sharding_options.hpp"
+#include "tutti/training/sharded/sharding_statistics.hpp"
+#include "tutti/training/sharded_bucket.hpp"
+
+namespace tutti::training {
+
+// Trains one model on all ranks, as data_parallel and an optimiser do, in less memory. For n parameters, p ranks and an
+// optimiser with k numbers for each parameter, a rank keeps
+//
+//   stage 1   n parameters, n gradients, k n / p numbers of state                 (ZeRO stage 1)
+//   stage 2   n parameters, n / p gradients and two buckets, k n / p              (ZeRO stage 2)
+//   stage 3   n / p parameters and two units, n / p gradients and two, k n / p    (ZeRO stage 3, FSDP)
+//
+// Each rank owns a part of every bucket. It gets the mean of its gradients by reduce_scatter while the backward pass
+// computes others, changes its parameters, and gives them to the others by all_gather: in stages 1 and 2 bucket after bucket
+// at the end of the step, in stage 3 unit after unit when the program asks for them, and the next ones ahead of that.
+// (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020; Zhao et al., "PyTorch
+// FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023.)
+//
+//   using namespace tutti::training;
+//   sharded_data_parallel model(comm, parameters, adam{.rate = 1e-3}, {.stage = 3, .units = {2, 2}});
+//   for (auto const& batch : batches) {
+//     for (std::size_t layer = 0; layer < 2; ++layer) {
+//       auto const here = model.gather(layer);                // its parameters may be read while `here` exists
+//       forward(layer, batch, model.parameter(2 * layer), model.parameter(2 * layer + 1));
+//     }
+//     for (std::size_t layer = 2; layer-- > 0;) {
+//       auto const here = model.gather(layer);
+//       for (std::size_t const i : {2 * layer, 2 * layer + 1}) {
+//         backward(i, batch, model.parameter(i), model.gradient(i));
+//         model.ready(i);
+//       }
+//     }
+//     model.step();
+//   }
+//
+// One thread makes all calls. Between the first ready() and the end of step(), the program makes no other calls on this
+// communicator. Gathers of stage 3 use one of their own; all ranks gather the same units in the same order.
+//
+// Bits      an element's mean is that of its contributions in rank order, whatever the stage, the buckets and the units, so
+//           all of these give the same parameters; those of data_parallel with the same optimiser and
+//           average{{.algorithm = algorithm_id::two_shot}}
+// Cost      p ranks, parameters and gradients of b bytes: every rank sends b (p-1)/p bytes of gradients and as many of
+//           parameters in a step; in stage 3 twice as many of parameters
+// Errors    as data_parallel. After an error of a collective, parameters and state may be those of before or after the step,
+//           and a lost rank's part is lost: continue from a checkpoint
+template <std::floating_point T, transport Transport, optimizer_rule<T> Rule,
+          sharded_bucket_hook<T, Transport> Hook = average_shards>
+class sharded_data_parallel {
+ public:
+  // Collective. Takes the parameters of rank 0, and reads the arrays only here, so the program may free them. The
+  // communicator must outlive this object, and must be neither moved nor assigned to until then.
+  // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters or options;
+  // bad_argument for options that are impossible.
+  template <tutti::detail::parameter_list List>
+  sharded_data_parallel(communicator<Transport>& comm, List&& parameters, Rule rule,
+                        sharding_options const& options = {}, Hook hook = {},
+                        std::source_location where = std::source_location::current())
+      : sharded_data_parallel(comm, tutti::detail::parameters_of(parameters), std::move(rule), options, std::move(hook),
+                              where, from_list{}) {}
+  sharded_data_parallel(sharded_data_parallel const&) = delete;
+  sharded_data_parallel& operator=(sharded_data_parallel const&) = delete;
+  // As that of data_parallel.
+  ~sharded_data_parallel() {
+    if (std::uncaught_exceptions() > exceptions_)
+      revoke("the model that it trains is destroyed in a step", reductions_.has_begun());
+    abandon();
+  }
+
+  // The number of parameters, and of units.
+  std::size_t size() const noexcept { return plan_.places.size(); }
+  std::size_t units() const noexcept { return parameters_.units(); }
+
+  // Keeps a unit gathered.
+  using gathered_unit = tutti::detail::gathered_unit<T, Transport>;
+  // Collective in stage 3; otherwise it does nothing. Waits until the parameters of the unit are here, where they are until
+  // what it returns is destroyed. From the second step on, which units follow is known, and options.prefetch of them are
+  // gathered meanwhile. Throws what the gathers throw.
+  [[nodiscard]] gathered_unit gather(std::size_t unit, std::source_location where = std::source_location::current()) {
+    parameters_.expect_unit(unit, where);
+    or_fail([&] { parameters_.gather(unit, options_.prefetch, statistics_); });
+    return gathered_unit(parameters_, unit);
+  }
+
+  // A parameter, which only step() changes. In stage 3, until its unit is released. Throws bad_argument if it is not
+  // gathered.
+  std::span<T const> parameter(std::size_t index, std::source_location where = std::source_location::current()) {
+    reductions_.pass.expect_parameter(index, where);
+    return parameters_.of_parameter(index, reductions_.pass.name(index), where);
+  }
+
+  // Where to write the gradient of a parameter. In stages 2 and 3 this is memory that buckets use in turn: ask for it in
+  // every pass. It contains nothing of use before it is written, except after zero(). If options.buffers are in use, this
+  // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already.
+  std::span<T> gradient(std::size_t index, std::source_location where = std::source_location::current()) {
+    reductions_.expect_unsent(index, where);
+    return or_fail([&] { return reductions_.of_parameter(index, options_.buffers); });
+  }
+  // Sets all gradients of the coming pass to zero, for backward passes that add to them. Not between ready() and the end of
+  // the pass.
+  void zero(std::source_location where = std::source_location::current()) {
+    if (reductions_.pass.has_reports())
+      tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
+                            "call it before the first ready() of a pass", where);
+    reductions_.gradients.zero();
+  }
+
+  // The gradient of this parameter is complete, and must not be touched any more. Starts the reduction of buckets that are
+  // full, and drives those in flight. Throws bad_argument as data_parallel::ready().
+  void ready(std::size_t index, std::source_location where = std::source_location::current()) {
+    reductions_.expect_written(index, where);
+    reductions_.report(index, statistics_, where);
+  }
+
+  // The end of a backward pass. Collective. Waits until this rank has the means of its gradients. In stages 2 and 3 several
+  // passes may precede a step, and their means add up. Not needed before step() if there is only one pass.
+  void finish(std::source_location where = std::source_location::current()) {
+    reductions_.expect_complete(where);
+    or_fail([&] { reductions_.end_pass(statistics_, [](std::size_t) {}); });
+  }
+
+  // After finish(): the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is
+  // the same on all ranks, but may differ in its last bits between numbers of ranks and plans of buckets.
+  //
+  //   model.finish();
+  //   model.step(std::min(1.0, max_norm / (model.gradient_norm() + 1e-6)));
+  double gradient_norm(std::source_location where = std::source_location::current()) {
+    std::vector<double> squares{0};
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
+      for (T const x : reductions_.gradients.mine(b)) squares[0] += static_cast<double>(x) * static_cast<double>(x);
+    or_fail([&] { all_reduce(comm_, squares, sum{}, {}, where); });
+    return std::sqrt(squares[0]);
+  }
+
+  // The end of a step. Collective. Ends the pass if finish() has not; changes the parameters by their gradients times
+  // `scale`. No unit may be gathered.
+  void step(double scale = 1, std::source_location where = std::source_location::current()) {
+    parameters_.expect_released(where);
+    auto const change = [&](std::size_t bucket) {
+      if (bucket == 0) optimizer_.begin_step();
+      optimizer_.update(shards_.begins[bucket], parameters_.mine(bucket), reductions_.gradients.mine(bucket),
+                        static_cast<T>(scale), where);
+      parameters_.share(bucket, statistics_);
+    };
+    bool const has_means = !reductions_.pass.has_reports() && reductions_.gradients.passes() > 0;
+    if (!has_means) reductions_.expect_complete(where);
+    or_fail([&] {
+      if (!has_means) reductions_.end_pass(statistics_, change);
+      else
+        for (std::size_t b = 0; b < plan_.buckets.size(); ++b) change(b);
+      parameters_.finish_sharing(statistics_);
+    });
+    reductions_.gradients.end_step();
+  }
+
+  // As data_parallel::accumulate(). While it exists, nothing is sent, so all gradients have memory, in every stage.
+  [[nodiscard]] accumulation accumulate(std::source_location where = std::source_location::current()) {
+    return accumulation(reductions_.pass, where);
+  }
+
+  // The optimiser, whose state is that of the elements that this rank owns.
+  training::optimizer<T, Rule>& optimizer() noexcept { return optimizer_; }
+
+  // What this rank owns, between two steps: a checkpoint stores it and optimizer().steps(). It may be written, on all ranks;
+  // then share() gives them the parameters that others have written. Another number of ranks has other shards.
+  std::vector<shard_part<T>> shard() {
+    std::vector<shard_part<T>> out;
+    for (owned_part const& part : shards_.owned) {
+      std::size_t const bucket = plan_.places[part.parameter].bucket, n = part.elements.count;
+      auto const values = parameters_.mine(bucket).subspan(part.begin - shards_.begins[bucket], n);
+      out.push_back({part.parameter, part.elements, values, {}});
+      for (auto const& array : optimizer_.state()) out.back().state.push_back(array.values.subspan(part.begin, n));
+    }
+    return out;
+  }
+  // Collective.
+  void share(std::source_location where = std::source_location::current()) {
+    parameters_.expect_released(where);
+    or_fail([&] {
+      for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_);
+      parameters_.finish_sharing(statistics_);
+    });
+  }
+
+  sharding_statistics const& statistics() const noexcept { return statistics_; }
+  memory_report memory() const {
+    memory_report out{{.parameters = parameters_.bytes(),
+                       .gathered = parameters_.gathered_bytes(),
+                       .gradients = reductions_.gradients.bytes()},
+                      {.parameters = parameters_.bytes(),
+                       .gathered = parameters_.peak_gathered_bytes(),
+                       .gradients = reductions_.gradients.peak_bytes()}};
+    out.now.state = out.peak.state = optimizer_.state_bytes();
+    return out;
+  }
+  bucket_plan const& plan() const noexcept { return plan_; }
+  Hook& hook() noexcept { return reductions_.hook; }
+
+ private:
+  struct from_list {};
+
+  sharded_data_parallel(communicator<Transport>& comm, std::vector<training::parameter<T>> const& parameters,
+                        Rule&& rule, sharding_options const& options, Hook&& hook, std::source_location where,
+                        from_list)
+      : comm_(comm),
+        options_(options),
+        parameters_of_units_(tutti::detail::agree_on_units(comm, parameters, options, where)),
+        plan_(tutti::detail::plan_for(options, tutti::detail::parameter_counts(parameters), parameters_of_units_,
+                                      sizeof(T))),
+        shards_(plan_shards(plan_, comm.size(), comm.rank())),
+        parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
+        reductions_(comm, plan_, shards_, tutti::detail::parameter_names(parameters), options.stage < 2,
+                    std::move(hook)),
+        optimizer_(shards_.elements, std::move(rule)) {
+    parameters_.load(parameters, where);
+    for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
+    if (options.progress_thread) driver_.emplace();
+  }
+
+  // f() contains calls of all ranks. If it throws on this one alone, the others must not wait for it. They find out by
+  // themselves that a rank is gone, and then name it.
+  template <class F>
+  decltype(auto) or_fail(F&& f) {
+    try {
+      return f();
+    } catch (...) {
+      if (!tells_of_a_lost_rank()) revoke("a step of training has failed there", true);
+      abandon();
+      throw;
+    }
+  }
+  static bool tells_of_a_lost_rank() {
+    try {
+      throw;
+    } catch (error const& e) {
+      return e.code() == error_code::rank_lost || e.code() == error_code::rank_left;
+    } catch (...) {
+      return false;
+    }
+  }
+  // Ends all calls of all ranks for this model.
+  void revoke(std::string_view why, bool in_step) noexcept {
+    if (comm_.size() == 1) return;
+    try {
+      parameters_.revoke(why);
+      if (in_step) comm_.revoke(why);
+    } catch (...) {
+    }  // a forked process may not touch them
+  }
+  void abandon() noexcept {
+    reductions_.abandon();
+    parameters_.abandon();
+  }
+
+  communicator<Transport>& comm_;
+  sharding_options options_;
+  std::vector<std::size_t> parameters_of_units_;
+  bucket_plan plan_;
+  shard_plan shards_;
+  tutti::detail::sharded_parameters<T, Transport> parameters_;
+  tutti::detail::sharded_reductions<T, Transport, Hook> reductions_;
+  training::optimizer<T, Rule> optimizer_;
+  sharding_statistics statistics_{};
+  int exceptions_ = std::uncaught_exceptions();
+  std::optional<tutti::progress_thread> driver_;
+};
+
+template <class Transport, class List, class Rule, class Hook = average_shards>
+sharded_data_parallel(communicator<Transport>&, List&&, Rule, sharding_options const& = {}, Hook = {})
+    -> sharded_data_parallel<tutti::detail::value_of_parameters<List>, Transport, Rule, Hook>;
+
+}  // namespace tutti::training

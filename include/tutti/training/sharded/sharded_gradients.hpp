@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Gradients of a model of which each rank keeps a part.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/peer_array.hpp"
+#include "tutti/training/sharded/bucket_buffers.hpp"
+#include "tutti/training/sharded/shard_plan.hpp"
+#include "tutti/training/sharded/sharding_statistics.hpp"
+#include "tutti/training/sharded_bucket.hpp"
+
+namespace tutti::detail {
+
+// In stage 1 all gradients have memory of their own, and means replace this rank's part of each bucket. In stages 2 and 3 a
+// bucket has memory from the first request for one of its gradients until it is settled, and means are kept in the shard.
+template <class T, class Transport>
+class sharded_gradients {
+ public:
+  sharded_gradients(communicator<Transport> const& comm, training::bucket_plan const& plan,
+                    training::shard_plan const& shards, bool whole)
+      : plan_(plan), shards_(shards), buffers_(comm, plan) {
+    if (whole) whole_ = peer_array<T, Transport>(comm, plan.elements);
+    else shard_.resize(shards.elements);
+    is_whole_ = whole;
+  }
+
+  bool is_whole() const { return is_whole_; }
+  bool has_memory(std::size_t bucket) const { return is_whole_ || buffers_.has(bucket); }
+  // Whether a bucket could get memory without an allocation, or if less than `buffers` were allocated.
+  bool has_room(std::size_t buffers) const { return buffers_.any_free() || buffers_.allocated() < buffers; }
+  void take(std::size_t bucket) {
+    auto const gradients = buffers_.take(bucket);
+    if (zero_) std::ranges::fill(gradients, T{});
+  }
+
+  std::span<T> of_parameter(std::size_t parameter) {
+    auto const& place = plan_.places[parameter];
+    return of_bucket(place.bucket).subspan(place.begin - plan_.buckets[place.bucket].begin, place.count);
+  }
+  // Zero, now and when they get memory, until the end of the pass.
+  void zero() {
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
+      if (has_memory(b)) std::ranges::fill(of_bucket(b), T{});
+    zero_ = !is_whole_;
+  }
+
+  // What a hook gets. Of several passes, the first leaves its mean where the sum belongs.
+  training::sharded_bucket<T> to_reduce(std::size_t bucket) {
+    return {.index = bucket,
+            .gradients = of_bucket(bucket),
+            .counts = shards_.counts[bucket],
+            .part = passes_ == 0 ? mine(bucket) : part_of_memory(bucket)};
+  }
+  // Its mean is complete.
+  void settle(std::size_t bucket) {
+    if (is_whole_) return;
+    if (passes_ > 0) std::ranges::transform(mine(bucket), part_of_memory(bucket), mine(bucket).begin(), std::plus<>());
+    buffers_.give_back(bucket);
+  }
+  // This rank's part: the sum of the means of all passes.
+  std::span<T> mine(std::size_t bucket) {
+    return is_whole_ ? part_of_memory(bucket)
+                     : std::span(shard_).subspan(shards_.begins[bucket], shards_.mine[bucket].count);
+  }
+
+  // Passes since the last step whose means are complete.
+  int passes() const { return passes_; }
+  void end_pass() {
+    ++passes_;
+    zero_ = false;
+  }
+  void end_step() { passes_ = 0; }
+  // All that was not settled is lost.
+  void abandon() {
+    buffers_.give_all_back();
+    zero_ = false;
+  }
+
+  std::size_t bytes() const { return kept_bytes() + buffers_.bytes(); }
+  std::size_t peak_bytes() const { return kept_bytes() + buffers_.peak_bytes(); }
+
+ private:
+  std::span<T> of_bucket(std::size_t bucket) {
+    auto const& b = plan_.buckets[bucket];
+    return is_whole_ ? whole_.all().subspan(b.begin, b.count) : buffers_.of(bucket);
+  }
+  std::span<T> part_of_memory(std::size_t bucket) {
+    return of_bucket(bucket).subspan(shards_.mine[bucket].begin, shards_.mine[bucket].count);
+  }
+  std::size_t kept_bytes() const { return whole_.bytes() + shard_.size() * sizeof(T); }
+
+  training::bucket_plan const& plan_;
+  training::shard_plan const& shards_;
+  bool is_whole_ = false, zero_ = false;
+  int passes_ = 0;
+  peer_array<T, Transport> whole_;
+  std::vector<T> shard_;
+  bucket_buffers<T, Transport> buffers_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Parameters of a model: whole on every rank, or a shard of them, of which units are gathered when they are needed.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_gather.hpp"
+#include "tutti/collective/broadcast.hpp"
+#include "tutti/collective/split.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/started/asynchronous.hpp"
+#include "tutti/started/work.hpp"
+#include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/buckets_in_flight.hpp"
+#include "tutti/training/parameter.hpp"
+#include "tutti/training/peer_array.hpp"
+#include "tutti/training/same_parameters.hpp"
+#include "tutti/training/sharded/bucket_buffers.hpp"
+#include "tutti/training/sharded/shard_plan.hpp"
+#include "tutti/training/sharded/sharding_options.hpp"
+#include "tutti/training/sharded/sharding_statistics.hpp"
+#include "tutti/training/sharded/unit_order.hpp"
+
+namespace tutti::detail {
+
+// Collective. Ranks with other parameters or options would make other calls. Returns the units.
+template <class T, class Transport>
+std::vector<std::size_t> agree_on_units(communicator<Transport>& comm,
+                                        std::vector<training::parameter<T>> const& parameters,
+                                        training::sharding_options const& options, std::source_location where) {
+  check_options(options, comm.rank(), where);
+  auto units = training::checked_units(options.units, parameters.size(), comm.rank(), where);
+  auto lines = lines_about(std::span(parameters), comm.rank(), where);
+  lines.insert(lines.begin(), line_about(options));
+  expect_same_lines(comm, lines, where);
+  return units;
+}
+
+// Parts that a step has changed are gathered by share(), where all parameters are whole. Otherwise bucket b is the unit that
+// many from the last, and gathers have a communicator of their own: ranks may begin reductions earlier or later among them.
+template <class T, class Transport>
+class sharded_parameters {
+ public:
+  sharded_parameters(communicator<Transport>& comm, training::bucket_plan const& plan,
+                     training::shard_plan const& shards, std::vector<std::size_t> const& units, bool whole,
+                     std::source_location where)
+      : comm_(comm),
+        plan_(plan),
+        shards_(shards),
+        is_whole_(whole),
+        gathers_(whole ? std::nullopt : comm.split(0, 0, where)),
+        values_(gathers_ ? *gathers_ : comm, whole ? plan.elements : shards.elements),
+        buffers_(gathers_ ? *gathers_ : comm, plan),
+        units_(units.size()) {
+    for (std::size_t u = 0; u < units.size(); ++u) unit_of_.insert(unit_of_.end(), units[u], u);
+  }
+
+  // Collective. Takes the values of rank 0.
+  void load(std::vector<training::parameter<T>> const& from, std::source_location where) {
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
+      auto const& bucket = plan_.buckets[b];
+      auto const all = is_whole_ ? whole(b) : buffers_.take(b);
+      for (std::size_t const i : bucket.parameters)
+        std::ranges::copy(from[i].values,
+                          all.begin() + static_cast<std::ptrdiff_t>(plan_.places[i].begin - bucket.begin));
+      broadcast(comm_, all, 0, {}, where);
+      if (is_whole_) continue;
+      std::ranges::copy(all.subspan(shards_.mine[b].begin, shards_.mine[b].count), mine(b).begin());
+      buffers_.give_back(b);
+    }
+  }
+
+  std::size_t units() const { return units_.size(); }
+  void expect_unit(std::size_t unit, std::source_location where) const {
+    if (unit >= units_.size())
+      refuse(comm_.rank(), join({"there is no unit ", unit, ", only ", units_.size(), " units, numbered from 0"}),
+             "pass the index of a unit of sharding_options::units", where);
+  }
+  // Throws bad_argument if it is not gathered; `name` is the parameter's.
+  std::span<T const> of_parameter(std::size_t parameter, std::string const& name, std::source_location where) {
+    auto const& place = plan_.places[parameter];
+    std::size_t const u = unit_of_[parameter];
+    if (!is_whole_ && units_[u].holders == 0)
+      refuse(comm_.rank(), join({name, " was asked for, but unit ", u, ", to which it belongs, is not gathered"}),
+             join({"keep what gather(", u, ") returns while you use the parameters of the unit"}), where);
+    auto const all = is_whole_ ? whole(place.bucket) : buffers_.of(place.bucket);
+    return all.subspan(place.begin - plan_.buckets[place.bucket].begin, place.count);
+  }
+  // This rank's part of a bucket, which a step changes.
+  std::span<T> mine(std::size_t bucket) {
+    extent const mine = shards_.mine[bucket];
+    return is_whole_ ? whole(bucket).subspan(mine.begin, mine.count)
+                     : values_.all().subspan(shards_.begins[bucket], mine.count);
+  }
+
+  // Gives all ranks all parts of a bucket.
+  void share(std::size_t bucket, training::sharding_statistics& seen) {
+    if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen));
+  }
+  void finish_sharing(training::sharding_statistics& seen) {
+    auto const begin = std::chrono::steady_clock::now();
+    for (work& w : shared_) w.wait();
+    seen.gather_waited += std::chrono::steady_clock::now() - begin;
+    shared_.clear();
+  }
+
+  // Waits until the unit is gathered, which it is until as many releases; begins to gather those that will follow.
+  void gather(std::size_t index, std::size_t ahead, training::sharding_statistics& seen) {
+    if (is_whole_) return;
+    order_.note(index);
+    expected_ = order_.expected(ahead);
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (u != index && units_[u].holders == 0 && !is_expected(u)) drop(u);
+    begin_to_gather(index, seen);
+    for (std::size_t const u : expected_) begin_to_gather(u, seen);
+    unit_state& some = units_[index];
+    if (some.gathered.done()) ++seen.gathered_ahead;
+    auto const begin = std::chrono::steady_clock::now();
+    some.gathered.wait();
+    seen.gather_waited += std::chrono::steady_clock::now() - begin;
+    ++some.holders;
+  }
+  // Those that are expected next are kept.
+  void release(std::size_t index) noexcept {
+    if (is_whole_ || --units_[index].holders > 0 || is_expected(index)) return;
+    drop(index);
+  }
+  // Throws bad_argument if a unit has a holder. Forgets those that were gathered ahead, because a step changes them.
+  void expect_released(std::source_location where) {
+    for (std::size_t u = 0; u < units_.size(); ++u)
+      if (units_[u].holders > 0)
+        refuse(comm_.rank(), join({"step() was called while unit ", u, " was gathered"}),
+               "let what gather() returned end first", where);
+    for (std::size_t u = 0; u < units_.size(); ++u) drop(u);
+    expected_.clear();
+    order_.restart();
+  }
+
+  void revoke(std::string_view why) {
+    if (gathers_) gathers_->revoke(why);
+  }
+  // Waits until nothing is in flight, whether or not it succeeds.
+  void abandon() noexcept {
+    for (work& w : shared_) buckets_in_flight::wait_quietly(w);
+    shared_.clear();
+    for (unit_state& u : units_) buckets_in_flight::wait_quietly(u.gathered);
+  }
+
+  std::size_t bytes() const { return values_.bytes(); }
+  std::size_t gathered_bytes() const { return buffers_.bytes(); }
+  std::size_t peak_gathered_bytes() const { return buffers_.peak_bytes(); }
+
+ private:
+  struct unit_state {
+    work gathered{};
+    int holders = 0;
+  };
+
+  std::size_t bucket_of(std::size_t unit) const { return units_.size() - 1 - unit; }
+  bool is_expected(std::size_t unit) const { return std::ranges::find(expected_, unit) != expected_.end(); }
+  std::span<T> whole(std::size_t bucket) {
+    auto const& b = plan_.buckets[bucket];
+    return values_.all().subspan(b.begin, b.count);
+  }
+
+  work start(communicator<Transport>& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen) {
+    ++seen.gathers;
+    seen.gathered_bytes += to.size_bytes();
+    return all_gather_v(async(comm), std::span<T const>(mine(bucket)), to, shards_.counts[bucket]);
+  }
+  void begin_to_gather(std::size_t index, training::sharding_statistics& seen) {
+    std::size_t const b = bucket_of(index);
+    if (!buffers_.has(b)) units_[index].gathered = start(*gathers_, b, buffers_.take(b), seen);
+  }
+  // An error of the gather is that of the next one, too.
+  void drop(std::size_t index) noexcept {
+    if (is_whole_ || !buffers_.has(bucket_of(index))) return;
+    buckets_in_flight::wait_quietly(units_[index].gathered);
+    buffers_.give_back(bucket_of(index));
+  }
+
+  communicator<Transport>& comm_;
+  training::bucket_plan const& plan_;
+  training::shard_plan const& shards_;
+  bool is_whole_;
+  std::optional<communicator<Transport>> gathers_;
+  peer_array<T, Transport> values_;
+  bucket_buffers<T, Transport> buffers_;
+  std::vector<unit_state> units_;
+  std::vector<std::size_t> unit_of_;  // of each parameter
+  std::vector<work> shared_;          // of the buckets of a step
+  unit_order order_;
+  std::vector<std::size_t> expected_;
+};
+
+// Keeps a unit gathered.
+template <class T, class Transport>
+class gathered_unit {
+ public:
+  gathered_unit(sharded_parameters<T, Transport>& of, std::size_t unit) : of_(of), unit_(unit) {}
+  gathered_unit(gathered_unit const&) = delete;
+  gathered_unit& operator=(gathered_unit const&) = delete;
+  ~gathered_unit() { of_.release(unit_); }
+
+ private:
+  sharded_parameters<T, Transport>& of_;
+  std::size_t unit_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Checkpoints of ranks that are threads: any number of ranks resumes, damage is found, mistakes are errors on all ranks.
+// labels: threads
+#include "tutti/training/checkpoint/checkpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/temporary_folder.hpp"
+#include "training/checkpoint/state.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string contents_of(fs::path const& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void replace_contents(fs::path const& file, std::string_view text) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+}
+
+// Saves steps 10, 20, ... as checkpoints 1, 2, ...
+void save_some(std::string const& folder, int count, int ranks = 2) {
+  run_threads(ranks, [&](auto& comm) {
+    training::checkpoints saved(folder);
+    for (int i = 1; i <= count; ++i) save_step(comm, saved, static_cast<std::uint64_t>(10 * i));
+  });
+}
+training::resumed load_alone(std::string const& folder) {
+  training::resumed out;
+  run_threads(1, [&](auto& comm) {
+    training::checkpoints saved(folder);
+    out = load_step(comm, saved);
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("any number of ranks resumes from a checkpoint") {
+  for (int const before : {1, 2, 3, 5, 8}) {
+    temporary_folder const at;
+    save_some(at.path() / "run", 1, before);
+    for (int const after : {1, 2, 3, 5, 8}) {
+      CAPTURE(before);
+      CAPTURE(after);
+      run_threads(after, [&](auto& comm) {
+        training::checkpoints saved(at.path() / "run");
+        training::resumed const seen = load_step(comm, saved);
+        expect(seen && seen.step == 10 && seen.refused.empty(), "the wrong checkpoint was found");
+        expect(seen.per_rank == (before == after), "arrays of single ranks were restored elsewhere");
+      });
+    }
+  }
+}
+
+TEST_CASE("a folder that does not exist or is empty has no checkpoint") {
+  temporary_folder const at;
+  CHECK_FALSE(load_alone(at.path()).found);
+  CHECK_FALSE(load_alone(at.path() / "run").found);
+}
+
+TEST_CASE("the last checkpoints are kept, and what was never finished is removed") {
+  temporary_folder const at;
+  fs::create_directories(at.path() / "checkpoint-000000");
+  replace_contents(at.path() / "checkpoint-000000/shard-3.new", "unfinished");
+  replace_contents(at.path() / "mine.txt", "of somebody else");
+  save_some(at.path(), 5);
+  std::vector<std::string> names;
+  for (auto const& entry : fs::directory_iterator(at.path())) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{"checkpoint-000003", "checkpoint-000004", "checkpoint-000005", "mine.txt"});
+}
+
+TEST_CASE("a damaged checkpoint is refused by name, and the one before is used") {
+  temporary_folder const at;
+  save_some(at.path() / "good", 2);
+  fs::path const newest = at.path() / "run/checkpoint-000002", older = at.path() / "run/checkpoint-000001";
+  auto const check = [&](std::string const& words, std::function<void()> const& damage) {
+    CAPTURE(words);
+    fs::remove_all(at.path() / "run");
+    fs::copy(at.path() / "good", at.path() / "run", fs::copy_options::recursive);
+    damage();
+    training::resumed const seen = load_alone(at.path() / "run");
+    CHECK(seen.step == 10);
+    REQUIRE(seen.refused.size() == 1);
+    CHECK_MESSAGE(contains(seen.refused[0], words), seen.refused[0]);
+  };
+  for (std::string const name : {"shard-0", "shard-1", "manifest"}) {
+    CAPTURE(name);
+    std::string const whole = contents_of(at.path() / "good/checkpoint-000002" / name);
+    for (std::size_t const at_byte : {std::size_t{0}, std::size_t{40}, whole.size() / 2, whole.size() - 2}) {
+      std::string other = whole;
+      other[at_byte] ^= 4;
+      check("checkpoint-000002/" + name + " ", [&] { replace_contents(newest / name, other); });
+      check("checkpoint-000002/" + name + " ", [&] { replace_contents(newest / name, whole.substr(0, at_byte)); });
+    }
+    check("checkpoint-000002/" + name + " ", [&] { replace_contents(newest / name, whole + "more"); });
+  }
+  check("is truncated: it has 100 bytes instead of", [&] { fs::resize_file(newest / "shard-1", 100); });
+  check("shard-0 is corrupted: its checksum is wrong", [&] {
+    std::string all = contents_of(newest / "shard-0");
+    all.back() ^= 1;
+    replace_contents(newest / "shard-0", all);
+  });
+  check("shard-1 belongs to another checkpoint",
+        [&] { fs::copy_file(older / "shard-1", newest / "shard-1", fs::copy_options::overwrite_existing); });
+  check("cannot read", [&] { fs::remove(newest / "shard-1"); });
+  check("is not a file", [&] {
+    fs::remove(newest / "shard-1");
+    fs::create_directory(newest / "shard-1");
+  });
+  check("manifest is not the manifest of a checkpoint", [&] { replace_contents(newest / "manifest", "hello\n"); });
+  check("manifest has version 2 of the format", [&] {
+    std::string all = contents_of(newest / "manifest");
+    all[std::string_view("tutti checkpoint ").size()] = '2';
+    replace_contents(newest / "manifest", all);
+  });
+}
+
+TEST_CASE("if no checkpoint is intact, all ranks learn why") {
+  temporary_folder const at;
+  save_some(at.path(), 2);
+  fs::remove(at.path() / "checkpoint-000001/shard-0");
+  fs::resize_file(at.path() / "checkpoint-000002/shard-1", 3);
+  for (error const& e : errors_of(3, [&](auto& comm) {
+         training::checkpoints saved(at.path());
+         load_step(comm, saved);
+       })) {
+    CHECK(e.code() == error_code::system);
+    CHECK(contains(e, "is intact: "));
+    CHECK(contains(e, "checkpoint-000002/shard-1 is truncated"));
+    CHECK(contains(e, "checkpoint-000001/shard-0: No such file"));
+  }
+}
+
+TEST_CASE("damaged checkpoints do not count among those that are kept") {
+  temporary_folder const at;
+  save_some(at.path(), 2);
+  fs::resize_file(at.path() / "checkpoint-000002/shard-1", 3);
+  run_threads(2, [&](auto& comm) {
+    training::checkpoints saved(at.path(), {.keep = 2});
+    expect(load_step(comm, saved).step == 10, "the wrong checkpoint was found");
+    save_step(comm, saved, 30);
+  });
+  CHECK(fs::exists(at.path() / "checkpoint-000001/manifest"));
+  CHECK(fs::exists(at.path() / "checkpoint-000002/manifest"));
+  CHECK(load_alone(at.path()).step == 30);
+}
+
+TEST_CASE("wrong arrays are errors on all ranks") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  auto const check = [&](error_code code, std::string const& words, auto const& use) {
+    CAPTURE(words);
+    for (error const& e : errors_of(3, [&](auto& comm) {
+           training::checkpoints saved(at.path());
+           std::vector<double> some(comm.rank() == 2 ? 3 : 2), other(7);
+           use(comm, saved, some, other);
+         })) {
+      CHECK(e.code() == code);
+      CHECK_MESSAGE(contains(e, words), e.what());
+    }
+  };
+  using namespace training;
+  check(error_code::mismatch, "rank 2 has array w, replicated, 3 elements of 8 bytes, but rank 0 has array w",
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.save(comm, 1, std::vector{replicated("w", some)}); });
+  check(error_code::mismatch, "rank 2 has array w, replicated, 3",
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{replicated("w", some)}); });
+  check(error_code::bad_argument, "\"w\", has the name of another",
+        [](auto& comm, auto& saved, auto& some, auto& other) {
+          saved.save(comm, 1, std::vector{divided("w", some), replicated("w", other)});
+        });
+  check(error_code::bad_argument, "rank 1: an array of the checkpoint, \"\", has no name",
+        [](auto& comm, auto& saved, auto&, auto& other) {
+          saved.save(comm, 1, std::vector{replicated(comm.rank() == 1 ? "" : "w", other)});
+        });
+  check(
+      error_code::bad_argument,
+      "the checkpoint has array weights, replicated, 257 elements of 8 bytes, but the program has array weights, "
+      "replicated, 7 elements of 8 bytes",
+      [](auto& comm, auto& saved, auto&, auto& other) { saved.load(comm, std::vector{replicated("weights", other)}); });
+  check(error_code::bad_argument, "but the program has array weights, divided, 7 elements",
+        [](auto& comm, auto& saved, auto& some, auto&) { saved.load(comm, std::vector{divided("weights", some)}); });
+  CHECK(load_alone(at.path()).step == 10);
+}
+
+TEST_CASE("a folder that cannot be used is an error on all ranks") {
+  temporary_folder const at;
+  replace_contents(at.path() / "file", "");
+  for (std::string const folder : {"file/run", "none/run"})
+    for (error const& e : errors_of(3, [&](auto& comm) {
+           training::checkpoints saved(at.path() / folder);
+           save_step(comm, saved, 1);
+         })) {
+      CHECK(e.code() == error_code::system);
+      CHECK(contains(e, "rank 0: cannot create " + (at.path() / folder).string() + ": No"));
+    }
+}

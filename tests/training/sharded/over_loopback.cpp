@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sharded training, over loopback.
+// labels: threads
+// timeout: 200
+#include "training/sharded/sharded.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("shards are trained as a whole model over loopback") {
+  for (int const ranks : {1, 2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_sharded_bits(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_reduced_passes(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_cast(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_checkpoint(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_misuse(comm); }));
+  }
+}
+
+TEST_CASE("a rank holds the memory of its stage") {
+  for (int const ranks : {1, 2, 3, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_memory(comm); }));
+  }
+}
+
+TEST_CASE("ranks that shard different models are told so over loopback") {
+  for (int const ranks : {2, 3, 4}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_mismatch(comm); }));
+  }
+}
+
+TEST_CASE("a sharded step that fails on one rank ends on all over loopback") {
+  for (int const ranks : {2, 3})
+    for (int const stage : {1, 2, 3}) {
+      CAPTURE(ranks);
+      CAPTURE(stage);
+      CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_throwing_sharded_hook(comm, stage); }));
+    }
+}
+
+TEST_CASE("a rank that leaves during a sharded step is named over loopback") {
+  for (int const ranks : {2, 4})
+    for (int const stage : {1, 2, 3})
+      for (bool const forward : {false, true}) {
+        CAPTURE(ranks);
+        CAPTURE(stage);
+        CAPTURE(forward);
+        CHECK_NOTHROW(run_threads(
+            ranks, [&](auto& comm) { check_sharded_loss(comm, stage, forward, error_code::rank_left, [] {}); }));
+      }
+}

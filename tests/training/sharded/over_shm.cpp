@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sharded training, over shm.
+// labels: processes
+// timeout: 200
+#include "training/sharded/sharded.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+using namespace tutti;
+using namespace tutti::testing;
+
+TEST_CASE("shards are trained as a whole model over shm") {
+  for (int const ranks : {1, 2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_sharded_adam(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_checkpoint(comm); }));
+  }
+}
+
+TEST_CASE("a rank that dies during a sharded step is named over shm") {
+  for (int const ranks : {2, 4})
+    for (int const stage : {2, 3}) {
+      auto const die = [] { ::raise(SIGKILL); };
+      error const e = error_of([&] {
+        run_local(ranks, [&](auto& comm) { check_sharded_loss(comm, stage, true, error_code::rank_lost, die); });
+        return 0;
+      });
+      CHECK(e.peer() == 1);
+      CHECK_MESSAGE(!contains(e, "expected"), e.what());
+    }
+}
