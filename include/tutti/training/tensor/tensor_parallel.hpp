@@ -82,6 +82,23 @@ void take_along(Comm const& group, training::sharded_dimension const& along, std
   along.copy_part(whole, part, group.size(), group.rank());
 }
 
+// The communication whose forward() is the other's backward(), and the reverse.
+template <class Communication>
+struct conjugate {
+  training::sharded_dimension along;
+
+  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
+  auto forward(Comm&& group, In const& in, Out&& out,
+               std::source_location where = std::source_location::current()) const {
+    return Communication{along}.backward(group, in, out, where);
+  }
+  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
+  auto backward(Comm&& group, In const& in, Out&& out,
+                std::source_location where = std::source_location::current()) const {
+    return Communication{along}.forward(group, in, out, where);
+  }
+};
+
 }  // namespace detail
 
 namespace training {
@@ -156,20 +173,7 @@ struct scatter_to_group {
   }
 };
 
-struct gather_from_group {
-  sharded_dimension along;
-
-  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
-  auto forward(Comm&& group, In const& part, Out&& whole,
-               std::source_location where = std::source_location::current()) const {
-    return scatter_to_group{along}.backward(group, part, whole, where);
-  }
-  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
-  void backward(Comm const& group, In const& whole, Out&& part,
-                std::source_location where = std::source_location::current()) const {
-    scatter_to_group{along}.forward(group, whole, part, where);
-  }
-};
+using gather_from_group = detail::conjugate<scatter_to_group>;
 
 struct gather_sequence {
   sharded_dimension along;
@@ -187,20 +191,7 @@ struct gather_sequence {
   }
 };
 
-struct reduce_scatter_sequence {
-  sharded_dimension along;
-
-  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
-  auto forward(Comm&& group, In const& whole, Out&& part,
-               std::source_location where = std::source_location::current()) const {
-    return gather_sequence{along}.backward(group, whole, part, where);
-  }
-  template <class Comm, std::ranges::contiguous_range In, std::ranges::contiguous_range Out>
-  auto backward(Comm&& group, In const& part, Out&& whole,
-                std::source_location where = std::source_location::current()) const {
-    return gather_sequence{along}.forward(group, part, whole, where);
-  }
-};
+using reduce_scatter_sequence = detail::conjugate<gather_sequence>;
 
 }  // namespace training
 }  // namespace tutti
