@@ -73,6 +73,12 @@ TEST_CASE("the guide to training") {
       if (weights[0] != -0.75f || offsets[9] != -1.5f) throw std::runtime_error("the weights are wrong");
     }
     {
+      std::vector<std::span<float>> const parameters{weights, offsets};
+      tutti::training::data_parallel model(comm, parameters, {.adapt = tutti::training::adaptive_buckets{}});
+      for (std::size_t layer = 0; layer < 2; ++layer) model.ready(layer);
+      model.finish();
+    }
+    {
       std::vector<tutti::training::parameter<float>> const parameters{{weights, "weights", {10, 100}},
                                                                       {offsets, "offsets"}};
       tutti::training::data_parallel model(comm, parameters, {.find_unused = true});

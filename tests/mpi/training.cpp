@@ -17,6 +17,7 @@ TEST_CASE("gradients in buckets are averaged over MPI") {
     CHECK(on_ranks(ranks, [](auto& comm) { check_all_steps(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_same_bits(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_hooks(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_adaptive_buckets(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_broadcast(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_misuse(comm); }) == "");
   }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -115,7 +116,10 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
   }
   std::size_t const bytes = std::accumulate(some.parameters.begin(), some.parameters.end(), std::size_t{0},
                                             [](std::size_t n, auto const& one) { return n + 4 * one.size(); });
-  expect(model.statistics().steps == 4 && model.statistics().bytes == 4 * bytes, "the statistics are wrong");
+  training::training_statistics const& seen = model.statistics();
+  expect(seen.steps == 4 && seen.bytes == 4 * bytes, "the statistics are wrong");
+  expect(seen.busy <= seen.in_flight, "the times are wrong");
+  expect(comm.size() == 1 || (seen.busy.count() > 0 && seen.bandwidth() > 0), "nothing was in flight");
 }
 
 template <class Comm>
@@ -231,6 +235,33 @@ void check_broadcast(Comm& comm) {
   expect(first[4] == comm.size() - 1, "not the values of the last rank");
 }
 
+// Buckets whose size is searched for: all ranks have the same, and the means are right whatever it is.
+template <class Comm>
+void check_adaptive_buckets(Comm& comm) {
+  made_up_model some(comm.size(), 3);
+  training::data_parallel model(
+      comm, some.parameters,
+      {.buckets = {.bytes = 1024, .first_bytes = 256},
+       .adapt = training::adaptive_buckets{.least_bytes = 64, .most_bytes = 4096, .steps = 1}});
+  std::mt19937 order(static_cast<unsigned>(comm.rank()));
+  std::set<std::size_t> seen;
+  for (int step = 0; step < 40; ++step) {
+    if (some.passes(step) > 1) model.zero();
+    {
+      auto const local = model.accumulate();
+      for (int pass = 0; pass < some.passes(step) - 1; ++pass)
+        backward_of(some, model, comm.rank(), step, pass, false, order);
+    }
+    backward_of(some, model, comm.rank(), step, some.passes(step) - 1, false, order);
+    model.finish();
+    expect_means(some, model, step, false);
+    std::vector<std::size_t> const buckets = all_gather(comm, model.plan().buckets.size());
+    expect(std::ranges::count(buckets, buckets[0]) == comm.size(), "ranks have different buckets");
+    seen.insert(buckets[0]);
+  }
+  expect(seen.size() > 1, "no other size was tried");
+}
+
 template <class Comm>
 void check_misuse(Comm& comm) {
   std::vector<float> a(10), b(20), c(30);
@@ -247,6 +278,13 @@ void check_misuse(Comm& comm) {
   refused([&] { model.zero(); }, "zero() was called when gradients had already been");
   refused([&] { training::data_parallel const none(comm, parameters, {.concurrent = 0}); },
           "concurrent is less than 1");
+  using training::adaptive_buckets;
+  refused([&] { training::data_parallel const none(comm, parameters, {.adapt = adaptive_buckets{.least_bytes = 0}}); },
+          "adaptive_buckets has the range of 0 to 104857600 bytes");
+  refused([&] { training::data_parallel const none(comm, parameters, {.adapt = adaptive_buckets{.most_bytes = 9}}); },
+          "adaptive_buckets has the range of 1048576 to 9 bytes");
+  refused([&] { training::data_parallel const none(comm, parameters, {.adapt = adaptive_buckets{.steps = 0}}); },
+          "adaptive_buckets::steps is less than 1");
   refused([&] { model.finish(); }, "no gradient was reported ready of parameter 1, parameter 2 (c) [");
   refused([&] { auto const late = model.accumulate(); },
           "accumulate() was called when the gradient of parameter 0 (a)");
@@ -275,7 +313,7 @@ void check_stale_gradients(Comm& comm) {
   model.ready(0);
   before[99] = 1;
   expect_error(error_of([&] { return model.ready(1), 0; }), error_code::bad_argument,
-               "the gradient of parameter 1 was written to where it was in the first step, but it has moved");
+               "the gradient of parameter 1 was written to where it was in the last step, but it has moved");
 }
 
 // A hook that throws on one rank, or whose continuation does, ends the step on all.

@@ -42,7 +42,7 @@ class buckets_in_flight {
   void continue_after(std::size_t index, Make&& make, training::training_statistics& seen) {
     works_[index].wait();
     seen.buckets[index].in_flight += works_[index].duration();
-    last_end_ = std::max(last_end_, end_of(index));
+    count_end(index, seen);
     started_[index] = clock::now();
     works_[index] = make();
   }
@@ -84,7 +84,7 @@ class buckets_in_flight {
     ++seen.steps;
     for (std::size_t i = 0; i < works_.size(); ++i) {
       seen.bytes += seen.buckets[i].bytes;
-      last_end_ = std::max(last_end_, end_of(i));
+      count_end(i, seen);
     }
     if (!works_.empty()) seen.in_flight += last_end_ - first_start_;
     forget();
@@ -104,6 +104,11 @@ class buckets_in_flight {
  private:
   clock::time_point end_of(std::size_t index) const {
     return started_[index] + std::chrono::duration_cast<clock::duration>(works_[index].duration());
+  }
+  void count_end(std::size_t index, training::training_statistics& seen) {
+    auto const end = end_of(index);
+    seen.busy += std::max(clock::duration{}, end - std::max(started_[index], last_end_));
+    last_end_ = std::max(last_end_, end);
   }
   void forget() noexcept {
     works_.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -27,6 +28,7 @@
 #include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/bucket_search.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/gradient_array.hpp"
 #include "tutti/training/moved_gradients.hpp"
@@ -56,7 +58,7 @@ namespace tutti::training {
 //
 // Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, and differ between the first
 //           step and later ones if the buckets are rebuilt. Where rank 0 may report gradients in another order in another
-//           run, set rebuild = false to get the same bits again.
+//           run, set rebuild = false to get the same bits again; with adapt, times decide on the buckets.
 // Errors    misuse throws bad_argument on the rank that commits it, before anything else happens there. If a rank is
 //           lost, finish() throws on the others, as any collective does. If a step fails on one rank alone, because the
 //           hook has thrown there for example, finish() throws that there, and `revoked` on the others. Afterwards
@@ -85,8 +87,8 @@ class data_parallel {
   std::size_t size() const noexcept { return gradients_.size(); }
 
   // The gradient of a parameter: write it before ready(), read the mean after finish(). Ask for it in every step,
-  // because finish() moves gradients once, at the end of the first step, when it rebuilds the buckets. What was asked for in
-  // the first step may still be read, for the mean, until the second finish().
+  // because finish() moves gradients when it rebuilds the buckets: at the end of the first step, and with adapt in later
+  // ones. What was asked for in such a step may still be read, for the mean, until the next finish().
   std::span<T> gradient(std::size_t parameter, std::source_location where = std::source_location::current()) {
     pass_.expect_parameter(parameter, where);
     return gradients_.of_parameter(parameter);
@@ -132,6 +134,7 @@ class data_parallel {
       used_ = pass_.used();
       moved_ = {};
       if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
+      if (search_) adapt(where);
     } catch (...) {
       revoke("a step of training has failed there");
       abandon();
@@ -179,10 +182,12 @@ class data_parallel {
         hook_(std::move(hook)),
         pass_(tutti::detail::parameter_names(parameters), comm.rank()),
         shapes_(tutti::detail::parameter_shapes(parameters)) {
-    if (options.concurrent < 1)
-      tutti::detail::refuse(comm.rank(), "data_parallel_options::concurrent is less than 1",
-                            "pass the number of buckets to reduce at the same time", where);
+    tutti::detail::expect_valid(options, comm.rank(), where);
     agree(parameters, where);
+    if (options.adapt) {
+      search_.emplace(*options.adapt, options.buckets.bytes, bytes_of_all());
+      options_.buckets.bytes = search_->bytes();
+    }
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
     lay_out(std::move(order));
@@ -206,6 +211,12 @@ class data_parallel {
     pass_.begin(plan());
     statistics_.buckets.clear();
     for (auto const& b : plan().buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
+  }
+
+  std::size_t bytes_of_all() const {
+    std::size_t elements = 0;
+    for (auto const& shape : shapes_) elements += tutti::detail::elements_of(shape);
+    return elements * sizeof(T);
   }
 
   // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete.
@@ -248,7 +259,20 @@ class data_parallel {
   void rebuild(std::source_location where) {
     std::vector<std::size_t> order = pass_.observed_order(order_);
     tutti::broadcast(comm_, order, 0, {}, where);
-    if (order == order_) return;
+    if (order != order_) move(std::move(order));
+  }
+  // Collective. Tries another size of buckets if enough steps have been seen with this one.
+  void adapt(std::source_location where) {
+    auto const before = std::exchange(cost_before_, statistics_.waited + statistics_.driven);
+    if (!search_->saw(cost_before_ - before)) return;
+    std::int64_t const largest = all_reduce(comm_, std::int64_t{search_->median().count()}, max{}, {}, where);
+    search_->judge(std::chrono::nanoseconds(largest));
+    if (options_.buckets.bytes == search_->bytes()) return;
+    options_.buckets.bytes = search_->bytes();
+    move(order_);
+  }
+  // Divides the gradients into buckets of options_.buckets, in this order.
+  void move(std::vector<std::size_t> order) {
     moved_ = moved_gradients(std::move(gradients_));
     ++layout_;
     lay_out(std::move(order));
@@ -268,6 +292,8 @@ class data_parallel {
   std::vector<std::uint8_t> used_;
   tutti::detail::buckets_in_flight in_flight_;
   work agreement_;  // on the parameters that are used
+  std::optional<tutti::detail::bucket_search> search_;
+  std::chrono::nanoseconds cost_before_{};  // of all steps but the last
   training_statistics statistics_{};
   std::size_t layout_ = 0;
   bool first_step_ = true;

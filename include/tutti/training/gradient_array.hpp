@@ -15,6 +15,10 @@
 
 namespace tutti::detail {
 
+inline std::size_t elements_of(std::span<std::size_t const> shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
 // Zero at first.
 template <class T, class Transport>
 class gradient_array {
@@ -47,8 +51,7 @@ class gradient_array {
  private:
   static std::vector<std::size_t> counts_of(std::span<std::vector<std::size_t> const> shapes) {
     std::vector<std::size_t> out;
-    for (auto const& shape : shapes)
-      out.push_back(std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>()));
+    for (auto const& shape : shapes) out.push_back(elements_of(shape));
     return out;
   }
 

@@ -32,8 +32,8 @@ class moved_gradients {
     if (parameter >= before_.size() || hash_of(before_.of_parameter(parameter)) == hashes_[parameter]) return;
     refuse(rank,
            join({"the gradient of parameter ", parameter,
-                 " was written to where it was in the first step, but it has moved"}),
-           "call gradient() in every step, or set rebuild = false", where);
+                 " was written to where it was in the last step, but it has moved"}),
+           "call gradient() in every step, or set rebuild = false and no adapt", where);
   }
 
  private:

@@ -2,9 +2,12 @@
 // The options of data_parallel.
 #pragma once
 
+#include <optional>
+#include <source_location>
 #include <string>
 
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/bucket_search.hpp"
 
 namespace tutti {
 namespace training {
@@ -12,6 +15,9 @@ namespace training {
 // The same on all ranks, except for progress_thread.
 struct data_parallel_options {
   bucket_sizes buckets{};
+  // Steps try other sizes, too, and keep the one with which they wait least; bits then differ from run to run. Costs an
+  // all_reduce of 8 bytes every few steps, and moves gradients when the size changes.
+  std::optional<adaptive_buckets> adapt{};
   int concurrent = 1;            // buckets that are reduced at the same time, each on a communicator of its own
   bool broadcast = true;         // all ranks start with the parameters of rank 0
   bool find_unused = false;      // parameters may take no part in a step; costs a small all_reduce per step
@@ -25,6 +31,9 @@ namespace detail {
 
 // What ranks must agree on, for expect_same_lines.
 std::string line_about(training::data_parallel_options const& options);
+
+// Throws bad_argument on this rank if an option is outside its range.
+void expect_valid(training::data_parallel_options const& options, int rank, std::source_location where);
 
 }  // namespace detail
 }  // namespace tutti

@@ -21,6 +21,7 @@ struct training_statistics {
   std::size_t bytes = 0;          // of all gradients that were reduced
   std::size_t message_bytes = 0;  // what this rank contributed to the calls that did it; less if a hook compresses
   std::chrono::nanoseconds in_flight{};  // from the start of the first bucket of a step to the end of the last
+  std::chrono::nanoseconds busy{};       // the part of it with a bucket in flight
   std::chrono::nanoseconds waited{};     // in finish(), with nothing left to compute
   std::chrono::nanoseconds driven{};     // in ready(), which starts buckets and drives those in flight
   std::vector<bucket> buckets{};         // starts anew when the buckets change
@@ -28,6 +29,10 @@ struct training_statistics {
   // The share of the communication during which this rank could compute, from 0 to 1.
   double overlap() const {
     return in_flight.count() == 0 ? 0 : std::max(0.0, 1 - std::chrono::duration<double>(waited + driven) / in_flight);
+  }
+  // Bytes per second of the messages, while there were any.
+  double bandwidth() const {
+    return busy.count() == 0 ? 0 : static_cast<double>(message_bytes) / std::chrono::duration<double>(busy).count();
   }
   // The bucket for which finish() waited longest; 0 if there is none.
   std::size_t longest_awaited() const {
