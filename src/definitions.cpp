@@ -20,6 +20,7 @@
 #include "tutti/launch/place_impl.hpp"
 #include "tutti/training/backward_pass_impl.hpp"
 #include "tutti/training/bucket_plan_impl.hpp"
+#include "tutti/training/bucket_search_impl.hpp"
 #include "tutti/training/checkpoint/checkpoint_folder_impl.hpp"
 #include "tutti/training/checkpoint/durable_file_impl.hpp"
 #include "tutti/training/checkpoint/manifest_impl.hpp"
