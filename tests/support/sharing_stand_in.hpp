@@ -119,6 +119,7 @@ struct stand_in_refusals {
   bool opening = false;
   bool reaching = false;
   bool launching = false;
+  bool copying = false;
 };
 
 // A place in a stream, which it may come by more than once where it is captured.
@@ -180,6 +181,7 @@ class sharing_stand_in {
   }
   void release_pinned(void* memory) const noexcept { release(memory); }
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
+    if (refuses.copying) throw_refused("to copy");
     if (is_pinned(to) || is_pinned(from)) by_host += bytes;
     here(stream).add([=] {
       if (bytes > 0) std::memcpy(to, from, bytes);

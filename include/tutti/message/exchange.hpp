@@ -141,6 +141,12 @@ class exchange final : public messages_in_flight<Transport> {
     this->move(false);
   }
 
+  // Ends all messages of this rank, which is a fault of all ranks, because an exception keeps it from completing them.
+  [[gnu::cold]] void give_up_all() noexcept {
+    if (!alone()) engine_.give_up_messages();
+    this->stop();
+  }
+
   template <class Operation>
   Operation prepare(transfer const& t, shared_gaps gaps, std::chrono::nanoseconds timeout, std::source_location where) {
     return Operation(keep(t, std::move(gaps), timeout, where), [](std::shared_ptr<pending_call> const& call) {

@@ -53,7 +53,6 @@ class device_exchange final : public watched_work {
   }
   void give_up() noexcept override {
     if (ended()) return;
-    end_messages_of_host();
     fail(std::make_exception_ptr(error({.code = error_code::rank_left,
                                         .rank = how_.comm.rank(),
                                         .what = "ranks were destroyed before their messages were sent and received",
@@ -91,16 +90,17 @@ class device_exchange final : public watched_work {
   }
   [[gnu::cold]] void end_messages_of_host() noexcept {
     if (how_.comm.size() == 1) return;
-    give_up_calls(how_.comm);
     try {
-      with_exchange(how_.comm, how_.where, [](auto& messages) { messages.stop(); });
+      with_exchange(how_.comm, how_.where, [](auto& messages) { messages.give_up_all(); });
     } catch (...) {  // the fault, which has ended them
     }
   }
+  // Peers would wait for what this rank does not send or receive any more.
   void fail(std::exception_ptr why) noexcept {
     thrown_now_ = std::move(why);
     time_ = countdown(grace);
     for (auto const& one : all_) one->stop();
+    end_messages_of_host();
   }
 
   transfers all_;

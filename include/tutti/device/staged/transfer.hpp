@@ -197,6 +197,11 @@ class device_transfer {
       ++started_, moved = true;
     }
     if (copied_ < started_) moved |= copy_next(how);
+    if (finished_ < copied_) {
+      slice_in_flight& next = of(finished_);
+      // Its receive ends before it is told that the data are here only by a fault, for which no copy need be waited.
+      if (next.call && !next.fetched && next.work.done()) next.work.wait();
+    }
     if (finished_ < copied_ && copied(finished_).reached()) {
       slice_in_flight& done = of(finished_);
       if (done.call && !std::exchange(done.fetched, true))
