@@ -97,3 +97,30 @@ TEST_CASE("a fault ends a message whose copy waits for its stream") {
   });
   for (error const& e : errors) expect_error(e, error_code::timeout, "on rank 0 did not complete within 0.3 s");
 }
+
+TEST_CASE("messages that are in flight when their ranks are destroyed are completed first") {
+  for (device_path const path : {device_path::staged, device_path::ipc})
+    run_threads(2, [&](auto& comm) {
+      sharing_stand_in const device(comm.rank());
+      large_array const out(device, message_length);
+      gated_stream late;
+      std::thread opens;
+      {
+        on_options<sharing_stand_in> how = small_slices;
+        how.path = path;
+        auto ranks = on(comm, device, how);
+        std::span<float> const data = ranks.template allocate<float>(message_length);
+        write_floats(device, data.data(), std::vector<float>(message_length, 2.5f));
+        device_batch both(ranks);
+        both.send(data, 1 - comm.rank()).recv(out, 1 - comm.rank());
+        static_cast<void>(both.start({.stream = late.get()}));
+        opens = std::thread([&] {
+          std::this_thread::sleep_for(50ms);
+          late.open();
+        });
+      }
+      opens.join();
+      expect(read_floats(device, out.data(), message_length) == std::vector<float>(message_length, 2.5f),
+             "the message");
+    });
+}

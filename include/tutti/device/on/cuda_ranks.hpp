@@ -271,8 +271,8 @@ class cuda_ranks {
   std::optional<cuda_ipc<D, Transport>> ipc_;
   std::optional<staged_type> staged_;                              // if there is no ipc_
   std::optional<levels_type> levels_;                              // beside staged_, which carries out the other calls
-  std::optional<detail::device_messages<D, Transport>> messages_;  // of which peers may read memory of ipc_ or levels_
-  std::list<detail::device_array<D, std::byte>> allocated_;
+  std::list<detail::device_array<D, std::byte>> allocated_;        // if there is no ipc_
+  std::optional<detail::device_messages<D, Transport>> messages_;  // in memory of those above, so it goes first
   detail::device_bucket<D> bucket_{on_};
   detail::device_works works_;
 };
