@@ -124,3 +124,20 @@ TEST_CASE("messages that are in flight when their ranks are destroyed are comple
              "the message");
     });
 }
+
+TEST_CASE("a message comes from memory that its receiver is still learning of") {
+  run_threads(4, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    large_array const out(device, message_length);
+    auto ranks = on(comm, device, small_slices);
+    int const p = comm.size(), right = (comm.rank() + 1) % p, left = (comm.rank() + p - 1) % p;
+    device_batch from_left(ranks);
+    from_left.recv(out, left);
+    for (int i = 0; i < 30; ++i) {
+      work taken = from_left.start();
+      std::span<float> const data = ranks.template allocate<float>(message_length);
+      send(ranks, data, right);
+      taken.wait();
+    }
+  });
+}

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tutti/call/check_arguments.hpp"
+#include "tutti/collective/barrier.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/type_name.hpp"
 #include "tutti/device/front/collectives.hpp"
@@ -110,8 +111,10 @@ class cuda_ranks {
   std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
     if (ipc_) {
       std::span<T> const out = ipc_->template allocate<T>(count, where);
-      if (auto const* const group = ipc_->shared_group(); group != nullptr && count > 0)
+      if (auto const* const group = ipc_->shared_group(); group != nullptr && count > 0) {
         messages_->outbox().add(out.size_bytes(), group->find_registered(out.data(), out.size_bytes()).memory->at);
+        barrier(comm_, {}, where);  // no rank sends from this memory before all know it
+      }
       return out;
     }
     return {reinterpret_cast<T*>(allocated_.emplace_back(on_, count * sizeof(T)).data()), count};
@@ -281,8 +284,8 @@ class cuda_ranks {
 // ranks can read each other's memory, which takes one node and devices with that ability, they do; if that holds inside each of
 // several nodes, collectives take two levels; else data travel through the host, or to an MPI that accepts device memory.
 // `explain()` tells which, and why. All ranks call it together, and make the same calls in the same order. Every collective of
-// device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of one_shot on the host, except for reductions in two levels, whose order is that of
-// cuda_two_level.
+// device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of
+// one_shot on the host, except for reductions in two levels, whose order is that of cuda_two_level.
 //
 // Throws error: bad_argument, at all ranks, if they name different paths, or one that they cannot take; system, at all ranks, if
 // one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of all_gather and

@@ -12,8 +12,9 @@
 namespace tutti::detail {
 
 // A message names the place of its data by a word: the number of a memory and a byte of it, or, from a rank to itself, the address.
-// All ranks add the same memories in the same order. Nothing is allocated or opened while messages are in flight, because that can
-// mean to wait until a device is idle. If no slot is free, a slice goes by way of the host, so no message waits for another.
+// All ranks add the same memories in the same order, also while another thread drives messages. A message allocates and opens
+// nothing, because that can mean to wait until a device is idle. If no slot is free, a slice goes by way of the host, so no message
+// waits for another.
 class message_outbox {
  public:
   // Smaller messages go by way of the host, which keeps them until a receive matches them.
@@ -24,7 +25,10 @@ class message_outbox {
 
   // `at`: the address of each rank's memory in this process; null for a rank whose memory this one cannot read. Which ranks read each
   // other's memory is the same for all memories.
-  void add(std::size_t bytes, std::vector<std::byte*> at) { memories_.push_back({bytes, std::move(at)}); }
+  void add(std::size_t bytes, std::vector<std::byte*> at) {
+    std::lock_guard const lock(guard_);
+    memories_.push_back({bytes, std::move(at)});
+  }
   // The same for memory of the slots, which comes first.
   void add_slots(std::size_t bytes, std::vector<std::byte*> at) {
     slot_bytes_ = bytes;
@@ -33,11 +37,15 @@ class message_outbox {
   }
 
   // Whether the peer can read such memory of this rank.
-  bool reaches(int peer) const { return peer == rank_ || (!memories_.empty() && memories_[0].of(peer) != nullptr); }
+  bool reaches(int peer) const {
+    std::lock_guard const lock(guard_);
+    return peer == rank_ || shares_with(peer);
+  }
   // The place of data of this rank that the peer can fetch as they are; 0: it cannot.
   std::uint64_t place_for(int peer, std::byte const* data, std::size_t bytes) const {
     if (peer == rank_) return reinterpret_cast<std::uintptr_t>(data);
-    if (!reaches(peer)) return 0;
+    std::lock_guard const lock(guard_);
+    if (!shares_with(peer)) return 0;
     for (std::size_t i = 1; i < memories_.size(); ++i) {
       std::byte const* const begin = memories_[i].of(rank_);
       if (begin <= data && data + bytes <= begin + memories_[i].bytes)
@@ -49,6 +57,7 @@ class message_outbox {
   std::byte const* find(int from, std::uint64_t place, std::size_t bytes) const {
     if (from == rank_) return reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(place));
     std::size_t const number = (place >> offset_bits) - 1, offset = place & ((std::uint64_t{1} << offset_bits) - 1);
+    std::lock_guard const lock(guard_);
     if (number >= memories_.size() || memories_[number].of(from) == nullptr) return nullptr;
     if (offset > memories_[number].bytes || bytes > memories_[number].bytes - offset) return nullptr;
     return memories_[number].of(from) + offset;
@@ -58,11 +67,13 @@ class message_outbox {
   class slot {
    public:
     slot() = default;
-    slot(std::shared_ptr<message_outbox> owner, std::size_t number) : owner_{std::move(owner)}, number_{number} {}
-    slot(slot&& other) noexcept : owner_{std::move(other.owner_)}, number_{other.number_} {}
+    slot(std::shared_ptr<message_outbox> owner, std::size_t number, std::byte* data)
+        : owner_{std::move(owner)}, number_{number}, data_{data} {}
+    slot(slot&& other) noexcept : owner_{std::move(other.owner_)}, number_{other.number_}, data_{other.data_} {}
     slot& operator=(slot other) noexcept {
       std::swap(owner_, other.owner_);
       std::swap(number_, other.number_);
+      std::swap(data_, other.data_);
       return *this;
     }
     ~slot() {
@@ -70,12 +81,13 @@ class message_outbox {
     }
 
     explicit operator bool() const { return owner_ != nullptr; }
-    std::byte* data() const { return owner_->memories_[0].of(owner_->rank_) + number_ * owner_->slot_bytes_; }
+    std::byte* data() const { return data_; }
     std::uint64_t place() const { return place_of(0, number_ * owner_->slot_bytes_); }
 
    private:
     std::shared_ptr<message_outbox> owner_;
     std::size_t number_ = 0;
+    std::byte* data_ = nullptr;
   };
   // None if all are in use.
   static slot take_slot(std::shared_ptr<message_outbox> const& from) {
@@ -83,7 +95,7 @@ class message_outbox {
     if (from->free_.empty()) return {};
     std::size_t const number = from->free_.back();
     from->free_.pop_back();
-    return {from, number};
+    return {from, number, from->memories_[0].of(from->rank_) + number * from->slot_bytes_};
   }
 
  private:
@@ -99,6 +111,7 @@ class message_outbox {
   static std::uint64_t place_of(std::size_t number, std::size_t offset) {
     return (static_cast<std::uint64_t>(number) + 1) << offset_bits | offset;
   }
+  bool shares_with(int peer) const { return !memories_.empty() && memories_[0].of(peer) != nullptr; }
   void put_back(std::size_t number) {
     std::lock_guard const lock(guard_);
     free_.push_back(number);
@@ -107,8 +120,8 @@ class message_outbox {
   int rank_;
   std::vector<memory> memories_;
   std::size_t slot_bytes_ = 0;
-  std::mutex guard_;
-  std::vector<std::size_t> free_;
+  mutable std::mutex guard_;
+  std::vector<std::size_t> free_;  // slots
 };
 
 }  // namespace tutti::detail
