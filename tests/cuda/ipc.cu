@@ -196,7 +196,7 @@ void check_groups(Ranks& ranks, Comm& comm, cudaStream_t stream, std::string con
              !all_are(ranks, list[2].data(), n, static_cast<float>(left), stream));
 
   // These go from GPU to GPU, where ranks read each other's memory: in slices, and as a whole.
-  std::size_t const large = message_outbox::min_bytes / sizeof(float) + 1000;
+  std::size_t const large = message_outbox::max_bytes_by_host / sizeof(float) + 1000;
   device_array<cuda_device, float> const own(ranks.on(), large), taken(ranks.on(), large);
   for (std::span<float> const from : {std::span(own.data(), large), ranks.template allocate<float>(large)}) {
     fill(ranks, from.data(), large, rank, stream);

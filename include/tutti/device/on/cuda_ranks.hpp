@@ -187,8 +187,8 @@ class cuda_ranks {
   }
 
   static std::string messages_from_devices() {
-    return detail::join({"\nmessages between ranks of a node: from ", detail::message_outbox::min_bytes,
-                         " bytes on, receivers copy them from the sender's device"});
+    return detail::join({"\nmessages of more than ", detail::message_outbox::max_bytes_by_host,
+                         " bytes between ranks of a node: their receiver copies them from the sender's device"});
   }
 
   // -- The choice of the path, the same at all ranks.

@@ -136,7 +136,7 @@ class device_messages {
   void expect_fit(transfer const& what, std::source_location where) const {
     if (what.element_bytes > slice_)
       refuse(comm_.rank(), join({"an element of ", what.element_bytes, " bytes does not fit a slice of ", slice_}),
-             "ask for larger slices", where);
+             "pass larger slices to on, as in {.slices = {.slice = bytes}}", where);
   }
   // The same error.
   std::shared_ptr<device_transfer<D, Transport>> make(transfer const& what,

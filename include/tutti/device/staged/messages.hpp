@@ -30,6 +30,8 @@ namespace tutti {
 // How       a message of more than 16 KiB to a rank that can read memory of this device is copied from device to device by its
 //           receiver: from its place, if that is memory from ranks.allocate, otherwise from a buffer to which the sender has
 //           copied it. Others go by way of pinned host memory
+// Order     a send of more than 16 KiB waits until its receiver has copied the message, after the earlier work of the stream
+//           there. If that includes a collective that this rank calls after the send, the two wait for each other
 // Throws    error: bad_argument; mismatch, timeout, rank_lost, rank_left, system
 // Cost      a message of the host for each slice, and a copy on each device; from memory of ranks.allocate one message and one copy
 //

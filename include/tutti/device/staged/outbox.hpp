@@ -17,8 +17,8 @@ namespace tutti::detail {
 // waits for another.
 class message_outbox {
  public:
-  // Smaller messages go by way of the host, which keeps them until a receive matches them.
-  static constexpr std::size_t min_bytes = std::size_t{16} << 10;
+  // Messages of up to so many bytes go by way of the host, which keeps them until a receive matches them.
+  static constexpr std::size_t max_bytes_by_host = std::size_t{16} << 10;
   static constexpr std::size_t slots = 8;
 
   explicit message_outbox(int rank) : rank_{rank} {}

@@ -66,7 +66,7 @@ class device_transfer {
         slots_{std::move(slots)},
         outbox_{std::move(outbox)},
         slice_{slice},
-        direct_{what.what == transfer::send && !what.ended && what.bytes > message_outbox::min_bytes &&
+        direct_{what.what == transfer::send && !what.ended && what.bytes > message_outbox::max_bytes_by_host &&
                 outbox_->reaches(what.peer)},
         in_place_{direct_ ? outbox_->place_for(what.peer, what.from, what.bytes) : 0},
         all_started_{what.ended},
