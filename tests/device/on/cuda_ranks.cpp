@@ -222,6 +222,9 @@ TEST_CASE("a path that cannot be taken, or on which ranks disagree, is refused a
     device_path const mine = comm.rank() == 2 ? device_path::staged : device_path::ipc;
     expect_error(error_of([&] { static_cast<void>(on(comm, device, {.path = mine})); }), error_code::bad_argument,
                  "ranks 0 and 2 name different paths");
+    std::size_t const slice = comm.rank() == 2 ? 2064 : 2048;
+    expect_error(error_of([&] { static_cast<void>(on(comm, device, {.slices = {.slice = slice}})); }),
+                 error_code::bad_argument, "ranks 0 and 2 cut messages into slices of 2048 and 2064 bytes");
     sharing_stand_in const full(stand_in_refusals{.memory = comm.rank() == 2});
     expect_error(error_of([&] { static_cast<void>(on(comm, full)); }), error_code::system,
                  "rank 2 cannot allocate memory for messages: the stand-in refuses memory");

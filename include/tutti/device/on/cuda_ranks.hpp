@@ -56,7 +56,8 @@ constexpr std::string_view name(device_path p) {
 //          path makes its refusal an error
 // node     a number that ranks share if they are to read each other's memory; by default, that of the machine and container
 // arena    bytes of device memory that peers read, with `ipc` and `two_level`
-// slices   how messages are cut, with `staged` and `two_level`
+// slices   how data that travel through the host are cut, and messages on every path. Where peers read messages, each rank has
+//          memory of its device for 8 slices besides the arena
 template <detail::device D>
 struct on_options {
   detail::passed_stream<D> stream{};
@@ -196,19 +197,25 @@ class cuda_ranks {
     detail::host_identity host{};
     int node = 0;
     device_path path{};
+    std::size_t slice = 0;
 
     bool shares_node(card const& other) const { return node == other.node && host.objection_to(other.host).empty(); }
   };
 
-  // Checks that all ranks name the same path.
+  // Checks that all ranks name the same path, and the same slices of messages.
   detail::node_map find_nodes(on_options<D> const& how, std::source_location where) {
     auto const all = detail::exchange_cards(
-        comm_, card{detail::host_identity::of_this_process(), how.node.value_or(0), how.path}, where);
+        comm_, card{detail::host_identity::of_this_process(), how.node.value_or(0), how.path, how.slices.slice}, where);
     std::vector<int> keys;
     for (std::size_t q = 0; q < all.size(); ++q) {
       if (all[q].path != all[0].path)
         detail::refuse(rank(), detail::join({"ranks 0 and ", q, " name different paths to other devices"}),
                        "pass the same path at all ranks", where);
+      if (all[q].slice != all[0].slice)
+        detail::refuse(rank(),
+                       detail::join({"ranks 0 and ", q, " cut messages into slices of ", all[0].slice, " and ",
+                                     all[q].slice, " bytes"}),
+                       "pass the same slices at all ranks", where);
       auto const first = std::ranges::find_if(all, [&](card const& other) { return other.shares_node(all[q]); });
       keys.push_back(static_cast<int>(first - all.begin()));
     }
@@ -287,9 +294,9 @@ class cuda_ranks {
 // device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of
 // one_shot on the host, except for reductions in two levels, whose order is that of cuda_two_level.
 //
-// Throws error: bad_argument, at all ranks, if they name different paths, or one that they cannot take; system, at all ranks, if
-// one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of all_gather and
-// subgroup.
+// Throws error: bad_argument, at all ranks, if they pass different paths or slices, or a path that they cannot take; system, at
+// all ranks, if one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of
+// all_gather and subgroup.
 //
 //   auto comm = tutti::init();
 //   tutti::cuda_device gpu(comm.local_rank() % tutti::cuda_device_count());
