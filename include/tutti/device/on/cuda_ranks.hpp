@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -26,6 +25,7 @@
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/on/bucket.hpp"
 #include "tutti/device/on/list.hpp"
+#include "tutti/device/on/options.hpp"
 #include "tutti/device/staged/batch.hpp"
 #include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
@@ -33,39 +33,6 @@
 #include "tutti/device/two_level/cuda_two_level.hpp"
 
 namespace tutti {
-
-// How data travel between the devices of ranks: `ipc`, by reading each other's memory (cuda_ipc); `staged`, by way of the host or
-// of an MPI that accepts device memory (cuda_staged); `two_level`, the former inside nodes and the latter across them
-// (cuda_two_level).
-enum class device_path : std::uint8_t { automatic, ipc, staged, two_level };
-
-constexpr std::string_view name(device_path p) {
-  switch (p) {
-    case device_path::automatic: return "automatic";
-    case device_path::ipc: return "ipc";
-    case device_path::staged: return "staged";
-    case device_path::two_level: return "two_level";
-  }
-  return "?";
-}
-
-// What `on` may be told. All ranks pass the same, except for the stream and the node.
-//
-// stream   of calls and works that name none
-// path     automatic: `ipc` if all ranks can, else `two_level` if they are on several nodes and can, and else `staged`. Naming a
-//          path makes its refusal an error
-// node     a number that ranks share if they are to read each other's memory; by default, that of the machine and container
-// arena    bytes of device memory that peers read, with `ipc` and `two_level`
-// slices   how data that travel through the host are cut, and messages on every path. Where peers read messages, each rank has
-//          memory of its device for 8 slices besides the arena
-template <detail::device D>
-struct on_options {
-  detail::passed_stream<D> stream{};
-  device_path path = device_path::automatic;
-  std::optional<int> node{};
-  std::size_t arena = std::size_t{16} << 20;
-  staging slices{};
-};
 
 // Ranks that each pass a buffer of their device; made by `on`. The calls are those of device/front/collectives.hpp.
 template <class D, transport Transport>
