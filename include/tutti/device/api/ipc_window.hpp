@@ -120,7 +120,7 @@ class ipc_window {
                      "which waits for another would wait in vain",
                      "give every rank a device of its own, or make tutti::cuda_local of the ranks of one process",
                      where);
-    auto const posts = group.allocate(
+    auto const posts = group.memory().allocate(
         map_.post_bytes(size_ * sizeof(T)), [&](std::byte* own) { group.clear(own, map_.data_begin()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map_.posts[q] = posts[q];
     detail::device_board const board = group.board();

@@ -33,7 +33,7 @@ template <sharing_device D, transport Transport>
 class ipc_calls {
  public:
   using group_type = device_group<D, Transport>;
-  using registered_place = typename group_type::registered_place;
+  using registered_place = typename peer_memory<D, Transport>::registered_place;
 
   // A call while work is given to its stream.
   struct call {
@@ -166,12 +166,12 @@ class ipc_calls {
     void const* const data = C == collective::broadcast && c.in == nullptr ? static_cast<void const*>(c.out) : c.in;
     std::size_t const bytes = c.given.end() * sizeof(In), out_bytes = c.got.end() * sizeof(Out);
     if (bytes == 0) return;
-    registered_place const in = group_.find_registered(data, bytes);
+    registered_place const in = group_.memory().find_registered(data, bytes);
     if (!in)
       refuse(rank_, join({"a symmetric ", name(C), " got memory that the ranks have not registered"}),
              "pass memory from allocate or register_buffer, or leave device_options::symmetric false", c.where);
     if (r.algorithm == algorithm_id::two_shot) {
-      out.out = group_.find_registered(c.out, out_bytes);
+      out.out = group_.memory().find_registered(c.out, out_bytes);
       if (out.out) out.in = in;
       return;
     }

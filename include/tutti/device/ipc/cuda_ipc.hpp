@@ -101,7 +101,7 @@ class cuda_ipc {
   // ranks call it, each with a buffer of the same size, which must outlive this object.
   template <class T>
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
-    if (calls_) group().share(memory.data(), memory.size_bytes(), where);
+    if (calls_) group().memory().share(memory.data(), memory.size_bytes(), where);
   }
   // Allocates such memory, which lives as long as this object.
   //
@@ -109,7 +109,7 @@ class cuda_ipc {
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
   template <element T>
   std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
-    if (calls_) return {reinterpret_cast<T*>(group().allocate(count * sizeof(T), where)), count};
+    if (calls_) return {reinterpret_cast<T*>(group().memory().allocate(count * sizeof(T), where)), count};
     alone_.emplace_back(on_, count * sizeof(T));
     return {reinterpret_cast<T*>(alone_.back().data()), count};
   }

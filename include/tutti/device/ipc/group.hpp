@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <thread>
@@ -23,34 +22,22 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/ipc/peer_memory.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/guarded_device.hpp"
 #include "tutti/device/watch/board.hpp"
-#include "tutti/device/watch/symmetric_places.hpp"
 #include "tutti/device/watch/watch.hpp"
 
 namespace tutti::detail {
 
-// Keeps memory that others may use as long as they live.
-inline void keep_until_the_process_ends(std::shared_ptr<void const> memory) {
-  static auto* const all = new std::vector<std::shared_ptr<void const>>;
-  static std::mutex guard;
-  std::lock_guard const lock(guard);
-  all->push_back(std::move(memory));
-}
-
 template <sharing_device D, transport Transport>
 class device_group {
  public:
-  // Memory of this rank's device, and the addresses of the others' in this process.
-  struct shared_memory {
-    device_memory_handle own{};
-    std::size_t bytes = 0;
-    std::vector<std::byte*> at;  // by rank
-  };
-
   device_group(communicator<Transport>& comm, D const& on, std::size_t arena_bytes, std::source_location where)
-      : comm_{comm}, on_{on} {
+      : comm_{comm},
+        on_{on},
+        peers_{comm, on, [this](std::source_location here) { watch_->expect_no_fault(here); }},
+        arena_bytes_{arena_bytes} {
     device_card mine{.host = host_identity::of_this_process(), .process = ::getpid(), .arena_bytes = arena_bytes};
     if constexpr (cooperative_device<D>) mine.multiprocessors = on.multiprocessors();
     all_or_none(comm, where, [&] {
@@ -70,11 +57,9 @@ class device_group {
       all_or_none(comm, where, [&] {
         if (comm.rank() != 0) memory_ = find_board(mine, cards[0], comm.size());
         exposed_ = static_cast<std::byte*>(on.expose(memory_->base(), memory_->bytes()));
-        arena_.own = mine.arena;
-        arena_.bytes = arena_bytes;
         for (int q = 0; q < comm.size(); ++q) {
           owners_.push_back(cards[static_cast<std::size_t>(q)].arena.owner);
-          arena_.at.push_back(open(q, cards[static_cast<std::size_t>(q)].arena));
+          arena_at_.push_back(peers_.open(q, cards[static_cast<std::size_t>(q)].arena));
         }
         last_.emplace(on);
         std::vector<process_watch> watches(cards.size());
@@ -85,7 +70,7 @@ class device_group {
     } catch (...) {
       watch_.reset();
       hide_board();
-      close_from(0);
+      peers_.close_all_at_all_ranks();
       throw;
     }
   }
@@ -109,7 +94,7 @@ class device_group {
     }
     if (idle) {
       hide_board();
-      close(0);
+      peers_.close_all();
       all.rank(rank).status.store(presence::left);
     }
     // Ranks may not leave after a fault, which the watch may find while this rank waits.
@@ -120,7 +105,7 @@ class device_group {
     if (!idle) keep_until_the_process_ends(memory_);
     if (idle && alone) return;
     keep_until_the_process_ends(arena_memory_);
-    for (auto& memory : owned_) keep_until_the_process_ends(std::move(memory));
+    peers_.keep();
   }
 
   device_board board() const { return {memory_->base(), comm_.size()}; }
@@ -140,8 +125,12 @@ class device_group {
   }
 
   // The arena of a rank, without its head.
-  std::byte* arena(int q) const { return arena_.at[static_cast<std::size_t>(q)] + head_bytes; }
-  std::size_t arena_bytes() const { return arena_.bytes; }
+  std::byte* arena(int q) const { return arena_at_[static_cast<std::size_t>(q)] + head_bytes; }
+  std::size_t arena_bytes() const { return arena_bytes_; }
+
+  // Other memory of the ranks.
+  peer_memory<D, Transport>& memory() { return peers_; }
+  peer_memory<D, Transport> const& memory() const { return peers_; }
 
   // Gives this rank's memory zeros, and waits for that.
   void clear(std::byte* memory, std::size_t bytes) const {
@@ -184,114 +173,9 @@ class device_group {
     return exchange_cards(comm_, mine, where);
   }
 
-  // -- Registered memory, which peers read in place. All ranks call these together.
-  void share(void* memory, std::size_t bytes, std::source_location where) {
-    registered_.push_back(shared(memory, bytes, where));
-  }
-  std::byte* allocate(std::size_t bytes, std::source_location where) {
-    return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
-  }
-  // Calls `prepare` with the memory before others can see it, and returns its address for each rank.
-  template <class Prepare>
-  std::vector<std::byte*> allocate(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    registered_.push_back(add_prepared(bytes, prepare, where));
-    return registered_.back().at;
-  }
-  // The same for memory that calls do not use in place.
-  template <class Prepare>
-  std::vector<std::byte*> add_memory(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    return add_prepared(bytes, prepare, where).at;
-  }
-  // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
-  std::byte* add_memory_at_all_ranks(std::size_t bytes, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] { own = add_own_memory(bytes); });
-    return own;
-  }
-
-  // Finds registered memory that contains these bytes.
-  struct registered_place {
-    shared_memory const* memory = nullptr;
-    std::size_t index = 0, offset = 0;
-
-    explicit operator bool() const { return memory != nullptr; }
-    std::byte* at(int q) const { return memory->at[static_cast<std::size_t>(q)] + offset; }
-    std::uint64_t word() const { return memory == nullptr ? 0 : detail::symmetric_place_word(index, offset); }
-  };
-  registered_place find_registered(void const* data, std::size_t bytes) const {
-    auto const* const begin = static_cast<std::byte const*>(data);
-    for (std::size_t i = 0; i < registered_.size(); ++i) {
-      std::byte const* const base = static_cast<std::byte const*>(registered_[i].own.address);
-      if (begin < base || begin + bytes > base + registered_[i].bytes) continue;
-      return {&registered_[i], i, static_cast<std::size_t>(begin - base)};
-    }
-    return {};
-  }
-
  private:
-  std::byte* add_own_memory(std::size_t bytes) {
-    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
-    return owned_.back()->data();
-  }
   static constexpr std::size_t head_bytes = 256;  // for the counters
 
-  struct opened {
-    device_memory_handle handle;
-    void* memory;
-  };
-
-  template <class Prepare>
-  shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
-    std::byte* own = nullptr;
-    all_or_none(comm_, where, [&] {
-      own = add_own_memory(bytes);
-      prepare(own);
-    });
-    return shared(own, bytes, where);
-  }
-  shared_memory shared(void* memory, std::size_t bytes, std::source_location where) {
-    struct card {
-      device_memory_handle memory;
-      std::size_t bytes;
-    };
-    watch_->expect_no_fault(where);
-    shared_memory fresh;
-    fresh.bytes = bytes;
-    all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
-    auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
-    for (std::size_t q = 0; q < cards.size(); ++q)
-      if (cards[q].bytes != cards[0].bytes)
-        refuse(comm_.rank(),
-               join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
-               "register buffers of the same size at all ranks", where);
-    std::size_t const before = opened_.size();
-    try {
-      all_or_none(comm_, where, [&] {
-        for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
-      });
-    } catch (...) {
-      close_from(before);
-      throw;
-    }
-    return fresh;
-  }
-  std::byte* open(int q, device_memory_handle const& handle) {
-    if (q == comm_.rank()) return static_cast<std::byte*>(handle.address);
-    opened_.push_back({handle, on_.open(handle)});
-    return static_cast<std::byte*>(opened_.back().memory);
-  }
-  void close(std::size_t first) noexcept {
-    for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
-    opened_.resize(first);
-  }
-  // All ranks close the handles they opened since `first`, and may free their own memory afterwards.
-  void close_from(std::size_t first) noexcept {
-    close(first);
-    try {
-      exchange_cards(comm_, '\0', {});
-    } catch (...) {  // the exception being thrown says more
-    }
-  }
   void hide_board() noexcept {
     if (exposed_ != nullptr) on_.hide(memory_->base());
     exposed_ = nullptr;
@@ -326,12 +210,11 @@ class device_group {
   std::shared_ptr<device_array<D, std::byte> const> arena_memory_;
   std::shared_ptr<device_board_memory const> memory_;
   std::byte* exposed_ = nullptr;
-  std::vector<opened> opened_;
-  shared_memory arena_;
+  peer_memory<D, Transport> peers_;
+  std::size_t arena_bytes_;
+  std::vector<std::byte*> arena_at_;  // by rank
   std::vector<std::array<std::byte, 16>> owners_;
   int multiprocessors_ = 0;
-  std::vector<shared_memory> registered_;
-  std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
   std::optional<device_event<D>> last_;  // the end of the last call
   bool has_windows_ = false;
   std::optional<device_watch> watch_;

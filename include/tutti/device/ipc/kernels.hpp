@@ -163,7 +163,7 @@ class ipc_kernels {
   template <class Map>
   void add_posts(Map& map, std::source_location where) {
     auto const posts =
-        group_.add_memory(map.post_bytes(), [&](std::byte* own) { group_.clear(own, map.flag_bytes()); }, where);
+        group_.memory().add(map.post_bytes(), [&](std::byte* own) { group_.clear(own, map.flag_bytes()); }, where);
     for (std::size_t q = 0; q < posts.size(); ++q) map.posts[q] = posts[q];
   }
 
@@ -189,7 +189,7 @@ class ipc_kernels {
   // the process are idle, and a kernel that was launched would wait for this rank.
   std::byte* scratch(std::size_t bytes, std::source_location where) {
     if (bytes > scratch_bytes_) {
-      scratch_ = group_.add_memory_at_all_ranks(std::bit_ceil(bytes), where);
+      scratch_ = group_.memory().add_at_all_ranks(std::bit_ceil(bytes), where);
       scratch_bytes_ = std::bit_ceil(bytes);
     }
     return scratch_;

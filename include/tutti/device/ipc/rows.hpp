@@ -36,7 +36,7 @@ class ipc_rows {
   template <class T, class Group>
   T* sums_of(Group& group, std::size_t n, std::source_location where) {
     if (std::size_t const wanted = std::bit_ceil(n * sizeof(T)); wanted > bytes_) {
-      sums_ = group.add_memory_at_all_ranks(wanted, where);
+      sums_ = group.memory().add_at_all_ranks(wanted, where);
       bytes_ = wanted;
     }
     return reinterpret_cast<T*>(sums_);

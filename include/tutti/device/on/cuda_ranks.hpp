@@ -80,7 +80,8 @@ class cuda_ranks {
     if (ipc_) {
       std::span<T> const out = ipc_->template allocate<T>(count, where);
       if (auto const* const group = ipc_->shared_group(); group != nullptr && count > 0) {
-        messages_->outbox().add(out.size_bytes(), group->find_registered(out.data(), out.size_bytes()).memory->at);
+        messages_->outbox().add(out.size_bytes(),
+                                group->memory().find_registered(out.data(), out.size_bytes()).memory->at);
         barrier(comm_, {}, where);  // no rank sends from this memory before all know it
       }
       return out;
@@ -214,7 +215,7 @@ class cuda_ranks {
   void open_outbox(std::size_t slice, detail::node_map const& nodes, std::source_location where) {
     std::size_t const slot = detail::slices(slice, detail::access_bytes) * detail::access_bytes;
     auto const open = [&](auto& group, std::vector<int> const& members) {
-      auto const at_member = group.add_memory(detail::message_outbox::slots * slot, [](std::byte*) {}, where);
+      auto const at_member = group.memory().add(detail::message_outbox::slots * slot, [](std::byte*) {}, where);
       std::vector<std::byte*> at(static_cast<std::size_t>(size()));
       for (std::size_t i = 0; i < members.size(); ++i) at[static_cast<std::size_t>(members[i])] = at_member[i];
       messages_->outbox().add_slots(slot, std::move(at));

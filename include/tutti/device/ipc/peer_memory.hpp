@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Memory of the devices of ranks that peers have opened and read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/model/device.hpp"
+#include "tutti/device/watch/symmetric_places.hpp"
+
+namespace tutti::detail {
+
+// Keeps memory that others may use as long as they live.
+inline void keep_until_the_process_ends(std::shared_ptr<void const> memory) {
+  static auto* const all = new std::vector<std::shared_ptr<void const>>;
+  static std::mutex guard;
+  std::lock_guard const lock(guard);
+  all->push_back(std::move(memory));
+}
+
+// Its owner destroys it once all ranks have closed what they had opened, or calls keep().
+template <sharing_device D, transport Transport>
+class peer_memory {
+ public:
+  // Memory of this rank's device, and the addresses of the others' in this process.
+  struct shared_memory {
+    device_memory_handle own{};
+    std::size_t bytes = 0;
+    std::vector<std::byte*> at;  // by rank
+  };
+
+  // `expect_usable`: throws if the ranks have a fault.
+  peer_memory(communicator<Transport>& comm, D const& on, std::function<void(std::source_location)> expect_usable)
+      : comm_{comm}, on_{on}, expect_usable_{std::move(expect_usable)} {}
+  peer_memory(peer_memory const&) = delete;
+  peer_memory& operator=(peer_memory const&) = delete;
+
+  // -- Each rank calls these on its own.
+  std::byte* open(int q, device_memory_handle const& handle) {
+    if (q == comm_.rank()) return static_cast<std::byte*>(handle.address);
+    opened_.push_back({handle, on_.open(handle)});
+    return static_cast<std::byte*>(opened_.back().memory);
+  }
+  void close_all() noexcept { close(0); }
+  // Own memory lives until the process ends.
+  void keep() {
+    for (auto& memory : owned_) keep_until_the_process_ends(std::move(memory));
+  }
+
+  // -- All ranks call these together.
+  // All close what they have opened, and may free their own memory afterwards.
+  void close_all_at_all_ranks() noexcept { close_from(0); }
+  // Registers memory, which peers then read in place.
+  void share(void* memory, std::size_t bytes, std::source_location where) {
+    registered_.push_back(shared(memory, bytes, where));
+  }
+  // Allocates such memory.
+  std::byte* allocate(std::size_t bytes, std::source_location where) {
+    return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
+  }
+  // Calls `prepare` with the memory before others can see it, and returns its address for each rank.
+  template <class Prepare>
+  std::vector<std::byte*> allocate(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    registered_.push_back(add_prepared(bytes, prepare, where));
+    return registered_.back().at;
+  }
+  // The same for memory that calls do not use in place.
+  template <class Prepare>
+  std::vector<std::byte*> add(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    return add_prepared(bytes, prepare, where).at;
+  }
+  // Memory that is not shared and lives until the last call has ended. No rank returns before all have theirs.
+  std::byte* add_at_all_ranks(std::size_t bytes, std::source_location where) {
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] { own = add_own(bytes); });
+    return own;
+  }
+
+  // Finds registered memory that contains these bytes.
+  struct registered_place {
+    shared_memory const* memory = nullptr;
+    std::size_t index = 0, offset = 0;
+
+    explicit operator bool() const { return memory != nullptr; }
+    std::byte* at(int q) const { return memory->at[static_cast<std::size_t>(q)] + offset; }
+    std::uint64_t word() const { return memory == nullptr ? 0 : detail::symmetric_place_word(index, offset); }
+  };
+  registered_place find_registered(void const* data, std::size_t bytes) const {
+    auto const* const begin = static_cast<std::byte const*>(data);
+    for (std::size_t i = 0; i < registered_.size(); ++i) {
+      std::byte const* const base = static_cast<std::byte const*>(registered_[i].own.address);
+      if (begin < base || begin + bytes > base + registered_[i].bytes) continue;
+      return {&registered_[i], i, static_cast<std::size_t>(begin - base)};
+    }
+    return {};
+  }
+
+ private:
+  struct opened {
+    device_memory_handle handle;
+    void* memory;
+  };
+
+  std::byte* add_own(std::size_t bytes) {
+    owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
+    return owned_.back()->data();
+  }
+  template <class Prepare>
+  shared_memory add_prepared(std::size_t bytes, Prepare const& prepare, std::source_location where) {
+    std::byte* own = nullptr;
+    all_or_none(comm_, where, [&] {
+      own = add_own(bytes);
+      prepare(own);
+    });
+    return shared(own, bytes, where);
+  }
+  shared_memory shared(void* memory, std::size_t bytes, std::source_location where) {
+    struct card {
+      device_memory_handle memory;
+      std::size_t bytes;
+    };
+    expect_usable_(where);
+    shared_memory fresh;
+    fresh.bytes = bytes;
+    all_or_none(comm_, where, [&] { fresh.own = on_.share(memory); });
+    auto const cards = exchange_cards(comm_, card{fresh.own, bytes}, where);
+    for (std::size_t q = 0; q < cards.size(); ++q)
+      if (cards[q].bytes != cards[0].bytes)
+        refuse(comm_.rank(),
+               join({"rank 0 registers ", cards[0].bytes, " bytes, rank ", q, " registers ", cards[q].bytes}),
+               "register buffers of the same size at all ranks", where);
+    std::size_t const before = opened_.size();
+    try {
+      all_or_none(comm_, where, [&] {
+        for (int q = 0; q < comm_.size(); ++q) fresh.at.push_back(open(q, cards[static_cast<std::size_t>(q)].memory));
+      });
+    } catch (...) {
+      close_from(before);
+      throw;
+    }
+    return fresh;
+  }
+  void close(std::size_t first) noexcept {
+    for (std::size_t i = first; i < opened_.size(); ++i) on_.close(opened_[i].handle, opened_[i].memory);
+    opened_.resize(first);
+  }
+  // All ranks close the handles they opened since `first`, and may free their own memory afterwards.
+  void close_from(std::size_t first) noexcept {
+    close(first);
+    try {
+      exchange_cards(comm_, '\0', {});
+    } catch (...) {  // the exception being thrown says more
+    }
+  }
+
+  communicator<Transport>& comm_;
+  D const& on_;
+  std::function<void(std::source_location)> expect_usable_;
+  std::vector<opened> opened_;
+  std::vector<shared_memory> registered_;
+  std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
+};
+
+}  // namespace tutti::detail
