@@ -14,7 +14,6 @@
 #include <source_location>
 #include <stop_token>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -25,8 +24,7 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/kernel_report.hpp"
 #include "tutti/device/watch/board.hpp"
-#include "tutti/device/watch/symmetric_places.hpp"
-#include "tutti/fault/call_record.hpp"
+#include "tutti/device/watch/calls.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
@@ -47,7 +45,11 @@ class device_watch {
  public:
   // `peers`: watches of ranks in other processes.
   device_watch(device_board const& board, int rank, std::vector<process_watch> peers)
-      : board_{board}, rank_{rank}, peers_{std::move(peers)}, thread_{[this](std::stop_token const& s) { run(s); }} {}
+      : board_{board},
+        rank_{rank},
+        recorded_{board, rank},
+        peers_{std::move(peers)},
+        thread_{[this](std::stop_token const& s) { run(s); }} {}
 
   // Called before the stream may be in the call. expected(q) is what watched_call::expected has for rank q.
   template <class Expected>
@@ -84,8 +86,8 @@ class device_watch {
   void expect_same_call(std::uint64_t sequence, std::uint32_t call, std::source_location where) const {
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const theirs = board_.noted(q, sequence);
-      if (theirs == 0 || theirs == call || same_call(call, q, theirs).value_or(true)) continue;
-      raise(mismatch_with(q, call, theirs), where);
+      if (theirs == 0 || theirs == call || recorded_.same_call(call, q, theirs).value_or(true)) continue;
+      raise(recorded_.mismatch_with(q, call, theirs), where);
     }
   }
 
@@ -134,8 +136,8 @@ class device_watch {
     for (int q = 0; q < board_.ranks(); ++q)
       if (q != rank_ && peers_[static_cast<std::size_t>(q)].ended() && !left(q))
         return board_.raise({static_cast<int>(error_code::rank_lost), rank_, q,
-                             join({"the process of rank ", q, " ended ", state_of(q), ", while rank ", rank_, " is ",
-                                   state_of(rank_)})});
+                             join({"the process of rank ", q, " ended ", recorded_.state_of(q), ", while rank ", rank_,
+                                   " is ", recorded_.state_of(rank_)})});
     if (auto const found = reported()) return board_.raise(*found);
     device_page const& self = board_.rank(rank_);
     std::uint32_t const call = self.now.load(), beat = self.beat.load();
@@ -155,15 +157,15 @@ class device_watch {
         std::uint32_t const expected = entry->second.expected[static_cast<std::size_t>(q)];
         for (std::uint32_t const said : announced_[static_cast<std::size_t>(q)])
           if (expected != 0 && said != 0 && said != expected)
-            return board_.raise(mismatch_with(q, call, board_.rank(q).now.load()));
+            return board_.raise(recorded_.mismatch_with(q, call, board_.rank(q).now.load()));
       }
     }
     if (now - since_ < standing_long && now - since_ < entry->second.timeout) return;
     for (int q = 0; q < board_.ranks(); ++q)
       if (q != rank_ && left(q) && awaits(q, entry->second))
-        return board_.raise(
-            {static_cast<int>(error_code::rank_left), rank_, q,
-             join({"rank ", q, " left ", state_of(q), ", while rank ", rank_, " is ", state_of(rank_)})});
+        return board_.raise({static_cast<int>(error_code::rank_left), rank_, q,
+                             join({"rank ", q, " left ", recorded_.state_of(q), ", while rank ", rank_, " is ",
+                                   recorded_.state_of(rank_)})});
     if (now - since_ < entry->second.timeout) return;
     // Where none is missing, one may have come just now, because an earlier call of its stream has given up.
     fault const late = timeout_of(entry->second);
@@ -200,44 +202,23 @@ class device_watch {
     if (word == 0) return {};
     auto const what = kernel_report::from(word);
     std::string text = what.text();
-    if (what.kind == kernel_report::missing) text += join({", which is ", state_of(what.peer)});
+    if (what.kind == kernel_report::missing) text += join({", which is ", recorded_.state_of(what.peer)});
     return fault{static_cast<int>(what.code()), rank_, what.peer, std::move(text)};
   }
 
-  // -- Messages.
-
-  std::string described(int q, std::uint32_t call) const {
-    auto words = board_.find(q, call);
-    if (!words) return "a call that is no longer on record";
-    std::string const places = take_places(*words);
-    return describe(*words, device_names{board_}, q) + places;
-  }
-  // "in all_reduce of ..." or "after broadcast of ..."
-  std::string state_of(int q) const {
-    device_page const& peer = board_.rank(q);
-    if (std::uint32_t const call = peer.now.load()) return "in " + described(q, call);
-    if (std::uint64_t const called = peer.called.load())
-      return join({"at or after call #", called, ", ", described(q, board_.noted(q, called))});
-    return "before its first call";
-  }
-  fault mismatch_with(int q, std::uint32_t own, std::uint32_t theirs) const {
-    return {static_cast<int>(error_code::mismatch), rank_, q,
-            join({"ranks disagree: rank ", rank_, " calls ", described(rank_, own), ", rank ", q, " calls ",
-                  theirs != 0 ? described(q, theirs) : "something else"})};
-  }
   fault timeout_of(watched_call const& call) const {
     std::string absent;
     int first = -1;
     bool held_up = false;
     for (int q = 0; q < board_.ranks(); ++q) {
       std::uint32_t const theirs = board_.rank(q).now.load();
-      if (q == rank_ || same_call(call_, q, theirs).value_or(false)) continue;
+      if (q == rank_ || recorded_.same_call(call_, q, theirs).value_or(false)) continue;
       bool const may_be_held_up = theirs == 0 && has_made(q, call);
       if (!awaits(q, call) && !(call.kernels_wait && may_be_held_up)) continue;
       if (first < 0) first = q;
       held_up |= may_be_held_up;
       absent += may_be_held_up ? join({"; rank ", q, " has made this call, but its device is not in it"})
-                               : join({"; rank ", q, " has not arrived: it is ", state_of(q)});
+                               : join({"; rank ", q, " has not arrived: it is ", recorded_.state_of(q)});
     }
     if (first < 0) absent = "; all ranks that it needs have arrived, but at least one of them makes no progress";
     if (held_up)
@@ -246,13 +227,7 @@ class device_watch {
           "the same order on all ranks";
     double const seconds = std::chrono::duration<double>(call.timeout).count();
     return {static_cast<int>(error_code::timeout), rank_, first,
-            join({described(rank_, call_), " did not complete within ", seconds, " s", absent})};
-  }
-  // Whether two ranks make the same call in all that they must agree on; empty if that is no longer known.
-  std::optional<bool> same_call(std::uint32_t own, int q, std::uint32_t theirs) const {
-    auto const a = board_.find(rank_, own), b = board_.find(q, theirs);
-    if (!a || !b) return {};
-    return fingerprint_of(*a) == fingerprint_of(*b);
+            join({recorded_.described(rank_, call_), " did not complete within ", seconds, " s", absent})};
   }
 
   static std::string way_out(error_code code) {
@@ -267,11 +242,6 @@ class device_watch {
       default: return "this group can no longer be used";
     }
   }
-
-  struct device_names {
-    device_board const& board;
-    std::string name(int q, std::uint32_t id) const { return board.name(q, id); }
-  };
 
   void forget_oldest() {
     while (true) {
@@ -288,6 +258,7 @@ class device_watch {
 
   device_board board_;
   int rank_;
+  recorded_calls recorded_;
   std::vector<process_watch> peers_;
   std::mutex guard_;
   std::condition_variable_any wake_;
