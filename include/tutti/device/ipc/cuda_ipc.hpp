@@ -24,6 +24,7 @@
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/front/rows.hpp"
 #include "tutti/device/front/work.hpp"
+#include "tutti/device/ipc/alone.hpp"
 #include "tutti/device/ipc/calls.hpp"
 #include "tutti/device/ipc/group.hpp"
 #include "tutti/device/ipc/kernels.hpp"
@@ -155,7 +156,7 @@ class cuda_ipc {
     expect_accessible<C>(c);
     if (!calls_) {
       if (C == collective::exclusive_scan) return;
-      return combine_alone(c, detail::in_stages<In>(detail::without_wire(op), 1));
+      return detail::combine_alone(on_, c, detail::in_stages<In>(detail::without_wire(op), 1));
     }
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
@@ -168,13 +169,7 @@ class cuda_ipc {
   template <class Algorithm, collective C, class Word>
   void move(detail::device_call<D, Word, Word> const& c) {
     expect_accessible<C>(c);
-    if (!calls_) {
-      if (c.in == nullptr || c.out == nullptr) return;
-      detail::block_moves<Word> own{};
-      own.add(c.in + c.given.at(0, 0).begin, c.out + c.got.at(0, 0).begin, c.got.at(0, 0).count);
-      if (own.count > 0) on_.launch(c.how.stream, own.items(), own);
-      return;
-    }
+    if (!calls_) return detail::move_alone(on_, c);
     carry_out<Algorithm, C>(c, bit_or{}, {}, [&](detail::request const& r) { words().template move<C>(c, r); });
   }
 
@@ -194,27 +189,6 @@ class cuda_ipc {
     };
     expect(detail::side::input, c.in, c.given.end());
     if (static_cast<void const*>(c.out) != c.in) expect(detail::side::output, c.out, c.got.end());
-  }
-
-  template <class In, class Out, class How, class Epilogue>
-  void combine_alone(detail::device_call<D, In, Out> const& c, detail::row_wise<How, Epilogue> const& how) {
-    Out* const to[] = {c.out};
-    detail::launch_rows(on_, c.how.stream, std::span<In const* const>(&c.in, 1), std::span<Out* const>(to),
-                        {0, c.got.at(0, 0).count / how.length}, how);
-  }
-  // A single rank copies, and needs a kernel only for what changes the elements.
-  template <class In, class Out, class Op, class Before, class After>
-  void combine_alone(detail::device_call<D, In, Out> const& c, fused<Op, Before, After> const& how) {
-    std::size_t const n = c.got.at(0, 0).count;
-    if constexpr (std::is_same_v<In, Out> && std::is_same_v<Before, detail::unchanged> &&
-                  std::is_same_v<After, detail::unchanged>) {
-      if (n > 0 && c.in != c.out) on_.copy(c.how.stream, c.out, c.in, n * sizeof(In));
-    } else {
-      In const* const from[] = {c.in};
-      Out* const to[] = {c.out};
-      if (n > 0)
-        detail::launch_pass<1>(on_, c.how.stream, std::span<In const* const>(from), std::span<Out* const>(to), n, how);
-    }
   }
 
   // -- The choice of algorithm, the same on all ranks.
