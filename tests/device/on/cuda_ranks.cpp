@@ -126,6 +126,9 @@ TEST_CASE("memory that the ranks allocate takes part in calls on every path") {
       all_reduce(ranks, in, out, sum{}, {.symmetric = true});
       ranks.work().wait();
       expect(values_of(ranks.on(), out.data(), 500) == std::vector<float>(500, 3), "the sum of ones");
+      // Its bytes are few, modulo 2^64.
+      expect_error(error_of([&] { static_cast<void>(ranks.template allocate<float>((std::size_t{1} << 62) + 1)); }),
+                   error_code::bad_argument, "the array of allocate has 4611686018427387905 elements");
     });
 }
 

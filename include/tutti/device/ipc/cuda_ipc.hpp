@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tutti/algorithm/one_shot.hpp"
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/accessible.hpp"
 #include "tutti/device/front/algorithms.hpp"
@@ -110,6 +111,8 @@ class cuda_ipc {
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
   template <element T>
   std::span<T> allocate(std::size_t count, std::source_location where = std::source_location::current()) {
+    if (!detail::is_possible_size<T>(count))
+      detail::refuse_impossible_size(rank(), "the array of allocate", count, where);
     if (calls_) return {reinterpret_cast<T*>(group().memory().allocate(count * sizeof(T), where)), count};
     alone_.emplace_back(on_, count * sizeof(T));
     return {reinterpret_cast<T*>(alone_.back().data()), count};

@@ -86,6 +86,8 @@ class cuda_ranks {
       }
       return out;
     }
+    if (!detail::is_possible_size<T>(count))
+      detail::refuse_impossible_size(rank(), "the array of allocate", count, where);
     return {reinterpret_cast<T*>(allocated_.emplace_back(on_, count * sizeof(T)).data()), count};
   }
 
