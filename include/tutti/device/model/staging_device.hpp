@@ -9,7 +9,8 @@
 
 namespace tutti::detail {
 
-// A copy between the device and pinned memory does not block.
+// A copy between the device and pinned memory does not block. `release_pinned`, like `release` and cudaFreeHost, blocks until the
+// device has done all earlier work.
 template <class D>
 concept staging_device = streaming_device<D> && requires(D const d, std::size_t bytes, void* memory) {
   { d.allocate_pinned(bytes) } -> std::same_as<void*>;

@@ -124,6 +124,7 @@ class device_messages {
         outbox_{std::make_shared<message_outbox>(comm.rank())},
         sent_{std::make_shared<message_slots<D>>(on, slice)},
         received_{std::make_shared<message_slots<D>>(on, slice)} {}
+  // Releasing pinned memory also waits for the copies of messages that have failed, which read memory of other ranks.
   ~device_messages() { works_.close(comm_.engine().environment.timeout); }
 
   // Memory that other ranks can read.

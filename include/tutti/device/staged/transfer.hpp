@@ -199,7 +199,7 @@ class device_transfer {
     if (copied_ < started_) moved |= copy_next(how);
     if (finished_ < copied_) {
       slice_in_flight& next = of(finished_);
-      // Its receive ends before it is told that the data are here only by a fault, for which no copy need be waited.
+      // Until this rank says that it has the data, only a fault ends the receive, and then the copy does not matter.
       if (next.call && !next.fetched && next.work.done()) next.work.wait();
     }
     if (finished_ < copied_ && copied(finished_).reached()) {
