@@ -1,76 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A rank runs out of memory for a message: it gets the exception, and all others are told at once which rank that is.
 // labels: alone processes waits
+#include "message/without_memory.hpp"
+
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdlib>
-#include <limits>
 #include <new>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "support/expect.hpp"
 #include "tutti/tutti.hpp"
 
-namespace {
-constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
-thread_local std::size_t max_at_once = unlimited;
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  void* const out = bytes <= max_at_once ? std::malloc(bytes) : nullptr;
-  if (out == nullptr) throw std::bad_alloc();
-  return out;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-// AddressSanitizer's own forms for arrays would not call these.
-void* operator new[](std::size_t bytes) { return operator new(bytes); }
-void operator delete[](void* memory) noexcept { operator delete(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { operator delete(memory); }
-
 using namespace tutti;
 using namespace tutti::testing;
-using namespace std::chrono_literals;
 
 namespace {
-
-constexpr options patient{.timeout = 20s};  // a rank that is told nothing gets a timeout instead
-
-template <class F>
-bool is_short_of_memory(F&& f) {
-  try {
-    f();
-  } catch (std::bad_alloc const&) {
-    return true;
-  }
-  return false;
-}
-
-// A message for which rank 1 has no receive yet, and of which it can keep no copy: it waits for a later one. Meanwhile rank 0
-// waits for a message of rank 1, and rank 2 for all.
-template <class Comm, class Receive>
-void send_what_cannot_be_kept(Comm& comm, std::size_t memory, std::string const& told, Receive&& receive) {
-  std::vector<char> sent(8000), got(8000);
-  if (comm.rank() == 1) {
-    max_at_once = memory;
-    bool const is_short = is_short_of_memory([&] { receive(comm, got); });
-    max_at_once = unlimited;
-    expect(is_short, "rank 1 lacks no memory");
-    expect_error(error_of([&] { barrier(comm, patient); }), error_code::rank_left, told);
-    return;
-  }
-  error const e = error_of([&] {
-    if (comm.rank() == 0) send(comm, sent, 1, 1);
-    if (comm.rank() == 0) recv(comm, got, 1, 0, patient);
-    else barrier(comm, patient);
-  });
-  expect_error(e, error_code::rank_left, told);
-  expect(e.peer() == 1, "the rank without memory is not named");
-}
 
 // A rank that is still in a barrier, or has no queue of messages yet, would get another error. None may leave before all have been
 // told, because that is an error too.
@@ -94,19 +39,20 @@ char const* const by_name = "rank 1 gave up its messages because of an exception
 
 TEST_CASE("a rank that cannot keep a message says so to all") {
   on_processes_and_threads([](auto& comm) {
-    send_what_cannot_be_kept(comm, 7000, by_name, [](auto& on, auto& to) { recv(on, to, 0, 2, patient); });
+    send_what_cannot_be_kept(comm, 8000, 7000, by_name, [](auto& on, auto& to) { recv(on, to, 0, 2, patient); });
   });
 }
 
 TEST_CASE("the same where it waits for a receive that it has started") {
   on_processes_and_threads([](auto& comm) {
-    send_what_cannot_be_kept(comm, 7000, by_name, [](auto& on, auto& to) { irecv(on, to, 0, 2, patient).wait(); });
+    send_what_cannot_be_kept(comm, 8000, 7000, by_name,
+                             [](auto& on, auto& to) { irecv(on, to, 0, 2, patient).wait(); });
   });
 }
 
 TEST_CASE("a rank without any memory says so too") {
   on_processes_and_threads([](auto& comm) {
-    send_what_cannot_be_kept(comm, 0, "out of memory", [](auto& on, auto& to) { recv(on, to, 0, 2, patient); });
+    send_what_cannot_be_kept(comm, 8000, 0, "out of memory", [](auto& on, auto& to) { recv(on, to, 0, 2, patient); });
   });
 }
 

@@ -114,8 +114,7 @@ class mpi_board {
     self.fault_code = f.code;
     self.knows_fault = true;
     news_->faulty = true;
-    auto const text = news_->copy_self();
-    news_->for_each_peer([&](int rank, peer&) { news_->send_alarm(rank, text); });
+    news_->send_alarms();
     news_->revoke_calls_if_lost();
   }
   bool faulty() const noexcept { return news_->faulty.load(std::memory_order_acquire); }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mpi.h>
 #include <mutex>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -115,6 +116,11 @@ struct mpi_news {
       if (r != rank) f(r, peers[static_cast<std::size_t>(r)]);
   }
 
+  // Without memory for a notice of a further peer, notices stay in the MPI.
+  bool has_spare() noexcept {
+    if (!spare) spare.reset(new (std::nothrow) notice);
+    return spare != nullptr;
+  }
   void post_receive() noexcept {
     if (!mpi_survives()) MPI_Irecv(&received, sizeof received, MPI_BYTE, MPI_ANY_SOURCE, tag, comm, &receiving);
   }
@@ -128,10 +134,10 @@ struct mpi_news {
 
   void listen() noexcept {
     MPI_Status status;
-    while (receive_one(status)) {
+    while (has_spare() && receive_one(status)) {
       std::unique_ptr<notice>& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
-      if (last) *last = received;
-      else last = std::make_unique<notice>(received);
+      if (!last) last = std::move(spare);
+      *last = received;
       if (received.fault_code != no_fault) faulty.store(true, std::memory_order_release);
       post_receive();
     }
@@ -152,35 +158,50 @@ struct mpi_news {
     if (anyone_lost && !std::exchange(calls_revoked, true)) mpi_revoke(calls);
   }
 
-  std::shared_ptr<notice const> copy_self() const {
-    auto const out = std::make_shared<notice>(self);
-    out->finished = finished.load(std::memory_order_acquire);
-    out->called = called.load(std::memory_order_acquire);
-    for (std::uint64_t call = out->called; call > 0 && out->called - call < calls_in_notice; --call)
-      if (auto const words = read_call(own[call % records], call)) out->calls[call % calls_in_notice] = {call, *words};
-    return out;
+  void copy_self(notice& out) const noexcept {
+    out = self;
+    out.finished = finished.load(std::memory_order_acquire);
+    out.called = called.load(std::memory_order_acquire);
+    for (std::uint64_t call = out.called; call > 0 && out.called - call < calls_in_notice; --call)
+      if (auto const words = read_call(own[call % records], call)) out.calls[call % calls_in_notice] = {call, *words};
+  }
+  // Null if there is no memory for it.
+  std::shared_ptr<notice const> copy_self() const noexcept {
+    try {
+      auto const out = std::make_shared<notice>();
+      copy_self(*out);
+      return out;
+    } catch (std::bad_alloc const&) {
+      return {};
+    }
   }
   void send_to_all() noexcept {
     auto const text = copy_self();
-    sent_call = text->called;
-    sent_finished = text->finished;
+    if (text) {
+      sent_call = text->called;
+      sent_finished = text->finished;
+    }
     for_each_peer([&](int r, peer&) { send_to(r, text); });
   }
+  // Without a text, the peer gets a later one.
   void send_to(int to, std::shared_ptr<notice const> const& text) noexcept {
     peer& p = peers[static_cast<std::size_t>(to)];
-    p.stale = !p.lost && !p.current.idle();
+    p.stale = !p.lost && (!text || !p.current.idle());
     behind |= p.stale;
     if (p.stale || p.lost) return;
     p.current.text = text;
     MPI_Issend(text.get(), sizeof *text, MPI_BYTE, to, tag, comm, &p.current.request);
   }
-  // An alarm is a rank's only one, so it need not be received before another. MPICH takes a message of this size at once, also for
-  // a rank that computes, and delivers it without further calls of this rank. So does Open MPI, but between processes of a node it
-  // says so only of a few messages (those that fit a fast box), and of the others once they have been received.
-  void send_alarm(int to, std::shared_ptr<notice const> const& text) noexcept {
-    letter& alarm = peers[static_cast<std::size_t>(to)].alarm;
-    alarm.text = text;
-    MPI_Isend(text.get(), sizeof *text, MPI_BYTE, to, tag, comm, &alarm.request);
+  // Sends the fault of this rank to all peers. There is one at most, so none waits for another to be received. MPICH takes a message
+  // of this size at once, also for a rank that computes, and delivers it without further calls of this rank. So does Open MPI, but
+  // between processes of a node it says so only of a few messages (those that fit a fast box), and of the others once they have been
+  // received.
+  void send_alarms() noexcept {
+    copy_self(*alarm);
+    for_each_peer([&](int to, peer& p) {
+      p.alarm.text = alarm;
+      MPI_Isend(alarm.get(), sizeof *alarm, MPI_BYTE, to, tag, comm, &p.alarm.request);
+    });
   }
 
   void restart_quiet_time() noexcept {
@@ -205,6 +226,9 @@ struct mpi_news {
 
   notice self{};  // except for its calls
   std::vector<peer> peers;
+  // Allocated ahead, so that a rank without memory can raise a fault and learn of one.
+  std::shared_ptr<notice> alarm = std::make_shared<notice>();
+  std::unique_ptr<notice> spare = std::make_unique<notice>();
   notice received{};
   MPI_Request receiving = MPI_REQUEST_NULL;
   bool calls_revoked = false;
