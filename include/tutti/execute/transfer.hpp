@@ -29,6 +29,8 @@ static_assert(slice_track == 5, "slots_of names it");
 // message.
 struct transfer {
   enum directions : std::uint8_t { send, receive } what = send;
+  bool blocking = false;  // the caller waits for it, so this rank polls until it has ended
+  bool ended = false;
   std::uint32_t type = 0;  // type_id
   int tag = 0;
   int peer = no_rank;
@@ -37,12 +39,11 @@ struct transfer {
   std::byte const* from = nullptr;  // of a send
   std::byte* to = nullptr;          // of a receive
   std::size_t bytes = 0;            // of a receive: the capacity
-  bool blocking = false;            // the caller waits for it, so this rank polls until it has ended
   std::uint64_t number = 0;         // in the order in which this rank started them
 
   // Data in memory of a device do not pass through the messenger: a message names their place at its sender, and the caller of
   // the receive fetches them.
-  std::uint64_t place = 0;       // of a send, or of what a receive has got; 0: in memory of the host
+  std::uint64_t place = 0;       // of a send, or of the message that a receive has got; 0: in memory of the host
   std::size_t device_bytes = 0;  // of a receive: the capacity for such data
 
   // The message that a receive has got.
@@ -51,7 +52,6 @@ struct transfer {
   std::size_t got = 0;
 
   // -- For the messenger.
-  bool ended = false;
   std::uint64_t id = 0;       // of a rendezvous, at this rank
   std::uint64_t partner = 0;  // of a rendezvous, at the peer
   std::uint64_t address = 0;  // of the payload at the sender, if the receiver could read it there

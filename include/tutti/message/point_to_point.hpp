@@ -90,12 +90,12 @@ void check_options(Comm const& comm, char const* what, options const& o, std::so
 template <class T>
 transfer transfer_of(transfer::directions what, int peer, int tag) {
   return {.what = what,
+          .ended = peer == no_rank,
           .type = type_id<T>(),
           .tag = tag,
           .peer = peer,
           .type_name = type_name<T>(),
-          .element_bytes = sizeof(T),
-          .ended = peer == no_rank};
+          .element_bytes = sizeof(T)};
 }
 template <class T>
 transfer send_of(std::span<T const> in, int to, int tag) {
