@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,28 @@ void on_processes_and_threads(F const& f) {
 char const* const by_name = "rank 1 gave up its messages because of an exception";
 
 }  // namespace
+
+// It comes first: the list of what is in flight in this process must still be empty.
+TEST_CASE("a call or message that cannot be started for lack of memory can be started later") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) {
+    int const mine = comm.rank() + 1, other = 1 - comm.rank();
+    int sum = 0, got = 0;
+    auto const start_twice = [&](persistent operation) {
+      max_at_once = 0;
+      bool const is_short = is_short_of_memory([&] { operation.start(); });
+      max_at_once = unlimited;
+      expect(is_short && operation.done(), "a start without memory has not failed, or has left something behind");
+      operation.start();
+      return operation;
+    };
+    start_twice(all_reduce(prepared(comm), std::span(&mine, 1), std::span(&sum, 1))).wait();
+    expect(sum == 3, "a wrong sum");
+    persistent received = start_twice(recv(prepared(comm), std::span(&got, 1), other, 1, patient));
+    send(comm, mine, other, 1);
+    received.wait();
+    expect(got == other + 1, "a wrong message");
+  }));
+}
 
 TEST_CASE("a rank that cannot keep a message says so to all") {
   on_processes_and_threads([](auto& comm) {
@@ -75,5 +98,22 @@ TEST_CASE("a receive that cannot be listed ends at once, and its memory is not t
     }
     expect_error(error_of([&] { barrier(comm, patient); }), error_code::rank_left, by_name);
     expect(got[0] == 7, "memory of a receive was touched after its end");
+  });
+}
+
+TEST_CASE("the same for a receive that was prepared") {
+  on_processes_and_threads([](auto& comm) {
+    int first = 0, second = 0;
+    if (comm.rank() == 1) {
+      receive_work const listed = irecv(comm, std::span(&first, 1), 0, 1, patient);
+      auto next = recv(prepared(comm), std::span(&second, 1), 0, 2, patient);
+      max_at_once = 0;
+      next.start();
+      bool const ended = next.done();
+      max_at_once = unlimited;
+      expect(ended && listed.done(), "a receive has not ended");
+      CHECK_THROWS_AS(next.wait(), std::bad_alloc);
+    }
+    expect_error(error_of([&] { barrier(comm, patient); }), error_code::rank_left, "out of memory");
   });
 }

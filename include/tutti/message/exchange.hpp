@@ -78,7 +78,10 @@ class exchange final : public messages_in_flight<Transport> {
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
     progress_list::moving const now;
-    if (!spare_) spare_ = std::make_shared<started_transfer>(*this);
+    if (!spare_) {
+      this->list_in_process();
+      spare_ = std::make_shared<started_transfer>(*this);
+    }
     transfer& t = *::new (&spare_->message) transfer(make());
     try {
       attempt([&] {
@@ -212,13 +215,19 @@ class exchange final : public messages_in_flight<Transport> {
     expect_usable(call->place);
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);
+    this->list_in_process();
     call->restart();
     if (call->message.ended) return call->end(nullptr);  // to or from no_rank
-    started_.push_back(call);
-    this->count_started();
+    bool listed = false;
     try {
-      attempt([&] { start(call->message, call->place); });
+      attempt([&] {
+        started_.push_back(call);
+        this->count_started();
+        listed = true;
+        start(call->message, call->place);
+      });
     } catch (...) {
+      if (!listed) call->end(std::current_exception());
     }  // the transfer holds the exception
     this->move(false);
   }

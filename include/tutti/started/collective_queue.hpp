@@ -108,6 +108,7 @@ class collective_queue final : public call_queue<Transport> {
     this->use_here();
     {
       std::lock_guard const lock(busy_);
+      this->list_in_process();
       auto* const added = call.get();
       added->restart();
       (first_ ? last_->next_ : first_) = std::move(call);

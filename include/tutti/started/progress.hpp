@@ -58,7 +58,7 @@ class progress_list {
 
   // The number of calls pending in this process. Most programs never have one, and touch nothing else here.
   static std::size_t pending() noexcept { return background_jobs.load(std::memory_order_relaxed); }
-  void count_started() {
+  void count_started() noexcept {
     if (background_jobs.fetch_add(1, std::memory_order_relaxed) > 0) return;
     {
       std::lock_guard const lock(changes_);

@@ -68,9 +68,13 @@ class call_queue : public pending_calls {
   void use_here() noexcept {
     if (auto const here = std::this_thread::get_id(); thread_.load(std::memory_order_relaxed) != here) thread_ = here;
   }
-  // Counts a further call, which the list of the process includes from now on.
-  void count_started() {
-    if (!std::exchange(listed_, true)) progress_list::of_process().add(*this);
+  // Called before the first start, which then cannot fail halfway for lack of memory.
+  void list_in_process() {
+    if (listed_) return;
+    progress_list::of_process().add(*this);
+    listed_ = true;
+  }
+  void count_started() noexcept {
     count_.fetch_add(1, std::memory_order_relaxed);
     progress_list::of_process().count_started();
   }
