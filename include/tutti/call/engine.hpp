@@ -204,7 +204,7 @@ void engine<Transport>::give_up(Describe const& what) noexcept {
   try {
     notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
                      join({"rank ", rank(), " gave up ", what(), " because of an exception"})});
-  } catch (...) {  // of a rank without memory for more text than this, which a string holds in itself
+  } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
     notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "out of memory"});
   }
   transport().wake_all();

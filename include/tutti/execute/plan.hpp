@@ -50,11 +50,13 @@ struct request {
   algorithm_id algorithm = algorithm_id::automatic;
   protocol how = protocol::automatic;
   bool commutative = true;
-  bool ragged = false;       // a _v form
-  bool prepares = false;     // the operation has a prologue
-  bool wide : 1 = false;     // and combines in a wider type than that of the elements
-  bool at_once : 1 = false;  // and combines all contributions to an element in one place
-  bool started = false;      // it must not wait inside
+  bool ragged = false;    // a _v form
+  bool prepares = false;  // the operation has a prologue
+  // The operation combines in a wider type than that of the elements; all contributions to an element in one place. Two bits of a
+  // byte, so that the members up to `started` fill one word.
+  bool wide : 1 = false;
+  bool at_once : 1 = false;
+  bool started = false;  // it must not wait inside
   std::int32_t root = 0;
   std::uint32_t type = 0;    // type_id
   std::uint32_t op = 0;      // type_id; 0 where there is none

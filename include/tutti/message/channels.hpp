@@ -54,6 +54,7 @@ class message_channels {
     if constexpr (sends_outside_calls<Transport>)
       transport_.publish_outside_calls(to, Track, length, front.kind == message_kind::slice, tag);
     else transport_.publish(to, Track, length, false, tag);
+    // Another message of this length is likely to follow. A slot that is written past the caches need not be fetched.
     if constexpr (prefetches_messages<Transport> && Track == message_track)
       if (++sent_in_a_row_ > 1) transport_.prefetch_for_sending(to, Track, gauge_.streams(bytes) ? 0 : length);
     return true;

@@ -124,14 +124,14 @@ class exchange final : public messages_in_flight<Transport> {
 
   // -- Messages whose data are in memory of a device. `call`: a receive that was started.
 
-  // What it has got, once it has got such a message; empty before, and after its end.
+  // The receive, once such a message has matched it and until it ends; otherwise empty.
   std::optional<transfer> find_fetchable(pending_call const& call) {
     std::lock_guard const lock(busy_);
     transfer const& t = static_cast<started_transfer const&>(call).message;
     if (call.ended() || t.place == 0) return {};
     return t;
   }
-  // Ends it, since the caller has fetched the data.
+  // Ends the receive, whose data the caller has fetched.
   void end_fetched(pending_call& call) {
     follower::at_end const runs_due;
     std::lock_guard const lock(busy_);

@@ -178,8 +178,8 @@ class messages_in_flight : public call_queue<Transport> {
     });
   }
 
-  // If f throws, drops all transfers and ends those that were started with its exception. If that is not a fault, as for lack of
-  // memory, it becomes one, because peers would wait for what this rank has dropped.
+  // If f throws, drops all transfers and ends those that were started with its exception. An exception that is not a fault, such as
+  // bad_alloc, becomes one, because peers would wait for what this rank has dropped.
   template <class F>
   void attempt(F&& f) {
     try {

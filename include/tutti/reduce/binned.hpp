@@ -14,17 +14,17 @@
 
 namespace tutti {
 
-// A sum whose bits depend on the numbers that were added alone: neither on their order, nor on how they were divided among
+// A sum whose bits depend only on the numbers that were added: neither on their order, nor on how they were divided among
 // ranks or partial sums. Adding is exactly associative and commutative.
 //
 //   bins       The binary digits of all numbers are divided at fixed places into bins of 32. A number is a whole number of
 //              units in each of the two or three bins that its digits are in. The sum has a 64-bit integer for each of
-//              `fold` bins, from the highest in use downwards; what lies below them is dropped. Integers are added
+//              Fold bins, from the highest in use downwards; what lies below them is dropped. Integers are added
 //              exactly, and the highest bin is that of the largest number, so neither depends on the order.
-//   error      n numbers: less than n 2^-(32 (fold - 1)) times the largest magnitude, and one rounding to T. With the
-//              default folds these are n 2^-32 for float and n 2^-64 for double; n additions in T may lose n^2 2^-25 and
+//   error      n numbers: less than n 2^-(32 (Fold - 1)) times the largest magnitude, and one rounding to T. With the
+//              default Fold these are n 2^-32 for float and n 2^-64 for double; n additions in T may lose n^2 2^-25 and
 //              n^2 2^-54. Numbers of similar magnitude are added exactly.
-//   range      at most 2^30 numbers. Infinities and NaNs give what they give in any order; a sum of zeros is +0.
+//   range      at most 2^30 numbers. Infinities and NaNs give the usual result, in any order; a sum of zeros is +0.
 //   cost       24 bytes for float, 32 for double; 69 and 82 instructions for a number, 23 and 33 for another sum (x86-64)
 //   source     Demmel and Nguyen, "Parallel Reproducible Summation", IEEE Transactions on Computers, 2015; Ahrens, Demmel and
 //              Nguyen, "Algorithms for Efficient Reproducible Floating Point Summation", ACM TOMS, 2020. Their bins are

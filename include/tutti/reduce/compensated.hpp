@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-// A sum as two numbers of type T, the second of which is what the first lacks (double-double, if T is double). Every addition is
+// A sum as two numbers of type T: the rounded sum, and what its rounding lost (double-double, if T is double). Every addition is
 // rounded to twice the digits of T, so a sum of n numbers is off by at most one rounding to T and about 3 n u^2 times the sum
 // of their magnitudes, where u is 2^-53 for double and 2^-24 for float. Adding is associative up to that error only; where
 // bits must not depend on the order, see binned.

@@ -28,9 +28,9 @@ template <class Op>
 rank_ordered(Op) -> rank_ordered<Op>;
 
 // Sums of float and double whose bits do not depend on the order in which ranks, or the library, add: every contribution to
-// an element enters a binned number, which is rounded once. The same contributions in other places give the same bits, also
-// with an algorithm that sends partial sums. Where each rank first adds up numbers of its own, do that in tutti::binned and
-// sum these, and the bits do not depend on the number of ranks either. Bytes as for sum. Algorithms: one_shot and two_shot.
+// an element enters a binned number, which is rounded once. The same contributions from other ranks give the same bits. Where
+// each rank first adds up numbers of its own, do that in tutti::binned and reduce these by tutti::sum: then the bits do not depend
+// on the number of ranks either, and any algorithm serves. Sends as many bytes as sum. Algorithms: one_shot and two_shot.
 //
 //   tutti::all_reduce(comm, in, out, tutti::reproducible_sum{});
 struct reproducible_sum : detail::identity_is_zero {
@@ -47,7 +47,7 @@ struct reproducible_sum : detail::identity_is_zero {
 };
 
 // Sums of float, double and long double that are rounded to the type of the elements once; until then, every addition is
-// rounded to twice its digits. Bytes as for sum. Algorithms: one_shot and two_shot.
+// rounded to twice its digits. Sends as many bytes as sum. Algorithms: one_shot and two_shot.
 //
 //   tutti::all_reduce(comm, in, out, tutti::compensated_sum{});
 struct compensated_sum : detail::identity_is_zero {

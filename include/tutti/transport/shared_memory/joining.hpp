@@ -25,8 +25,8 @@ class joining {
   // `try_to_fetch`. This rank has then left the group.
   [[gnu::cold]] void join(std::function<bool()> const& try_to_fetch);
 
-  // Called instead by a rank that cannot join, as where the system refuses it the memory. It raises a fault, because a rank that only
-  // leaves seems to have given up because of those that are late.
+  // Called instead by a rank that cannot join, for example because the system refuses to map the memory. It raises a fault, because
+  // a rank that merely leaves seems to have given up waiting for others.
   [[gnu::cold]] static void refuse(segment const& memory, int rank, acquaintance const& others) noexcept;
 
  private:

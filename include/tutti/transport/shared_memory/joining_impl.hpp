@@ -23,18 +23,18 @@ TUTTI_INLINE void joining::join(std::function<bool()> const& try_to_fetch) {
   rank_page& own = memory.rank(self_.rank());
   own.status.store(presence::joined, std::memory_order_release);
   self_.wake_all();
-  struct leaving {
+  struct leaves_on_failure {
     mailbox& self;
     bool joined = false;
-    ~leaving() {
+    ~leaves_on_failure() {
       if (!joined) self.leave();
     }
-  } unless{self_};
+  } guard{self_};
   meet([&](int r) { return memory.rank(r).status.load(std::memory_order_acquire) != presence::absent; });
   own.can_fetch.store(try_to_fetch() ? fetching::works : fetching::refused, std::memory_order_release);
   self_.wake_all();
   meet([&](int r) { return memory.rank(r).can_fetch.load(std::memory_order_acquire) != fetching::untried; });
-  unless.joined = true;
+  guard.joined = true;
 }
 
 TUTTI_INLINE void joining::meet(step const& taken) {
@@ -100,7 +100,7 @@ TUTTI_INLINE fault joining::loss_of(segment const& memory, int finder, int rank,
 TUTTI_INLINE void joining::refuse(segment const& memory, int rank, acquaintance const& others) noexcept {
   try {
     board(memory, rank).raise(loss_of(memory, rank, rank, " gave up", others));
-  } catch (...) {  // without memory for the text
+  } catch (...) {  // no memory for the text: the others learn only that this rank has left
   }
   memory.rank(rank).status.store(presence::left, std::memory_order_release);
 }

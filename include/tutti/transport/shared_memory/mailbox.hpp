@@ -104,7 +104,7 @@ class mailbox {
   }
   // Fetches the place of a later message for writing, if messages leave in a row. Its receiver has read it last, and stores leave
   // the core in order, so one that misses its line delays all others. 8 bytes take 67 ns instead of 154 (Zen 4, cores that share
-  // no cache), 512 bytes 170 instead of 390 (Granite Rapids). `bytes`: how long the message will be, if it is to lie in a slot.
+  // no cache), 512 bytes 170 instead of 390 (Granite Rapids). `bytes`: of that message, if it will lie in a slot.
   void prefetch_for_sending(int to, int track, std::size_t bytes) noexcept {
     sender& out = outgoing(to, track);
     bool const in_line = out.claimed == payload::in_line;
