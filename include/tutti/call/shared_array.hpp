@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// shared_array: memory of a communicator that its ranks read in place.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "tutti/call/engine.hpp"
+#include "tutti/reduce/types.hpp"
+#include "tutti/transport/concept.hpp"
+
+namespace tutti {
+
+// An array that peers can read in place, returned by communicator::allocate. A contiguous range; movable. It must be
+// destroyed before its communicator, and then returns its memory.
+template <element T, transport Transport>
+class shared_array {
+ public:
+  shared_array(detail::engine<Transport>& owner, std::size_t count) : owner_(&owner), size_(count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc();
+    data_ = reinterpret_cast<T*>(owner.transport().allocate(bytes()));
+    std::uninitialized_value_construct_n(data_, size_);
+  }
+  shared_array(shared_array&& other) noexcept
+      : owner_(other.owner_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  shared_array& operator=(shared_array&& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~shared_array() {
+    if (data_ != nullptr && owner_->process.is_this())
+      owner_->transport().deallocate(reinterpret_cast<std::byte*>(data_), bytes());
+  }
+
+  T* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  T* begin() const noexcept { return data_; }
+  T* end() const noexcept { return data_ + size_; }
+  T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  std::size_t bytes() const { return size_ * sizeof(T); }
+
+  detail::engine<Transport>* owner_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tutti
