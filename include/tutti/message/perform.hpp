@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A send or receive as called by one rank: checks of its arguments, and the transfer, which is run, started or prepared.
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "tutti/call/accepted.hpp"
+#include "tutti/call/elements.hpp"
+#include "tutti/message/exchange.hpp"
+#include "tutti/message/receive_work.hpp"
+#include "tutti/started/asynchronous.hpp"
+
+namespace tutti::detail {
+
+// `array`: what is sent, or has room for what is received.
+template <class Comm, class Array>
+void check_message(Comm const& comm, char const* what, Array const& array, int peer, int tag, bool receives,
+                   std::source_location where) {
+  if (!is_possible_size<typename Array::value_type>(array.size()))
+    refuse_impossible_size(comm.rank(), join({"the array of ", what}), array.size(), where);
+  bool const rank = (peer >= 0 && peer < comm.size()) || peer == no_rank || (receives && peer == any_source);
+  if (!rank)
+    refuse(comm.rank(),
+           join({what, " names rank ", peer, ", but the communicator has ", comm.size(),
+                 comm.size() == 1 ? " rank" : " ranks"}),
+           join({"use a rank from 0 to ", comm.size() - 1, receives ? ", any_source" : "", " or no_rank"}), where);
+  if (tag < 0 && !(receives && tag == any_tag))
+    refuse(comm.rank(), join({what, " has tag ", tag}),
+           receives ? "use a tag of 0 or more, or any_tag" : "use a tag of 0 or more", where);
+}
+template <class Comm>
+void check_options(Comm const& comm, char const* what, options const& o, std::source_location where) {
+  if (o.algorithm != algorithm_id::automatic || o.protocol != protocol::automatic)
+    refuse(comm.rank(), join({what, " takes no algorithm or protocol"}), "set only options::timeout", where);
+  if (o.timeout.count() < 0)
+    refuse(comm.rank(), "options::timeout is negative",
+           "leave it 0 for the timeout of the communicator, or set a positive time", where);
+}
+
+template <class T>
+transfer transfer_of(transfer::directions what, int peer, int tag) {
+  return {.what = what,
+          .ended = peer == no_rank,
+          .type = type_id<T>(),
+          .tag = tag,
+          .peer = peer,
+          .type_name = type_name<T>(),
+          .element_bytes = sizeof(T)};
+}
+template <class T>
+transfer send_of(std::span<T const> in, int to, int tag) {
+  transfer out = transfer_of<T>(transfer::send, to, tag);
+  out.from = reinterpret_cast<std::byte const*>(in.data());
+  out.bytes = in.size_bytes();
+  return out;
+}
+template <class T>
+transfer receive_of(std::span<T> into, int from, int tag) {
+  transfer out = transfer_of<T>(transfer::receive, from, tag);
+  out.to = reinterpret_cast<std::byte*>(into.data());
+  out.bytes = into.size_bytes();
+  return out;
+}
+
+template <class Transport>
+void run_transfers(communicator<Transport>& comm, std::span<transfer> all, std::span<shared_gaps const> gaps,
+                   options const& o, std::source_location where) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (gaps[i]) gaps[i]->begin(all[i]);
+  with_exchange(comm, where, [&](auto& messages) { messages.run(all, o.timeout, where); });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (gaps[i]) gaps[i]->end(all[i]);
+}
+template <class Transport, class Make>
+begun_transfer start_transfer(communicator<Transport>& comm, Make&& make, shared_gaps const& gaps, options const& o,
+                              std::source_location where) {
+  return with_exchange(comm, where, [&](auto& messages) {
+    return gaps ? messages.begin_kept(make(), gaps, o.timeout, where) : messages.begin(make, o.timeout, where);
+  });
+}
+template <class Operation, class Transport>
+Operation prepare_transfer(communicator<Transport>& comm, transfer const& t, shared_gaps const& gaps, options const& o,
+                           std::source_location where) {
+  return with_exchange(comm, where,
+                       [&](auto& messages) { return messages.template prepare<Operation>(t, gaps, o.timeout, where); });
+}
+
+// Checks the data of a send: an array or, in a blocking call, a value.
+template <class Comm, class In>
+consteval bool accepts_sent() {
+  if constexpr (!expect_communicator<Comm>()) return false;
+  else if constexpr (array_argument<In>) return expect_input<Comm, In>();
+  else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return expect_element<element_in<In>>();
+  else {
+    static_assert(never<In>,
+                  "a value that is sent later must stay where it is until then; pass it as std::span(&value, 1)");
+    return false;
+  }
+}
+template <class Comm, class Out>
+consteval bool accepts_received() {
+  if constexpr (expect_communicator<Comm>()) {
+    if constexpr (!array_argument<Out>)
+      static_assert(
+          never<Out>,
+          "a message is received into an array; for a value write value = tutti::recv<type>(comm, from), or pass "
+          "std::span(&value, 1)");
+    else return expect_output<Out>();
+  }
+  return false;
+}
+
+template <class Comm, class In>
+consteval bool accepts_isend() {
+  if constexpr (expect_blocking<Comm>()) return accepts_sent<decltype(async(std::declval<Comm>())), In>();
+  else return false;
+}
+template <class Comm, class Out>
+consteval bool accepts_irecv() {
+  if constexpr (expect_blocking<Comm>()) return accepts_received<decltype(async(std::declval<Comm>())), Out>();
+  else return false;
+}
+
+template <class Comm, class Array>
+returned_by<Comm> send_array(Comm& comm, Array const& in, int to, int tag, options const& o,
+                             std::source_location where) {
+  check_message(comm, "send", in, to, tag, false, where);
+  check_options(comm, "send", o, where);
+  auto const sent = message_array_of<typename Array::value_type const>(in);
+  auto const make = [&] { return send_of(sent.elements, to, tag); };
+  if constexpr (is_asynchronous<Comm>) {
+    if (to == no_rank) return work();
+    return work(start_transfer(comm.blocking(), make, sent.gaps, o, where).call);
+  } else if constexpr (defers_calls<Comm>) {
+    return comm.accept(prepare_transfer<persistent>(comm.blocking(), make(), sent.gaps, o, where), where);
+  } else {
+    transfer t = make();
+    if (to != no_rank) run_transfers(comm, {&t, 1}, {&sent.gaps, 1}, o, where);
+  }
+}
+
+template <class Comm, class Array>
+auto receive_array(Comm& comm, Array const& out, int from, int tag, options const& o, std::source_location where) {
+  using T = typename Array::value_type;
+  check_message(comm, "recv", out, from, tag, true, where);
+  check_options(comm, "recv", o, where);
+  auto const taken = message_array_of<T>(out);
+  auto const make = [&] { return receive_of(taken.elements, from, tag); };
+  if constexpr (is_asynchronous<Comm>) {
+    if (from == no_rank) return receive_work();
+    return receive_work(start_transfer(comm.blocking(), make, taken.gaps, o, where), sizeof(T));
+  } else if constexpr (defers_calls<Comm>) {
+    return comm.accept(prepare_transfer<persistent_receive>(comm.blocking(), make(), taken.gaps, o, where), where);
+  } else {
+    transfer t = make();
+    if (from != no_rank) run_transfers(comm, {&t, 1}, {&taken.gaps, 1}, o, where);
+    return received_of(t);
+  }
+}
+
+}  // namespace tutti::detail
