@@ -2,26 +2,16 @@
 // The protocol of tagged messages between two ranks: matching, eager messages, and rendezvous by reading, fetching or slices.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/failure.hpp"
 #include "tutti/message/head.hpp"
-#include "tutti/message/matching.hpp"
-#include "tutti/message/sender.hpp"
-#include "tutti/message/sliced_receives.hpp"
-#include "tutti/transport/arrival.hpp"
+#include "tutti/message/receiver.hpp"
 #include "tutti/transport/concept.hpp"
 
 namespace tutti::detail {
@@ -40,13 +30,12 @@ namespace tutti::detail {
 //   0.2 ms (1.4), on an AMD EPYC (Zen 5). If the sender stops polling, the receiver fetches the rest, and a receiver that
 //   stops waiting first completes the slices that it has requested.
 //
-// So memory stays bounded, except for an offer of 40 bytes per unfinished send, and earlier messages never keep a later one
+// So memory stays bounded, except for an offer of 48 bytes per unfinished send, and earlier messages never keep a later one
 // from being matched: no order of calls can block another.
 template <transport Transport>
-class messenger : message_sender<Transport> {
+class messenger : message_receiver<Transport> {
  public:
-  explicit messenger(Transport& transport)
-      : message_sender<Transport>(transport), unmatched_(transport.ranks()), sliced_(transport.ranks()) {}
+  explicit messenger(Transport& transport) : message_receiver<Transport>(transport) {}
   messenger(messenger const&) = delete;
   messenger& operator=(messenger const&) = delete;
 
@@ -97,18 +86,15 @@ class messenger : message_sender<Transport> {
   }
 
  private:
-  using sender = message_sender<Transport>;
-  using sender::moved_, sender::ended_;
-  using sender::rank, sender::of, sender::end, sender::flush, sender::send_reply;
-  using sender::reads_peers, sender::track_of_slices;
-  using sender::transport_, sender::channels_, sender::peers_, sender::ids_, sender::readable_;
-  using typename sender::kinds, typename sender::peer;
-
-  // The kernel reads less than 2 GiB per call.
-  static constexpr std::size_t max_fetched = std::size_t{1} << 30;
-  // Polls without a slice before the receiver fetches the message: about 50 us if the sender is polling, and less if it is
-  // not, though it may be between two waits.
-  static constexpr int polls_if_responsive = 1000, polls_if_not = 50;
+  using receiver = message_receiver<Transport>;
+  using receiver::copy_of, receiver::fetch_overdue;
+  using receiver::drain, receiver::receive, receiver::deliver, receiver::accept_offer, receiver::end_taken;
+  using receiver::moved_, receiver::ended_;
+  using receiver::rank, receiver::of, receiver::end, receiver::flush;
+  using receiver::reads_peers, receiver::polls_if_responsive;
+  using receiver::transport_, receiver::channels_, receiver::peers_, receiver::ids_, receiver::readable_;
+  using receiver::unmatched_, receiver::sliced_, receiver::failure_;
+  using typename receiver::kinds, typename receiver::peer;
 
   void move() {
     for (int r = 0; r < transport_.ranks(); ++r) {
@@ -155,190 +141,6 @@ class messenger : message_sender<Transport> {
     else unmatched_.add(kept_message{rank(), front, nullptr, nullptr});
   }
 
-  // -- Receiving.
-
-  // Only while something is awaited: other messages stay in the channel rather than being copied twice.
-  void drain(int from) {
-    peer const& p = of(from);
-    drain<message_track>(from, [&] { return p.awaited > 0 || unmatched_.awaits(from); });
-    if constexpr (track_of_slices != message_track) drain<track_of_slices>(from, [&] { return sliced_.any(from); });
-  }
-  template <int Track, class Awaited>
-  void drain(int from, Awaited&& awaited) {
-    while (awaited() && !failure_) {
-      auto next = channels_.template peek<Track>(from);
-      if (!next) return;
-      if (next.out_of_sequence) return note_damage(from);
-      handle(from, next.front, next.at);
-      channels_.template release<Track>(from);
-      moved_ = true;
-    }
-  }
-
-  void handle(int from, message_head& front, arrival const& a) {
-    peer& p = of(from);
-    switch (front.kind) {
-      case kinds::eager: {
-        front.bytes = a.bytes - message_head::eager_head_bytes;
-        std::byte const* const data = a.data + message_head::eager_head_bytes;
-        if (transfer* const r = unmatched_.take_receive(from, front.tag)) {
-          deliver(*r, from, front, data);
-          return_credit(from, front.bytes);
-        } else {
-          unmatched_.add(kept_message{from, front, copy_of(data, front.bytes), nullptr});
-        }
-        return;
-      }
-      case kinds::offer:
-      case kinds::shared_offer:
-      case kinds::device_offer:
-        if (transfer* const r = unmatched_.take_receive(from, front.tag)) accept_offer(*r, from, front);
-        else unmatched_.add(kept_message{from, front, nullptr, nullptr});
-        return;
-      case kinds::request:
-        if (!this->take_request(from, front)) note_damage(from);
-        return;
-      case kinds::slice: return store_slice(from, front.id, a);
-      case kinds::taken:
-        if (!this->take_notice_of_taken(from, front.id)) note_damage(from);
-        return;
-      case kinds::credit: return;
-      case kinds::name:
-        p.names[front.type].assign(reinterpret_cast<char const*>(a.data + sizeof front), a.bytes - sizeof front);
-        return;
-    }
-  }
-
-  // A message was lost or changed on the way.
-  void note_damage(int from) { failure_ = {.from = from, .out_of_sequence = true}; }
-
-  static std::unique_ptr<std::byte[]> copy_of(std::byte const* data, std::size_t bytes) {
-    auto out = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    if (bytes > 0) std::memcpy(out.get(), data, bytes);
-    return out;
-  }
-  void return_credit(int from, std::size_t bytes) {
-    if (channels_.return_credit(from, bytes) && of(from).replies.empty()) send_reply(from, {.kind = kinds::credit});
-  }
-  void receive(transfer& r) {
-    auto const kept = unmatched_.take_message(r);
-    if (!kept) return unmatched_.add(r);
-    kept_message const& found = *kept;
-    if (found.local_send != nullptr) {
-      deliver(r, found.from, found.front, found.local_send->from);
-      end(*found.local_send);
-    } else if (found.front.kind == kinds::eager) {
-      deliver(r, found.from, found.front, found.data.get());
-      return_credit(found.from, found.front.bytes);
-    } else {
-      accept_offer(r, found.from, found.front);
-    }
-  }
-
-  // Records the source of a message; false if the message does not fit the receive.
-  bool accept_head(transfer& r, int from, message_head const& front) {
-    r.source = from;
-    r.source_tag = front.tag;
-    r.got = front.bytes;
-    bool const on_device = front.kind == kinds::device_offer;
-    if (r.type == front.type && front.bytes <= (on_device ? r.device_bytes : r.bytes)) return true;
-    failure_ = {&r, from, front.tag, front.type, front.bytes, on_device};
-    return false;
-  }
-  void deliver(transfer& r, int from, message_head const& front, std::byte const* data) {
-    if (!accept_head(r, from, front)) return;
-    if (front.bytes > 0) std::memcpy(r.to, data, front.bytes);
-    end(r);
-  }
-  void accept_offer(transfer& r, int from, message_head const& front) {
-    if (!accept_head(r, from, front)) return;
-    r.partner = front.id;
-    if (r.got == 0) return end_taken(r);
-    if (front.kind == kinds::device_offer) {
-      r.place = front.address;
-      return;
-    }
-    if constexpr (reads_peers) {
-      r.address = front.address;
-      if (front.kind == kinds::shared_offer) {
-        std::memcpy(r.to, transport_.at_shared_address(front.address), r.got);
-        return end_taken(r);
-      }
-      if (front.address != 0 && !transport_.is_responsive(from)) {
-        int const read_error = fetch(r);
-        return read_error == 0 ? end_taken(r) : note_read_error(r, read_error);
-      }
-    }
-    peer& p = of(from);
-    r.id = ++ids_;
-    if (!sliced_.any_readable(from)) p.polls = 0;
-    sliced_.add(r);
-    ++p.awaited;
-    send_reply(from, {.kind = kinds::request, .id = front.id, .partner = r.id});
-  }
-  void end_taken(transfer& r) {
-    if (r.source == rank()) {
-      this->take_notice_of_taken(rank(), r.partner);
-      return end(r);
-    }
-    of(r.source).ending.push_back(&r);
-    send_reply(r.source, {.kind = kinds::taken, .id = r.partner});
-  }
-  // Fetches what has not arrived of a message. Returns 0, or an errno.
-  int fetch(transfer& r) {
-    auto const* const data = reinterpret_cast<std::byte const*>(static_cast<std::uintptr_t>(r.address));
-    for (std::size_t at = r.moved; at < r.got; at += std::min(max_fetched, r.got - at))
-      if (int const read_error = transport_.fetch(r.source, r.to + at, data + at, std::min(max_fetched, r.got - at)))
-        return read_error;
-    return 0;
-  }
-  // If the sender has ended, the caller finds that out while it waits.
-  void note_read_error(transfer const& r, int code) {
-    if (code == ESRCH) return;
-    failure_ = {&r, r.source, r.source_tag, r.type, r.got};
-    failure_.read_error = code;
-  }
-
-  // A sender that was asked for slices because it was polling may have turned to something else for long, so overdue messages
-  // are fetched. The sender may return meanwhile, send everything, and overwrite or release its memory; then a slice has
-  // arrived by the time the fetch is complete, and what was fetched does not count. Slices that arrive after `taken` are
-  // ignored.
-  void fetch_overdue(int from) {
-    peer& p = of(from);
-    if (++p.polls < (transport_.is_responsive(from) ? polls_if_responsive : polls_if_not)) return;
-    while (transfer* const next = sliced_.find_readable(from)) {
-      transfer& r = *next;
-      std::size_t const before = r.moved;
-      p.polls = 0;
-      int const read_error = fetch(r);
-      std::atomic_thread_fence(std::memory_order_acquire);
-      drain<track_of_slices>(from, [&] { return sliced_.any(from); });
-      if (r.moved != before || failure_) return;
-      if (read_error != 0) return note_read_error(r, read_error);
-      forget_slices(r);
-      end_taken(r);
-    }
-  }
-  void forget_slices(transfer& r) {
-    sliced_.remove(r);
-    --of(r.source).awaited;
-  }
-  void store_slice(int from, std::uint64_t id, arrival const& a) {
-    transfer* const requested = sliced_.find(id);
-    if (requested == nullptr) return;
-    transfer& r = *requested;
-    std::size_t const n = std::min(a.bytes - message_head::slice_head_bytes, r.got - r.moved);
-    std::memcpy(r.to + r.moved, a.data + message_head::slice_head_bytes, n);
-    of(from).polls = 0;
-    r.moved += n;
-    if (r.moved < r.got) return;
-    forget_slices(r);
-    end(r);
-  }
-
-  matching unmatched_;
-  sliced_receives sliced_;
-  message_failure failure_;
   bool responsive_ = false;  // peers have been told that this rank is polling
 };
 
