@@ -7,6 +7,7 @@
 
 #include <new>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -116,4 +117,22 @@ TEST_CASE("the same for a receive that was prepared") {
     }
     expect_error(error_of([&] { barrier(comm, patient); }), error_code::rank_left, "out of memory");
   });
+}
+
+// Rank 0 lacks memory for the record that a signal asks for while it waits.
+TEST_CASE("a wait goes on if there is no memory for a flight record") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) {
+    int got = 0;
+    send_recv(comm, 1, 1 - comm.rank(), std::span(&got, 1), 1 - comm.rank());
+    if (comm.rank() == 0) {
+      detail::record_requests.fetch_add(1);
+      max_at_once = 0;
+      recv(comm, std::span(&got, 1), 1, 0, patient);
+      max_at_once = unlimited;
+      expect(got == 7, "the message is lost");
+    } else {
+      while (!comm.engine().notices().awaited(0)) std::this_thread::yield();
+      send(comm, 7, 0);
+    }
+  }));
 }

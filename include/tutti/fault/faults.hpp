@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <source_location>
 #include <string>
@@ -88,7 +89,7 @@ class faults {
   // What the ranks are doing.
   peer_states<Transport> states() const { return {*transport_, notices_}; }
 
-  // Writes a flight record if a signal has requested one; called during long waits.
+  // Writes a flight record if a signal has requested one; called during long waits, which continue if it cannot be written.
   [[gnu::cold]] void record_where_asked();
 
  protected:
@@ -195,8 +196,11 @@ std::optional<fault> faults<Transport>::poll_fault() {
 
 template <transport Transport>
 void faults<Transport>::record_where_asked() {
-  if (notices_ && recorder_->requested())
+  if (!notices_ || !recorder_->requested()) return;
+  try {
     recorder_->write_where_asked(join({"a signal, ", states().doing(rank())}), sequence(), *notices_);
+  } catch (std::bad_alloc const&) {  // no record, but the wait goes on
+  }
 }
 
 template <transport Transport>
