@@ -12,14 +12,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <mutex>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "support/replaced_new.hpp"
 #include "support/sanitized.hpp"
 #include "support/system_calls.hpp"
 #include "tutti/tutti.hpp"
@@ -44,22 +43,7 @@ counts seen;
 
 }  // namespace
 
-// Not inlined, because GCC would warn that free() does not match operator new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++seen.allocations;
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++seen.allocations;
-  auto const step = static_cast<std::size_t>(alignment);
-  if (void* const memory = std::aligned_alloc(step, (bytes + step - 1) / step * step)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void tutti::testing::note_allocation(std::size_t) { ++seen.allocations; }
 
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);

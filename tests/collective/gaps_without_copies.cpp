@@ -5,42 +5,24 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/replaced_new.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
 using namespace tutti::testing;
 
 namespace {
-
 std::atomic<std::size_t> largest_allocation = 0;
-
-void* allocated(void* memory, std::size_t bytes) {
-  if (memory == nullptr) throw std::bad_alloc();
-  for (std::size_t seen = largest_allocation; bytes > seen && !largest_allocation.compare_exchange_weak(seen, bytes);) {
-  }
-  return memory;
-}
-
 }  // namespace
 
-// Not inlined, because GCC would warn that free() does not match operator new.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  return allocated(std::malloc(bytes == 0 ? 1 : bytes), bytes);
+void tutti::testing::note_allocation(std::size_t bytes) {
+  for (std::size_t seen = largest_allocation; bytes > seen && !largest_allocation.compare_exchange_weak(seen, bytes);) {
+  }
 }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  auto const step = static_cast<std::size_t>(alignment);
-  return allocated(std::aligned_alloc(step, (bytes + step - 1) / step * step), bytes);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -85,6 +67,7 @@ void check_allocations(Comm& comm) {
   check("scatter", [&] { scatter(comm, all, out, 0, {.algorithm = algorithm_id::one_shot}); });
   check("all_to_all", [&] { all_to_all(comm, all, all_out, {.algorithm = algorithm_id::pairwise}); });
   check("scan", [&] { scan(comm, in, out, sum{}, {.algorithm = algorithm_id::one_shot}); });
+  expect(largest_in(comm, [] { std::vector<char> const control(count); }) == count, "an allocation was not noticed");
 }
 
 }  // namespace

@@ -4,30 +4,26 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/replaced_new.hpp"
 #include "tutti/objects.hpp"
 #include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
 
 namespace {
 std::size_t max_at_once = ~std::size_t{0};  // of this process
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  void* const out = bytes <= max_at_once ? std::malloc(bytes) : nullptr;
-  if (out == nullptr) throw std::bad_alloc();
-  return out;
+void tutti::testing::note_allocation(std::size_t bytes) {
+  if (bytes > max_at_once) throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-
-using namespace tutti;
-using namespace tutti::detail;
-using namespace tutti::testing;
 
 namespace {
 

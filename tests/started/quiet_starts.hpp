@@ -6,31 +6,18 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <deque>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "started/async.hpp"
+#include "support/replaced_new.hpp"
 #include "support/sanitized.hpp"
 
 namespace tutti::testing {
 
 inline thread_local int allocations = 0;
-
-}  // namespace tutti::testing
-
-// Not inlined, or GCC finds that free() is not for what operator new has given.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++tutti::testing::allocations;
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-
-namespace tutti::testing {
+void note_allocation(std::size_t) { ++allocations; }
 
 // Says so where that is of no use.
 inline bool allocates_otherwise() {
