@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "support/expect.hpp"
+#include "support/replaced_new.hpp"
 #include "tutti/tutti.hpp"
 
 namespace {
@@ -18,17 +18,9 @@ constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 thread_local std::size_t max_at_once = unlimited;
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  void* const out = bytes <= max_at_once ? std::malloc(bytes) : nullptr;
-  if (out == nullptr) throw std::bad_alloc();
-  return out;
+void tutti::testing::note_allocation(std::size_t bytes) {
+  if (bytes > max_at_once) throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-// AddressSanitizer's own forms for arrays would not call these.
-void* operator new[](std::size_t bytes) { return operator new(bytes); }
-void operator delete[](void* memory) noexcept { operator delete(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { operator delete(memory); }
 
 namespace tutti::testing {
 
