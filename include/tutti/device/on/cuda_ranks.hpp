@@ -181,11 +181,11 @@ class cuda_ranks {
       if (all[q].path != all[0].path)
         detail::refuse(rank(), detail::join({"ranks 0 and ", q, " name different paths to other devices"}),
                        "pass the same path at all ranks", where);
-      if (all[q].slice != all[0].slice)
-        detail::refuse(rank(),
-                       detail::join({"ranks 0 and ", q, " cut messages into slices of ", all[0].slice, " and ",
-                                     all[q].slice, " bytes"}),
-                       "pass the same slices at all ranks", where);
+      if (std::size_t const theirs = all[q].slice, those_of_0 = all[0].slice; theirs != those_of_0)
+        detail::refuse(
+            rank(),
+            detail::join({"ranks 0 and ", q, " cut messages into slices of ", those_of_0, " and ", theirs, " bytes"}),
+            "pass the same slices at all ranks", where);
       auto const first = std::ranges::find_if(all, [&](card const& other) { return other.shares_node(all[q]); });
       keys.push_back(static_cast<int>(first - all.begin()));
     }
