@@ -24,8 +24,8 @@ void tutti::testing::note_allocation(std::size_t bytes) {
 
 namespace tutti::testing {
 
-inline constexpr options patient{.timeout =
-                                     std::chrono::seconds(20)};  // a rank that is told nothing gets a timeout instead
+// A rank that is told nothing gets a timeout instead.
+inline constexpr options patient{.timeout = std::chrono::seconds(20)};
 
 template <class F>
 bool is_short_of_memory(F&& f) {
