@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layers that ranks divide, over MPI and over nodes.
+// Layers that ranks divide, over MPI.
 // ranks: 8
 #include "training/tensor/tensor_parallel.hpp"
 
