@@ -95,8 +95,8 @@ class newcomers {
     try {
       detail::joining(self, is_lost, others, until).join([&] { return finds_all(memory); });
       own.joined = true;
-    } catch (
-        error const& e) {  // no other rank may run here, because exceptions in flight belong to the system's thread
+    } catch (error const& e) {
+      // No other rank may run here, because exceptions in flight belong to the thread of the system.
       own = {false, e.code(), e.peer(), e.happened()};
     }
     if (own.joined)
