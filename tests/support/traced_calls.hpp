@@ -38,8 +38,8 @@ inline char letter_of(__ptrace_syscall_info const& call) {
   }
 }
 
-// Follows a child that calls let_parent_trace() until it ends, or kills it before such call number `last`, from 1; 0:
-// never. Returns the letters of its calls; `status` is how it ended.
+// Follows a child, which calls let_parent_trace() first, until it ends. Kills it immediately before the call number `last`
+// that changes files, counted from 1; 0: never. Returns the letters of its calls; `status` tells how it ended.
 inline std::string trace_calls(pid_t child, std::size_t last, int& status) {
   std::string out;
   if (::waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return out;

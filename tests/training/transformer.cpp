@@ -109,8 +109,9 @@ TEST_CASE("a transformer that ranks divide has the losses of one process") {
                          division{.pipeline = 2, .microbatches = 3, .schedule = "gpipe"},
                          division{.pipeline = 2, .microbatches = 4, .schedule = "interleaved"},
                          division{.data = 2, .tensor = 2, .pipeline = 2, .sequence = true, .microbatches = 3}}) {
-    std::string const what =
-        "data " + std::to_string(by.data) + ", tensor " + std::to_string(by.tensor) + (by.sequence ? ", sequence" : "");
+    std::string const what = "data " + std::to_string(by.data) + ", tensor " + std::to_string(by.tensor) +
+                             (by.sequence ? ", sequence" : "") + ", pipeline " + std::to_string(by.pipeline) + " by " +
+                             by.schedule;
     CAPTURE(what);
     CHECK_NOTHROW(tutti::run_threads(by.ranks(), [&](auto& comm) {
       auto const losses = losses_of(comm, by);

@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::uint64_t old_steps = 2;
 
-// Two ranks save a step; one of them is killed before such a call of its. Returns its calls.
+// Two ranks save a step; one of them is killed before its call number `last` that changes files. Returns its calls.
 std::string save_and_kill(std::string const& folder, int victim, std::size_t last, int& status) {
   std::string const job = "checkpoint-" + std::to_string(::getpid()) + "-" + folder;
   std::array<pid_t, 2> ranks{};
