@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Studies algorithms without running them: verifies them, predicts their cost, simulates them on many ranks, and draws them.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -174,9 +175,8 @@ void machine_options(CLI::App& to, machine_arguments& a) {
 void check(machine_arguments const& a) {
   for (int const p : a.ranks) check_ranks(p, a.root);
   model const& m = a.machine;
-  if (a.bytes < 0 || a.slice < 0 || m.alpha < 0 || m.beta < 0 || m.gamma < 0 || m.gap < 0 || m.alpha_inside < 0 ||
-      m.ranks_per_node < 0)
-    refuse("sizes and times must not be negative", "give 0 or more");
+  for (double const x : {a.bytes, a.slice, m.alpha, m.beta, m.gamma, m.gap, m.alpha_inside, 1.0 * m.ranks_per_node})
+    if (!(x >= 0 && std::isfinite(x))) refuse("sizes and times must be finite and not negative", "give 0 or more");
 }
 
 void simulate_command(machine_arguments const& a) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -48,8 +49,9 @@ inline void check(pipeline_arguments const& a) {
     refuse("there must be ranks, microbatches and stages", "give 1 or more of each");
   if (1.0 * ranks * microbatches * a.stages_per_rank > 4e6)
     refuse("there are too many passes to simulate", "let ranks, microbatches and stages multiply to at most 4000000");
-  if (a.times.forward <= 0 || a.times.backward <= 0 || a.times.message < 0)
-    refuse("a pass must take time, and a message must not take less than none", "give positive times");
+  auto const& [forward, backward, message] = a.times;
+  if (!(forward > 0 && backward > 0 && message >= 0 && std::isfinite(forward + backward + message)))
+    refuse("passes or messages have impossible times", "give positive numbers for passes, and 0 or more for messages");
 }
 
 // The times of a rank's passes are divided among its stages, so schedules can be compared.
@@ -71,6 +73,8 @@ inline void compare_pipelines(pipeline_arguments const& a) {
     fmt::print("{:<14}{:>8}{:>12.6g}{:>9.1f}%{:>24}\n", schedule.name, stages, seen.end, 100 * seen.bubble(),
                least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most));
   }
+  fmt::print("\nA live activation is that of one stage; an interleaved stage has 1/{} of the layers of the others.\n",
+             a.stages_per_rank);
 }
 
 inline void draw_pipeline(pipeline_arguments const& a) {
