@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Trains the network of examples/train_digits by PyTorch's DistributedDataParallel over Gloo, from the first weights and in the order of
-images that `train_digits --record` has written. tools/compare-torch runs it; it writes the same files as train_digits."""
+"""Trains the network of examples/train_digits by PyTorch's DistributedDataParallel over Gloo, with the initial weights and the order of
+images that `train_digits --record` has written. Writes the same files of results. tools/compare-torch runs it."""
 
 import argparse
 import csv
@@ -24,7 +24,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--from", dest="source", required=True, help="a folder that train_digits --record has written")
     p.add_argument("--record", required=True, help="a folder for the results")
-    p.add_argument("--data", required=True, help="lines of 64 pixels and a label, compressed")
+    p.add_argument("--file", required=True, help="lines of 64 pixels and a label, compressed")
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--batch", type=int, default=128, help="images a step, of all ranks together")
     p.add_argument("--hidden", type=int, default=512, help="units of each hidden layer")
@@ -65,7 +65,7 @@ def install(model, hook):
     if hook == "bf16":
         model.register_comm_hook(None, default_hooks.bf16_compress_hook)
     elif hook == "power_sgd":
-        # The first two steps are not compressed, which PyTorch demands.
+        # PyTorch demands that the first two steps are not compressed.
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2,
                                             min_compression_rate=1, random_seed=1)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
@@ -74,12 +74,12 @@ def install(model, hook):
 def train(rank, options, meeting):
     torch.set_num_threads(1)  # ranks are the parallelism, as in train_digits
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=options.ranks)
-    images, labels, held_out, held_labels = read_digits(options.data)
+    images, labels, held_out, held_labels = read_digits(options.file)
     source = pathlib.Path(options.source)
     orders = torch.from_numpy(numpy.fromfile(source / "order.i32", dtype=numpy.int32).astype(numpy.int64))
     orders = orders.reshape(-1, len(images))
-    # PowerSGD's hook starts further calls when one has ended, which with several buckets is in another order on each rank: Gloo then
-    # ends with "Received data size doesn't match expected size". So it gets one bucket, and the others as many as train_digits.
+    # PowerSGD's hook starts further calls when one has ended. With several buckets, ranks start these in different orders, and Gloo
+    # fails with "Received data size doesn't match expected size". So it gets one bucket, and the others as many as train_digits.
     model = DistributedDataParallel(network(options.hidden, source / "weights.f32"),
                                     bucket_cap_mb=100 if options.hook == "power_sgd" else 1,
                                     gradient_as_bucket_view=True)

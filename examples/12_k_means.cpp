@@ -15,8 +15,8 @@
 
 #include <Eigen/Core>
 
+#include "digits/digits.hpp"
 #include "on_ranks.hpp"
-#include "train_digits/digits.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Hooks for gradients, of which the command line names one.
+// The hooks that --hook can name.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ using hook_variant =
                  tutti::training::error_feedback<tutti::training::eight_bit_blocks>,
                  tutti::training::error_feedback<tutti::training::one_bit_signs>, tutti::training::power_sgd>;
 
-// One type for all of them, so that the training is compiled once.
+// One type for all hooks, so that the training is compiled once.
 struct chosen_hook {
   hook_variant chosen;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# With every hook the network learns what it learns without. Called with the program.
+# With every hook the network learns as well as without (train_digits checks its loss). Called with the program.
 set -u
 failed=0
 for hook in bf16 half float8 top_k eight_bit one_bit power_sgd; do

@@ -13,7 +13,7 @@
 
 #include <tutti/training/parameter.hpp>
 
-#include "digits.hpp"
+#include "../digits/digits.hpp"
 
 class network {
  public:

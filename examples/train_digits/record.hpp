@@ -14,10 +14,10 @@
 
 #include <Eigen/Core>
 
-// weights.f32   before the first step: of each layer the matrix, input by input, and the offsets
-// order.i32     the images of each epoch
+// weights.f32   the initial weights: the matrix of each layer, input by input, then its offsets
+// order.i32     the order of images in each epoch
 // epochs.csv    the results of each epoch
-// step.csv      microseconds of a step, of one without communication, and bytes sent in a step
+// step.csv      microseconds of a step, and of one without communication; bytes that a rank sends in a step
 class record {
  public:
   // Without a folder, nothing is written.
@@ -31,7 +31,10 @@ class record {
   bool on() const { return !folder_.empty(); }
 
   void weights(Eigen::VectorXf const& first) {
-    if (on()) open("weights.f32").write(reinterpret_cast<char const*>(first.data()), first.size() * 4);
+    if (!on()) return;
+    std::ofstream out = open("weights.f32");
+    out.write(reinterpret_cast<char const*>(first.data()), first.size() * 4);
+    expect_written(out);
   }
   void order(std::span<Eigen::Index const> images) {
     if (!on()) return;
@@ -41,8 +44,14 @@ class record {
   void epoch(int number, double loss, double held_out, double images_per_second) {
     if (on()) epochs_ << number << ',' << loss << ',' << held_out << ',' << images_per_second << '\n';
   }
+  // Called last.
   void step(double microseconds, double alone, std::size_t bytes) {
-    if (on()) open("step.csv") << "step_us,alone_us,bytes\n" << microseconds << ',' << alone << ',' << bytes << '\n';
+    if (!on()) return;
+    expect_written(epochs_);
+    expect_written(order_);
+    std::ofstream out = open("step.csv");
+    out << "step_us,alone_us,bytes\n" << microseconds << ',' << alone << ',' << bytes << '\n';
+    expect_written(out);
   }
 
  private:
@@ -50,6 +59,9 @@ class record {
     std::ofstream out(std::filesystem::path(folder_) / name, std::ios::binary);
     if (!out) throw std::runtime_error("cannot write to " + folder_ + "/" + name);
     return out;
+  }
+  void expect_written(std::ofstream& out) const {
+    if (!out.flush()) throw std::runtime_error("cannot write to " + folder_);
   }
 
   std::string folder_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Data-parallel training of a network on handwritten digits. Every rank has the weights and computes the gradients of
-// its share of each batch; tutti::training averages those of a layer while the rank computes those of the layers before
-// (docs/training.md). The steps are those that one process takes with whole batches. With --stage 1, 2 or 3 the ranks
-// divide the optimiser's state, the gradients and the parameters among themselves. Without, gradients travel by --hook.
+// Data-parallel training of a network on handwritten digits. Every rank computes gradients for its share of each batch;
+// tutti::training averages the gradients of a layer while the rank computes those of the layers before it (docs/training.md).
+// The steps are those that one process takes with whole batches. With --stage 1, 2 or 3 the ranks divide the optimiser's
+// state, the gradients and the parameters among themselves; with --hook they send compressed gradients.
 // ranks: 4
 // args: --ranks 4 --hidden 64
 // timeout: 300
@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -24,95 +23,90 @@
 
 #include <CLI/CLI.hpp>
 
-#include "digits.hpp"
+#include "../digits/digits.hpp"
+#include "../digits/training.hpp"
 #include "hooks.hpp"
 #include "network.hpp"
 #include "on_ranks.hpp"
 #include "record.hpp"
-#include "tutti/launch/place.hpp"
 #include "tutti/training.hpp"
 #include "whole_model.hpp"
 
 namespace {
 
-struct settings {
+struct settings : training_options {
   int ranks = 4;
-  int epochs = 20;
-  int batch = 128;
   int hidden = 512;
-  unsigned seed = 1;
   int stage = 0;  // of sharding
   std::string hook = "none";
-  double rate_of_128 = 0.1;
   std::string record{};  // a folder
 
   // Small batches are noisy and take smaller steps.
-  tutti::training::momentum rule() const { return {.rate = rate_of_128 * std::min(batch, 128) / 128}; }
+  tutti::training::momentum rule() const { return {.rate = rate * std::min(batch, 128) / 128}; }
 
-  // What does not work together, and what to do; empty if all does.
-  std::string conflict() const {
-    if (stage == 0) return "";
+  // Refuses options that do not work together.
+  void check() const {
+    if (stage == 0) return;
     std::string const sharded = " with --stage " + std::to_string(stage);
-    if (hook != "none") return "--hook " + hook + sharded + ": only models of stage 0 get a hook; leave one away";
-    if (!record.empty()) return "--record" + sharded + ": only stage 0 is recorded; leave one away";
-    return "";
+    if (hook != "none") throw usage_error("--hook " + hook + sharded + ": hooks need stage 0; omit one of the two");
+    if (!record.empty()) throw usage_error("--record" + sharded + ": only stage 0 is recorded; omit one of the two");
   }
 };
 
-// The requirements at the end. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
-// float addition), which a thousand steps of training amplify. Hooks that round or leave gradients out change the weights,
-// but the loss must be nearly the same.
+// What the result is checked for. Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per
+// float addition), which hundreds of steps amplify. Hooks that round gradients or leave some out change the weights, but the
+// loss must be nearly the same.
 constexpr double min_accuracy = 0.95, max_difference = 1e-4, max_loss = 0.02;
 
-// The third layer's gradients are sent while those of the second are computed, the largest, which fill a bucket.
+// The gradients of the third layer are sent while those of the second are computed, which are the most and fill a bucket.
 constexpr tutti::training::bucket_sizes buckets{.bytes = 1 << 20, .first_bytes = 64 << 10};
 
-using seconds = std::chrono::duration<double>;
 using std::chrono::steady_clock;
 
-struct outcome {
+struct trained : outcome {
   Eigen::VectorXf weights;
-  double accuracy = 0, loss = 0;  // of the last epoch
-  seconds time{}, learning{};     // with and without the evaluation of held-out images
-  double communication = 0;       // its share of the time
+  double loss = 0;     // of the last epoch
+  seconds learning{};  // the time without the evaluation of held-out images
 };
 
 double kib(std::size_t bytes) { return static_cast<double>(bytes) / 1024; }
 
-// The time during which a rank communicated and did nothing else.
-seconds talked(tutti::training::training_statistics const& all) { return all.waited + all.driven; }
-seconds talked(tutti::training::sharding_statistics const& all) { return all.waited + all.driven + all.gather_waited; }
+// The time in which a rank communicated and did nothing else.
+seconds communication_of(tutti::training::training_statistics const& all) { return all.waited + all.driven; }
+seconds communication_of(tutti::training::sharding_statistics const& all) {
+  return all.waited + all.driven + all.gather_waited;
+}
 
 // One training of a network by the ranks of a communicator.
 template <class Communicator>
-class course {
+class training_run {
  public:
-  course(Communicator& comm, split const& data, settings const& with, bool talk)
+  training_run(Communicator& comm, split const& data, settings const& with, bool verbose)
       : comm_(comm),
         data_(data),
         with_(with),
-        talk_(talk),
+        verbose_(verbose),
         net_(with.hidden),
         order_(data.training.labels.size()),
         random_(with.seed + 1),  // the same at all ranks, hence the same order
-        file_(talk ? with.record : "") {
+        file_(verbose ? with.record : "") {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
-  outcome train() {
+  trained train() {
     Eigen::VectorXf weights = net_.draw_weights(with_.seed);
     file_.weights(weights);
     return with_.stage == 0 ? train_whole(weights) : train_sharded(weights);
   }
 
  private:
-  outcome train_whole(Eigen::VectorXf& weights) {
+  trained train_whole(Eigen::VectorXf& weights) {
     whole_model model(comm_, net_.parameters(weights), with_.rule(), static_cast<std::size_t>(net_.size()),
                       {.buckets = buckets}, with_.hook);
-    outcome const out = all_epochs(model);
+    trained const out = all_epochs(model);
     auto const& seen = model.statistics();
     std::size_t const bytes = seen.message_bytes / seen.steps;
-    if (talk_)
+    if (verbose_)
       std::printf("\n%zu bytes per step from each rank, %.1f %% of its gradients (hook %s)\n", bytes,
                   100 * static_cast<double>(seen.message_bytes) / static_cast<double>(seen.bytes), with_.hook.c_str());
     if (!with_.record.empty()) {
@@ -122,14 +116,14 @@ class course {
     return out;
   }
 
-  outcome train_sharded(Eigen::VectorXf& weights) {
+  trained train_sharded(Eigen::VectorXf& weights) {
     tutti::training::sharded_data_parallel model(
         comm_, net_.parameters(weights), with_.rule(),
         {.stage = with_.stage, .units = std::vector<std::size_t>(network::layers, 2), .buckets = buckets});
     weights.resize(0);  // the model has copied them
-    outcome const out = all_epochs(model);
+    trained const out = all_epochs(model);
     auto const peak = model.memory().peak;
-    if (talk_)
+    if (verbose_)
       std::printf(
           "\nstage %d: a rank held up to %.0f KiB of parameters, %.0f of gathered ones, %.0f of gradients, %.0f of\n"
           "the optimiser's state\n",
@@ -138,23 +132,23 @@ class course {
   }
 
   template <class Model>
-  outcome all_epochs(Model& model) {
-    outcome out;
+  trained all_epochs(Model& model) {
+    trained out;
     auto const start = steady_clock::now();
-    if (talk_) std::printf("epoch     loss   held-out    images/s   communication\n");
+    if (verbose_) print_heading();
     for (int epoch = 1; epoch <= with_.epochs; ++epoch) one_epoch(epoch, model, out);
     out.time = steady_clock::now() - start;
-    out.communication = talked(model.statistics()) / out.time;
+    out.communication = communication_of(model.statistics()) / out.time;
     out.weights = weights_of(model);
     return out;
   }
 
   template <class Model>
-  void one_epoch(int epoch, Model& model, outcome& out) {
+  void one_epoch(int epoch, Model& model, trained& out) {
     std::shuffle(order_.begin(), order_.end(), random_);
     file_.order(order_);
     auto const begin = steady_clock::now();
-    seconds const before = talked(model.statistics());
+    seconds const before = communication_of(model.statistics());
     network::score const learned = learn_all(model, [&] { model.step(); });
     seconds const took = steady_clock::now() - begin;
     out.learning += took;
@@ -163,17 +157,14 @@ class course {
     tutti::extent const mine = tutti::part(held_out, comm_.size(), comm_.rank());
     auto const seen = net_.evaluate(data_.held_out, static_cast<Eigen::Index>(mine.begin),
                                     static_cast<Eigen::Index>(mine.count), model);
-    double const share = (talked(model.statistics()) - before) / (steady_clock::now() - begin);
+    double const share = (communication_of(model.statistics()) - before) / (steady_clock::now() - begin);
     std::array sums{learned.loss, seen.right, share};
     tutti::all_reduce(comm_, sums);
     out.loss = sums[0] / static_cast<double>(images);
     out.accuracy = sums[1] / static_cast<double>(held_out);
     double const rate = static_cast<double>(images) / took.count();
     file_.epoch(epoch, out.loss, out.accuracy, rate);
-    if (!talk_) return;
-    std::printf("%5d %8.4f %9.2f%% %11.0f %14.0f%%\n", epoch, out.loss, 100 * out.accuracy, rate,
-                100 * sums[2] / comm_.size());
-    std::fflush(stdout);
+    if (verbose_) print_epoch(epoch, out.loss, out.accuracy, rate, sums[2] / comm_.size());
   }
 
   // Learns from all images, in batches, and calls end_of_step() after each.
@@ -184,7 +175,7 @@ class course {
     std::size_t const images = order_.size();
     for (std::size_t at = 0; at < images; at += static_cast<std::size_t>(with_.batch)) {
       std::size_t const batch = std::min(images - at, static_cast<std::size_t>(with_.batch));
-      // Shares differ by one image at most; may be empty.
+      // Shares differ by one image at most, and may be empty.
       tutti::extent const mine = tutti::part(batch, ranks, comm_.rank());
       // Scaled so that the mean over ranks is the mean over the images of the batch, whatever the shares.
       float const scale = static_cast<float>(ranks) / static_cast<float>(batch);
@@ -195,7 +186,7 @@ class course {
     return learned;
   }
 
-  // What an epoch takes without communication. Its weights are of no use.
+  // The time of an epoch without communication. The weights are of no use afterwards.
   seconds epoch_alone(whole_model<Communicator>& model) {
     auto const local = model.accumulate();
     tutti::barrier(comm_);
@@ -218,14 +209,14 @@ class course {
   Communicator& comm_;
   split const& data_;
   settings const& with_;
-  bool talk_;
+  bool verbose_;
   network net_;
   std::vector<Eigen::Index> order_;  // of the images of an epoch
   std::mt19937 random_;
   record file_;
 };
 
-// A number that two vectors share only where all their bits are the same, as good as certainly (FNV-1a).
+// The hash of all bits (FNV-1a).
 std::uint64_t hash_of(Eigen::VectorXf const& weights) {
   std::uint64_t hash = 14695981039346656037u;
   for (std::byte const b : std::as_bytes(std::span(weights.data(), static_cast<std::size_t>(weights.size()))))
@@ -246,29 +237,27 @@ void expect_same_bits(Communicator& comm, Eigen::VectorXf const& weights) {
 }
 
 // Rank 0 trains once more, alone, with whole batches and without a hook.
-void compare_with_one_process(split const& data, settings const& with, outcome const& together, int ranks) {
+void compare_with_one_process(split const& data, settings const& with, trained const& together, int ranks) {
   tutti::communicator<tutti::shm> alone(std::make_unique<tutti::shm>());
   settings whole = with;
   whole.stage = 0;
   whole.hook = "none";
   whole.record.clear();
-  outcome const reference = course(alone, data, whole, false).train();
+  trained const reference = training_run(alone, data, whole, false).train();
   double const difference =
       (reference.weights - together.weights).cwiseAbs().maxCoeff() / reference.weights.cwiseAbs().maxCoeff();
-  std::printf("one process alone: held-out %.2f%% in %.0f ms (together: %.2f%% in %.0f ms, %.0f%% in communication)\n",
-              100 * reference.accuracy, 1e3 * reference.time.count(), 100 * together.accuracy,
-              1e3 * together.time.count(), 100 * together.communication);
-  std::printf("%d ranks were %.2f times as fast as one process\n", ranks, reference.time / together.time);
+  print_comparison(reference, together, ranks);
   if (with.hook != "none") {
-    std::printf("its loss in the last epoch is %.4f, together %.4f with hook %s (up to %.2f more is accepted)\n",
-                reference.loss, together.loss, with.hook.c_str(), max_loss);
+    std::printf("loss in the last epoch: alone %.4f, together with hook %s %.4f (up to %.2f more is accepted)\n",
+                reference.loss, with.hook.c_str(), together.loss, max_loss);
     if (!(together.loss <= reference.loss + max_loss))
       throw std::runtime_error("training with this hook does not converge as it does without; pass a smaller --rate");
     return;
   }
   std::printf(
-      "its weights differ by at most %.1e of the greatest weight: the same gradients, added up in another order and\n"
-      "rounded to float on the way (up to %.0e is accepted)\n",
+      "the weights of both differ by at most %.1e times the greatest weight: the gradients are the same, but were "
+      "added\n"
+      "up and rounded in another order (up to %.0e is accepted)\n",
       difference, max_difference);
   if (!(difference <= max_difference)) throw std::runtime_error("the weights differ by more than rounding explains");
 }
@@ -279,7 +268,7 @@ void program(Communicator& comm, split const& data, settings const& with) {
     std::printf(
         "%zu images to train on, %zu held out (every fifth); %d ranks, %d images a batch, %d hidden units a layer\n\n",
         data.training.labels.size(), data.held_out.labels.size(), comm.size(), with.batch, with.hidden);
-  outcome const result = course(comm, data, with, comm.is_main()).train();
+  trained const result = training_run(comm, data, with, comm.is_main()).train();
   expect_same_bits(comm, result.weights);
   if (!comm.is_main()) return;
   compare_with_one_process(data, with, result, comm.size());
@@ -289,23 +278,17 @@ void program(Communicator& comm, split const& data, settings const& with) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  settings with;
-  std::string path = TUTTI_EXAMPLE_DATA "/digits.csv.gz";
-  CLI::App app("Trains a network on handwritten digits, on several ranks.");
+int main(int argc, char** argv) {
+  settings with{{.epochs = 20, .batch = 128, .rate = 0.1}};
+  CLI::App app("Trains a network on handwritten digits, on several ranks.", "train_digits");
   auto const* const ranks = app.add_option("--ranks", with.ranks, "processes to start, unless a launcher did")
                                 ->check(CLI::Range(1, tutti::max_ranks))
                                 ->capture_default_str();
-  app.add_option("--epochs", with.epochs, "times that each image is seen")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--batch", with.batch, "images a step, of all ranks together")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+  add_training_options(app, with,
+                       "the learning rate for batches of 128 images or more; for top_k and one_bit, pass 0.01");
   app.add_option("--hidden", with.hidden, "units of each hidden layer")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--seed", with.seed, "of the first weights and the order of images")->capture_default_str();
   app.add_option("--stage", with.stage,
                  "what ranks divide. 0: nothing; 1: the optimiser's state; 2: gradients, too; 3: all")
       ->check(CLI::Range(0, 3))
@@ -313,34 +296,12 @@ int main(int argc, char** argv) try {
   app.add_option("--hook", with.hook, "how gradients travel")
       ->check(CLI::IsMember(named_hooks()))
       ->capture_default_str();
-  app.add_option("--rate", with.rate_of_128,
-                 "the learning rate for a batch of 128 images or more; top_k and one_bit take 0.01")
-      ->check(CLI::Range(1e-6, 10.0))
-      ->capture_default_str();
-  app.add_option("--record", with.record, "a folder for first weights, order of images, and results");
-  app.add_option("--data", path, "lines of 64 pixels and a label, compressed or not")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-
-  if (auto const conflict = with.conflict(); !conflict.empty()) {
-    std::fprintf(stderr, "train_digits: %s\n", conflict.c_str());
-    return 2;
-  }
-  tutti::place const here = tutti::find_place();
-  if (!here.launcher.empty() && ranks->count() > 0 && with.ranks != here.size) {
-    std::fprintf(stderr, "train_digits: --ranks %d, but %s started %d; leave --ranks away under a launcher\n",
-                 with.ranks, here.launcher.c_str(), here.size);
-    return 2;
-  }
-  split const data = read_digits(path);
-  on_ranks(with.ranks, [&](auto& comm) { program(comm, data, with); });
-} catch (data_error const& e) {
-  std::fprintf(stderr, "train_digits: %s\n", e.what());
-  return 2;
-} catch (std::exception const& e) {
-  std::fprintf(stderr, "train_digits: %s\n", e.what());
-  return 1;
+  app.add_option("--record", with.record, "a folder for the initial weights, the order of images, and results");
+  return run_program(app, argc, argv, [&] {
+    with.check();
+    if (ranks->count() > 0)
+      expect_started(with.ranks, "--ranks " + std::to_string(with.ranks), "omit --ranks under a launcher");
+    split const data = read_digits(with.file);
+    on_ranks(with.ranks, [&](auto& comm) { program(comm, data, with); });
+  });
 }

@@ -12,7 +12,7 @@
 
 #include "hooks.hpp"
 
-// It has the functions of sharded_data_parallel. Gradients travel by a hook of named_hooks().
+// Has the functions of sharded_data_parallel that a network calls. `hook` is a name of named_hooks().
 template <class Communicator>
 class whole_model {
  public:

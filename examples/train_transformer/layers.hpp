@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers of a transformer, forward and backward by hand, which the ranks of a tensor group divide (docs/training.md).
 // Activations are row-major matrices with a row for each token of each image: all images of the first token, then those of the
-// second. Layers keep what the backward pass needs for each microbatch, until that has used it.
+// second. For each microbatch, layers keep what its backward pass needs until it has run.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ std::span<T const> elements(matrix<T> const& m) {
   return {m.data(), size_of(m.size())};
 }
 
-// Per microbatch, from its forward to its backward pass.
+// What a layer keeps of each microbatch, from its forward to its backward pass.
 template <class Kept>
 class per_microbatch {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trains a small vision transformer on handwritten digits, on any mesh of ranks: --data ranks share each batch, --tensor
-// ranks share each layer, --pipeline ranks have different layers (docs/training.md). The losses are those of one process,
-// which the program computes at the end.
+// ranks share each layer, --pipeline ranks have different layers (docs/training.md). At the end one process repeats the
+// training, which must give the same losses.
 // With TUTTI_TRACE=trace in the environment, each rank writes a timeline of what was sent when (docs/faults.md).
 // ranks: 8
 // args: --data 2 --tensor 2 --pipeline 2 --epochs 1 --images 64 --features 16 --depth 2
@@ -11,8 +11,8 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -23,49 +23,58 @@
 
 #include <CLI/CLI.hpp>
 
-#include "../train_digits/digits.hpp"
+#include "../digits/digits.hpp"
+#include "../digits/training.hpp"
 #include "on_ranks.hpp"
 #include "trainer.hpp"
-#include "tutti/launch/place.hpp"
 
 namespace {
 
-struct settings {
-  architecture model;
+struct settings : training_options {
+  architecture model{};
   division by{.data = 2, .tensor = 2, .microbatches = 0};
-  int epochs = 5;
-  int batch = 64;
   std::size_t images = 0;  // all
-  double rate = 2e-3;
+
+  // Sets what depends on other options, and refuses options that do not work together.
+  void complete() {
+    if (by.microbatches == 0) by.microbatches = by.pipeline > 1 ? 4 * by.pipeline : 1;
+    model.hidden = 4 * model.features;
+    model.seed = seed;
+    if (model.features % model.heads != 0)
+      throw usage_error("--features " + std::to_string(model.features) + " is not a multiple of --heads " +
+                        std::to_string(model.heads));
+    std::string const mesh = "--data " + std::to_string(by.data) + " --tensor " + std::to_string(by.tensor) +
+                             " --pipeline " + std::to_string(by.pipeline);
+    if (std::int64_t{by.data} * by.tensor * by.pipeline > tutti::max_ranks)
+      throw usage_error(mesh + " take more than " + std::to_string(tutti::max_ranks) + " ranks");
+    expect_started(by.ranks(), mesh + " take " + std::to_string(by.ranks()) + " ranks",
+                   "start as many, or choose another mesh");
+  }
 };
 
 // Two runs add the same numbers in a different order, so they differ by rounding (6e-8 per float addition), which training
 // amplifies.
 constexpr double max_difference = 1e-3;
 
-using seconds = std::chrono::duration<double>;
 using std::chrono::steady_clock;
 
-struct outcome {
+struct trained : outcome {
   std::vector<double> losses;  // of each epoch, a mean over images
-  double accuracy = 0;
-  seconds time{};
-  double communication = 0;  // its share of the time
 };
 
 template <class Communicator>
-outcome train(Communicator& comm, split const& data, settings const& with, division const& by, bool talk) {
+trained train(Communicator& comm, split const& data, settings const& with, division const& by, bool verbose) {
   trainer<float, typename Communicator::transport_type> model(comm, with.model, by,
                                                               static_cast<std::size_t>(with.batch), with.rate);
   std::size_t const images = data.training.labels.size();
   std::vector<Eigen::Index> order(images);
   std::iota(order.begin(), order.end(), 0);
-  std::mt19937 random(with.model.seed + 1);       // the same at all ranks, hence the same order
+  std::mt19937 random(with.seed + 1);             // the same at all ranks, hence the same order
   double const copies = by.tensor * by.pipeline;  // ranks that report the same images
 
-  outcome out;
+  trained out;
   auto const start = steady_clock::now();
-  if (talk) std::printf("epoch     loss   held-out    images/s   communication\n");
+  if (verbose) print_heading();
   for (int epoch = 1; epoch <= with.epochs; ++epoch) {
     auto const begin = steady_clock::now();
     seconds const before = model.communication();
@@ -79,17 +88,15 @@ outcome train(Communicator& comm, split const& data, settings const& with, divis
       for (Eigen::Index const i : chosen) labels.push_back(data.training.labels[size_of(i)]);
       loss += model.learn(Eigen::MatrixXf(data.training.images(Eigen::all, chosen)), labels);
     }
-    seconds const time = steady_clock::now() - begin, talked = model.communication() - before;
+    seconds const time = steady_clock::now() - begin, communication = model.communication() - before;
     auto const seen = model.evaluate(data.held_out.images, data.held_out.labels);
-    std::array sums{loss / copies, talked / time};
+    std::array sums{loss / copies, communication / time};
     tutti::all_reduce(comm, sums);
     out.losses.push_back(sums[0] / static_cast<double>(images));
     out.accuracy = seen.right / static_cast<double>(data.held_out.labels.size());
-    if (talk) {
-      std::printf("%5d %8.4f %9.2f%% %11.0f %14.0f%%\n", epoch, out.losses.back(), 100 * out.accuracy,
-                  static_cast<double>(images) / time.count(), 100 * sums[1] / comm.size());
-      std::fflush(stdout);
-    }
+    if (verbose)
+      print_epoch(epoch, out.losses.back(), out.accuracy, static_cast<double>(images) / time.count(),
+                  sums[1] / comm.size());
   }
   out.time = steady_clock::now() - start;
   out.communication = model.communication() / out.time;
@@ -97,35 +104,36 @@ outcome train(Communicator& comm, split const& data, settings const& with, divis
 }
 
 // Rank 0 trains once more, alone.
-void compare_with_one_process(split const& data, settings const& with, outcome const& together) {
+void compare_with_one_process(split const& data, settings const& with, trained const& together) {
   tutti::communicator<tutti::shm> alone(std::make_unique<tutti::shm>());
-  outcome const reference = train(alone, data, with, {}, false);
+  trained const reference = train(alone, data, with, {}, false);
+  std::printf("\n");
+  print_comparison(reference, together, with.by.ranks());
+  double difference = 0;  // relative
+  for (std::size_t i = 0; i < reference.losses.size(); ++i) {
+    if (!std::isfinite(reference.losses[i]))
+      throw std::runtime_error("training diverges, also on one process; pass a smaller --rate");
+    double const here = std::abs(together.losses[i] / reference.losses[i] - 1);
+    if (!(here <= max_difference)) throw std::runtime_error("the losses differ by more than rounding explains");
+    difference = std::max(difference, here);
+  }
   std::printf(
-      "\none process alone: held-out %.2f%% in %.2f s (together: %.2f%% in %.2f s, %.0f%% in communication)\n"
-      "%d ranks were %.2f times as fast as one process\n",
-      100 * reference.accuracy, reference.time.count(), 100 * together.accuracy, together.time.count(),
-      100 * together.communication, with.by.ranks(), reference.time / together.time);
-  double difference = 0;
-  for (std::size_t i = 0; i < reference.losses.size(); ++i)
-    difference = std::max(difference, std::abs(together.losses[i] / reference.losses[i] - 1));
-  std::printf(
-      "its losses differ by at most %.1e of theirs: the same gradients, added up in another order (up to %.0e is "
-      "accepted)\n",
+      "the relative difference between their losses is %.1e at most: the gradients are the same, but were added up in\n"
+      "another order (up to %.0e is accepted)\n",
       difference, max_difference);
-  if (!(difference <= max_difference)) throw std::runtime_error("the losses differ by more than rounding explains");
 }
 
 template <class Communicator>
 void program(Communicator& comm, split const& data, settings const& with) {
   if (comm.is_main())
     std::printf(
-        "%zu images to train on, %zu held out; %zu blocks of %zu features, %zu heads\n"
-        "%d ranks: batches of %d are shared by %d, layers by %d%s, and the model has %d stages%s\n\n",
+        "%zu images to train on, %zu held out; %zu blocks, %zu features, %zu heads; batches of %d images\n"
+        "a mesh of %d ranks: data %d x tensor %d%s x pipeline %d%s\n\n",
         data.training.labels.size(), data.held_out.labels.size(), with.model.depth, with.model.features,
-        with.model.heads, comm.size(), with.batch, with.by.data, with.by.tensor,
-        with.by.sequence ? " with the tokens between them" : "", with.by.pipeline,
+        with.model.heads, with.batch, comm.size(), with.by.data, with.by.tensor,
+        with.by.sequence ? " (and sequence)" : "", with.by.pipeline,
         with.by.pipeline > 1 ? (" (" + with.by.schedule + ")").c_str() : "");
-  outcome const result = train(comm, data, with, with.by, comm.is_main());
+  trained const result = train(comm, data, with, with.by, comm.is_main());
   if (comm.is_main()) compare_with_one_process(data, with, result);
 }
 
@@ -136,10 +144,9 @@ digits first_of(digits const& all, std::size_t count) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  settings with;
-  std::string path = TUTTI_EXAMPLE_DATA "/digits.csv.gz";
-  CLI::App app("Trains a small vision transformer on handwritten digits, on a mesh of ranks.");
+int main(int argc, char** argv) {
+  settings with{{.epochs = 5, .batch = 64, .rate = 2e-3}};
+  CLI::App app("Trains a small vision transformer on handwritten digits, on a mesh of ranks.", "train_transformer");
   app.add_option("--data", with.by.data, "ranks that share each batch")
       ->check(CLI::Range(1, tutti::max_ranks))
       ->capture_default_str();
@@ -154,16 +161,10 @@ int main(int argc, char** argv) try {
       ->capture_default_str();
   app.add_flag("--sequence", with.by.sequence, "the ranks that share layers also share the tokens between them");
   app.add_option("--microbatches", with.by.microbatches,
-                 "parts of a rank's share of a batch; 0: four for each stage, or one")
+                 "parts of a rank's share of a batch; 0: four for each stage, or one without a pipeline")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  app.add_option("--epochs", with.epochs, "times that each image is seen")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--batch", with.batch, "images a step, of all ranks together")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--rate", with.rate, "learning rate of Adam")->capture_default_str();
+  add_training_options(app, with, "the learning rate of Adam");
   app.add_option("--features", with.model.features, "numbers for each token; the hidden layers have four times as many")
       ->check(CLI::Range(4, 4096))
       ->capture_default_str();
@@ -171,36 +172,12 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--depth", with.model.depth, "blocks")->check(CLI::Range(1, 1000))->capture_default_str();
-  app.add_option("--seed", with.model.seed, "of the first weights and the order of images")->capture_default_str();
-  app.add_option("--images", with.images, "use this many images only; 0: all")->capture_default_str();
-  app.add_option("--file", path, "lines of 64 pixels and a label, compressed or not")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  if (with.by.microbatches == 0) with.by.microbatches = with.by.pipeline > 1 ? 4 * with.by.pipeline : 1;
-  with.model.hidden = 4 * with.model.features;
-  if (with.model.features % with.model.heads != 0) {
-    std::fprintf(stderr, "train_transformer: --features %zu is no multiple of --heads %zu\n", with.model.features,
-                 with.model.heads);
-    return 2;
-  }
-  tutti::place const here = tutti::find_place();
-  if (!here.launcher.empty() && with.by.ranks() != here.size) {
-    std::fprintf(stderr,
-                 "train_transformer: --data %d --tensor %d --pipeline %d is a mesh of %d ranks, but %s started %d\n",
-                 with.by.data, with.by.tensor, with.by.pipeline, with.by.ranks(), here.launcher.c_str(), here.size);
-    return 2;
-  }
-  split data = read_digits(path);
-  if (with.images > 0 && with.images < data.training.labels.size())
-    data.training = first_of(data.training, with.images);
-  on_ranks(with.by.ranks(), [&](auto& comm) { program(comm, data, with); });
-} catch (data_error const& e) {
-  std::fprintf(stderr, "train_transformer: %s\n", e.what());
-  return 2;
-} catch (std::exception const& e) {
-  std::fprintf(stderr, "train_transformer: %s\n", e.what());
-  return 1;
+  app.add_option("--images", with.images, "train on this many images only; 0: all")->capture_default_str();
+  return run_program(app, argc, argv, [&] {
+    with.complete();
+    split data = read_digits(with.file);
+    if (with.images > 0 && with.images < data.training.labels.size())
+      data.training = first_of(data.training, with.images);
+    on_ranks(with.by.ranks(), [&](auto& comm) { program(comm, data, with); });
+  });
 }

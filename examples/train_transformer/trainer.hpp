@@ -42,7 +42,7 @@ struct score {
 template <class T, class Transport>
 class trainer {
  public:
-  // For batches of at most so many images.
+  // For batches of at most `batch` images.
   trainer(tutti::communicator<Transport>& comm, architecture const& with, division const& by, std::size_t batch,
           double rate)
       : with_(with),
@@ -59,8 +59,8 @@ class trainer {
     for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i]->gradient = model_.gradient(i);
   }
 
-  // A step with these images, which are columns. All ranks pass the same. Returns the loss of the images that this rank and
-  // those beside it on the tensor and pipeline axes have, a sum.
+  // A step with these images, which are columns. All ranks pass the same. Returns the sum of the losses over this rank's share
+  // of the batch, which it has in common with its tensor group and its pipeline.
   template <class Images>
   double learn(Images const& images, std::span<int const> labels) {
     T const scale = static_cast<T>(by_.data) / static_cast<T>(labels.size());  // the mean over data ranks follows
@@ -91,7 +91,7 @@ class trainer {
     return loss;
   }
 
-  // Collective; the sums over all images, on all ranks the same.
+  // Collective. The sums over all images, the same on all ranks.
   template <class Images>
   score evaluate(Images const& images, std::span<int const> labels) {
     score out;
@@ -184,7 +184,7 @@ class trainer {
     if (!is_last(pass.stage)) copy_to(pass.out, y);
     return y;
   }
-  // The gradients of a block are complete.
+  // Called when the gradients of a block are complete.
   void report(std::deque<parameter<T>>& all) {
     for (auto p = all.rbegin(); p != all.rend(); ++p)
       model_.ready(static_cast<std::size_t>(std::ranges::find(parameters_, &*p) - parameters_.begin()));
