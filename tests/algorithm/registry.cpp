@@ -14,6 +14,25 @@ static_assert(schedule<ring, collective::all_reduce>{}.at({4}, {0}, 3).complete)
 static_assert(schedule<double_binary_tree, collective::broadcast>{}.lanes({9}) == 2);
 static_assert(!serves<bruck, collective::all_reduce>);
 
+namespace {
+
+// A schedule that inherits nothing, with the properties that every schedule must have.
+struct without_defaults {
+  static constexpr bool needs_commutative = false, pipelined = false, in_place = true, direct = true;
+  static constexpr bool direct_in_place = true, fetchable = false, scratch = false, ragged = true;
+  constexpr int lanes(shape) const { return 1; }
+  constexpr int phases(shape) const { return 1; }
+  constexpr int chunks(shape) const { return 1; }
+  constexpr int steps(shape, position) const { return 0; }
+  constexpr step at(shape, position, int) const { return {}; }
+};
+
+}  // namespace
+
+static_assert(!dynamic_schedule::of<without_defaults>().at_once);
+static_assert(!then<without_defaults, schedule<one_shot, collective::all_reduce>>::at_once);
+static_assert(combines_in_one_step<schedule<one_shot, collective::all_reduce>>);
+
 TEST_CASE("every algorithm is found by its name and serves something") {
   for (std::size_t i = 0; i < algorithms::size; ++i) {
     algorithm_id const id = find_algorithm(algorithms::names[i]);

@@ -11,7 +11,7 @@ namespace tutti {
 template <class First, class Second>
 struct then : schedule_defaults {
   static constexpr bool needs_commutative = First::needs_commutative || Second::needs_commutative;
-  static constexpr bool at_once = First::at_once && Second::at_once;
+  static constexpr bool at_once = detail::combines_in_one_step<First> && detail::combines_in_one_step<Second>;
   static constexpr bool pipelined = First::pipelined && Second::pipelined;
   static constexpr bool in_place = First::in_place && Second::in_place;
   static constexpr bool direct = First::direct && Second::direct;

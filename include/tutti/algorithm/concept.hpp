@@ -60,7 +60,7 @@ struct one_chunk_messages : schedule_defaults {
 inline constexpr int max_tracks = 4;
 
 // A schedule: a trivially copyable object whose at(shape, position, i) is step i of a cursor, with the properties of
-// schedule_defaults.
+// schedule_defaults. It may lack at_once.
 template <class S>
 concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, shape of, position at, int i) {
   { s.lanes(of) } -> std::same_as<int>;
@@ -69,7 +69,6 @@ concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, s
   { s.steps(of, at) } -> std::same_as<int>;
   { s.at(of, at, i) } -> std::same_as<step>;
   { s.needs_commutative } -> std::convertible_to<bool>;
-  { s.at_once } -> std::convertible_to<bool>;
   { s.pipelined } -> std::convertible_to<bool>;
   { s.in_place } -> std::convertible_to<bool>;
   { s.direct } -> std::convertible_to<bool>;
@@ -78,5 +77,16 @@ concept step_function = std::is_trivially_copyable_v<S> && requires(S const s, s
   { s.scratch } -> std::convertible_to<bool>;
   { s.ragged } -> std::convertible_to<bool>;
 };
+
+namespace detail {
+
+// schedule_defaults::at_once of a schedule, which need not have it.
+template <class S>
+inline constexpr bool combines_in_one_step = false;
+template <class S>
+  requires requires { S::at_once; }
+inline constexpr bool combines_in_one_step<S> = S::at_once;
+
+}  // namespace detail
 
 }  // namespace tutti

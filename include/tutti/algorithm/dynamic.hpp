@@ -24,7 +24,7 @@ struct schedule_properties {
   static constexpr schedule_properties of() {
     return {.exists = true,
             .needs_commutative = S::needs_commutative,
-            .at_once = S::at_once,
+            .at_once = detail::combines_in_one_step<S>,
             .pipelined = S::pipelined,
             .in_place = S::in_place,
             .direct = S::direct,
