@@ -8,6 +8,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
@@ -75,7 +76,9 @@ std::string broadcast_text(communicator<Transport>& comm, std::string text, int 
 
 // Collective. Throws the same error on all ranks, mismatch, if one of them has other lines than rank 0.
 template <class Transport>
-void expect_same_lines(communicator<Transport>& comm, std::span<std::string const> mine, std::source_location where) {
+void expect_same_lines(
+    communicator<Transport>& comm, std::span<std::string const> mine, std::source_location where,
+    std::string_view way_out = "make the same model on every rank, and list its parameters in the same order") {
   std::string const text = one_text(mine), of_rank_0 = broadcast_text(comm, text, 0, where);
   int const nobody = comm.size();
   std::array first{text == of_rank_0 ? nobody : comm.rank()};
@@ -87,7 +90,7 @@ void expect_same_lines(communicator<Transport>& comm, std::span<std::string cons
                .rank = comm.rank(),
                .peer = comm.rank() == first[0] ? -1 : first[0],
                .what = what,
-               .way_out = "make the same model on every rank, and list its parameters in the same order",
+               .way_out = std::string(way_out),
                .where = where});
 }
 

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -210,4 +212,99 @@ TEST_CASE("a folder that cannot be used is an error on all ranks") {
       CHECK(e.code() == error_code::system);
       CHECK(contains(e, "rank 0: cannot create " + (at.path() / folder).string() + ": No"));
     }
+}
+
+TEST_CASE("at least one checkpoint is kept") {
+  for (int const keep : {0, -1})
+    CHECK_NOTHROW(expect_error(error_of([&] { return training::checkpoints("run", {.keep = keep}).folder(); }),
+                               error_code::bad_argument, "checkpoint_options::keep is " + std::to_string(keep)));
+}
+
+TEST_CASE("a checkpoint that the file system cannot reach is refused by name, and stays") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  fs::create_symlink("checkpoint-000007",
+                     at.path() / "checkpoint-000007");  // to itself, as an error of the file system
+  training::resumed const seen = load_alone(at.path());
+  CHECK(seen.step == 10);
+  REQUIRE(seen.refused.size() == 1);
+  CHECK_MESSAGE(contains(seen.refused[0], "checkpoint-000007/manifest cannot be read"), seen.refused[0]);
+}
+
+TEST_CASE("folders of similar names are no checkpoints") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  for (std::string const name : {"checkpoint-1", "checkpoint-0000001", "checkpoint-000001 "})
+    fs::copy(at.path() / "checkpoint-000001", at.path() / name);
+  run_threads(2, [&](auto& comm) {
+    training::checkpoints saved(at.path(), {.keep = 2});
+    save_step(comm, saved, 20);
+  });
+  CHECK(fs::exists(at.path() / "checkpoint-000001/manifest"));
+  CHECK(fs::exists(at.path() / "checkpoint-1/manifest"));
+}
+
+TEST_CASE("a manifest that is a pipe is refused, not waited for") {
+  temporary_folder const at;
+  save_some(at.path(), 2);
+  fs::remove(at.path() / "checkpoint-000002/manifest");
+  REQUIRE(::mkfifo((at.path() / "checkpoint-000002/manifest").c_str(), 0600) == 0);
+  training::resumed const seen = load_alone(at.path());
+  CHECK(seen.step == 10);
+  REQUIRE(seen.refused.size() == 1);
+  CHECK_MESSAGE(contains(seen.refused[0], "checkpoint-000002/manifest is not a file"), seen.refused[0]);
+}
+
+TEST_CASE("a manifest that could not be read again is not written") {
+  temporary_folder const at;
+  save_some(at.path(), 1);
+  std::vector<double> some(2);
+  for (error const& e : errors_of(1, [&](auto& comm) {
+         training::checkpoints(at.path()).save(
+             comm, 2, std::vector{training::replicated(std::string(std::size_t{65} << 20, 'x'), some)});
+       })) {
+    CHECK(e.code() == error_code::system);
+    CHECK(contains(e, "the manifest of 1 arrays on 1 ranks would have"));
+  }
+  CHECK(load_alone(at.path()).step == 10);
+}
+
+TEST_CASE("ranks that save different steps are told so") {
+  temporary_folder const at;
+  for (error const& e : errors_of(3, [&](auto& comm) {
+         training::checkpoints saved(at.path());
+         save_step(comm, saved, comm.rank() == 2 ? 8 : 7);
+       })) {
+    CHECK(e.code() == error_code::mismatch);
+    CHECK_MESSAGE(contains(e, "rank 2 has step 8, but rank 0 has step 7"), e.what());
+  }
+  CHECK_FALSE(load_alone(at.path()).found);
+}
+
+TEST_CASE("bytes that are no whole number of elements are refused") {
+  temporary_folder const at;
+  std::vector<std::byte> bytes(7);
+  for (std::size_t const size : {std::size_t{0}, std::size_t{2}})
+    for (error const& e : errors_of(2, [&](auto& comm) {
+           std::vector<training::saved_array> const wrong{{"w", bytes, size, training::spread::divided}};
+           training::checkpoints(at.path()).save(comm, 1, wrong);
+         })) {
+      CHECK(e.code() == error_code::bad_argument);
+      CHECK(contains(e, "array w of the checkpoint has 7 bytes"));
+    }
+}
+
+TEST_CASE("a manifest whose sizes overflow, or with further lines, is refused") {
+  using tutti::detail::manifest;
+  auto const refused = [](manifest const& wrong, std::string const& words) {
+    CHECK_NOTHROW(
+        expect_error(error_of([&] { return manifest::parse(wrong.text()).step; }), error_code::system, words));
+  };
+  std::uint64_t const count = (std::uint64_t{1} << 56) - 1;
+  manifest wrong{.shards = {{.bytes = manifest::head_bytes + 257 * count, .checksum = 0}}};
+  for (int i = 0; i < 257; ++i) wrong.arrays.push_back({std::to_string(i), training::spread::divided, 1, {count}});
+  refused(wrong, "has counts that cannot be right");
+  refused({.shards = {{.bytes = manifest::head_bytes, .checksum = 0}},
+           .arrays = {{"one\ndivided 1 0 two", training::spread::divided, 1, {0}}}},
+          "has more lines than it should");
 }

@@ -106,6 +106,27 @@ TEST_CASE("a kill at any moment while a checkpoint is written loses nothing") {
   }
 }
 
+TEST_CASE("a crash of the machine can neither take away the folder of checkpoints nor leave half a checkpoint") {
+  temporary_folder const at;
+  std::string const run = at.path() / "run";
+  pid_t const rank = fork_rank("checkpoints-" + std::to_string(::getpid()), 0, 1, "60", [&] {
+    auto comm = init();
+    training::checkpoints saved(run, {.keep = 1});
+    let_parent_trace();
+    for (std::uint64_t step = 1; step <= 2; ++step) save_step(comm, saved, step);
+  });
+  int status = 0;
+  std::string const calls = trace_calls(rank, 0, status);
+  if (calls.empty()) {
+    MESSAGE("skipped: this system does not let a process trace another");
+    return;
+  }
+  CHECK(status == 0);
+  // The name of the new folder is flushed, and so is the end of a manifest, before its shards are removed.
+  CHECK_MESSAGE(calls.starts_with("mfm"), calls);
+  CHECK_MESSAGE(contains(calls, "ufu"), calls);
+}
+
 TEST_CASE("a full disk is an error on all ranks, and older checkpoints remain") {
   temporary_folder const at;
   CHECK_NOTHROW(run_local(3, [&](auto& comm) {

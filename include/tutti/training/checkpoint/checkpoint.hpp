@@ -66,18 +66,17 @@ void do_everywhere(communicator<Transport>& comm, std::source_location where, Wo
 }
 
 // How many elements of each array every rank has: counts[rank * arrays + array]. Collective; throws unless all ranks have
-// equal lists.
+// equal lists, and equal `lines` before them.
 template <class Transport>
 std::vector<std::uint64_t> agree_on_arrays(communicator<Transport>& comm, std::span<training::saved_array const> arrays,
-                                           std::source_location where) {
-  do_everywhere(comm, where, [&] { check_names(arrays); });
-  std::vector<std::string> lines;
+                                           std::source_location where, std::vector<std::string> lines = {}) {
+  do_everywhere(comm, where, [&] { check_arrays(arrays); });
   std::vector<std::uint64_t> own;
   for (auto const& one : arrays) {
     lines.push_back(line_about(one));
     own.push_back(one.bytes.size() / one.element_bytes);
   }
-  expect_same_lines(comm, lines, where);
+  expect_same_lines(comm, lines, where, "save the same step on every rank, and list the same arrays in the same order");
   std::vector<std::uint64_t> all(own.size() * static_cast<std::size_t>(comm.size()));
   all_gather(comm, own, all, {}, where);
   return all;
@@ -117,15 +116,21 @@ struct resumed {
 //   if (step % 100 == 0) saved.save(comm, step, state);
 class checkpoints {
  public:
-  explicit checkpoints(std::string folder, checkpoint_options options = {})
-      : folder_(std::move(folder)), options_(options) {}
+  // Throws error: bad_argument if options.keep is less than 1.
+  explicit checkpoints(std::string folder, checkpoint_options options = {},
+                       std::source_location where = std::source_location::current())
+      : folder_(std::move(folder)), options_(options) {
+    if (options.keep < 1)
+      tutti::detail::refuse(-1, tutti::detail::join({"checkpoint_options::keep is ", options.keep}),
+                            "keep at least 1 checkpoint: the one that was just saved", where);
+  }
 
   std::string const& folder() const { return folder_.path(); }
 
   // Saves the state after `step`. Collective; returns when the checkpoint is on the disk.
   // Throws error, the same on all ranks: system, with the rank, the file and the reason, if a file cannot be written (older
-  // checkpoints are then untouched, and save() may be called again); mismatch if ranks pass different arrays; bad_argument
-  // for a name that is empty or used twice; rank_lost.
+  // checkpoints are then untouched, and save() may be called again); mismatch if ranks pass another step or other arrays;
+  // bad_argument for a name that is empty or used twice; rank_lost.
   //
   // Cost      each rank writes its part and waits for the disk; a few collectives of 16 bytes
   template <transport Transport>
@@ -133,7 +138,7 @@ class checkpoints {
             std::source_location where = std::source_location::current()) {
     using namespace tutti::detail;
     auto const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
-    held_arrays const held{arrays, agree_on_arrays(comm, arrays, where)};
+    held_arrays const held{arrays, agree_on_arrays(comm, arrays, where, {join({"step ", step})})};
     std::array<std::uint64_t, 2> key{};  // its number, and its identity
     do_everywhere(comm, where, [&] {
       if (comm.is_main()) key = {folder_.begin(), new_identity()};

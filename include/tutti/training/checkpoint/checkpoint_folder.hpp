@@ -77,8 +77,9 @@ struct held_arrays {
 [[gnu::cold]] std::string line_about(training::saved_array const& array);
 // A number that no other checkpoint has.
 [[gnu::cold]] std::uint64_t new_identity();
-// Throws error: bad_argument for names that are empty, are used twice or contain a line break.
-[[gnu::cold]] void check_names(std::span<training::saved_array const> arrays);
+// Throws error: bad_argument for names that are empty, are used twice or contain a line break, and for bytes that are no whole
+// number of elements.
+[[gnu::cold]] void check_arrays(std::span<training::saved_array const> arrays);
 
 }  // namespace tutti::detail
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 #include <sys/random.h>
-#include <system_error>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -34,35 +34,47 @@ inline constexpr char manifest_name[] = "manifest";
 
 TUTTI_INLINE std::string shard_name(std::size_t shard) { return join({"shard-", shard}); }
 
-// Calls f(name) for each entry; false if the folder cannot be opened.
+// Calls f(name) for each entry; false, with the reason in errno, if the folder cannot be read.
 TUTTI_INLINE bool for_each_entry(std::string const& path, std::function<void(std::string_view)> const& f) {
   struct close_folder {
     void operator()(DIR* open) const noexcept { ::closedir(open); }
   };
-  std::unique_ptr<DIR, close_folder> const folder(::opendir(path.c_str()));
+  std::unique_ptr<DIR, close_folder> folder(::opendir(path.c_str()));
   if (!folder) return false;
-  while (dirent const* const entry = ::readdir(folder.get())) f(entry->d_name);
-  return true;
+  while (true) {
+    errno = 0;
+    dirent const* const entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    f(entry->d_name);
+  }
+  int const reason = errno;
+  folder.reset();
+  errno = reason;
+  return reason == 0;
 }
 
-TUTTI_INLINE std::string checkpoint_folder::path_of(std::uint64_t number) const {
+TUTTI_INLINE std::string checkpoint_name(std::uint64_t number) {
   char text[24];
   std::snprintf(text, sizeof text, "%06llu", static_cast<unsigned long long>(number));
-  return join({path_, "/", checkpoint_prefix, text});
+  return join({checkpoint_prefix, text});
+}
+TUTTI_INLINE std::string checkpoint_folder::path_of(std::uint64_t number) const {
+  return join({path_, "/", checkpoint_name(number)});
 }
 
+// Only what is known to lack a manifest does not exist. If the file system cannot tell, begin() must not remove the checkpoint.
 TUTTI_INLINE bool checkpoint_folder::exists(std::uint64_t number) const {
-  return ::access(join({path_of(number), "/", manifest_name}).c_str(), F_OK) == 0;
+  return ::access(join({path_of(number), "/", manifest_name}).c_str(), F_OK) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR);
 }
 
 TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::numbers() const {
   std::vector<std::uint64_t> out;
   bool const found = for_each_entry(path_, [&](std::string_view name) {
     if (!name.starts_with(checkpoint_prefix)) return;
-    name.remove_prefix(checkpoint_prefix.size());
     std::uint64_t number = 0;
-    auto const [end, trouble] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (trouble == std::errc{} && end == name.data() + name.size()) out.push_back(number);
+    std::from_chars(name.data() + checkpoint_prefix.size(), name.data() + name.size(), number);
+    if (name == checkpoint_name(number)) out.push_back(number);
   });
   if (!found && errno != ENOENT) throw_system(join({"cannot read ", path_}), "check its permissions");
   std::ranges::sort(out, std::greater{});
@@ -76,7 +88,7 @@ TUTTI_INLINE std::vector<std::uint64_t> checkpoint_folder::list() const {
 }
 
 TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
-  make_folder(path_);
+  make_durable_folder(path_);
   auto const all = numbers();
   for (std::uint64_t const number : all)
     if (!exists(number)) remove(number);
@@ -87,6 +99,12 @@ TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
 
 TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const& contents, int keep) {
   std::string const text = contents.text();
+  if (text.size() > max_file_bytes)
+    throw error(
+        {.code = error_code::system,
+         .what = join({"the manifest of ", contents.arrays.size(), " arrays on ", contents.shards.size(),
+                       " ranks would have ", text.size(), " bytes, but only ", max_file_bytes, " could be read again"}),
+         .way_out = "save fewer arrays, or give them shorter names"});
   std::array const parts{std::as_bytes(std::span(text))};
   write_durably(path_of(number), manifest_name, parts);
   flush_folder(path_);
@@ -98,7 +116,8 @@ TUTTI_INLINE void checkpoint_folder::finish(std::uint64_t number, manifest const
 TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept {
   try {
     std::string const folder = path_of(number);
-    ::unlink(join({folder, "/", manifest_name}).c_str());
+    // First, so that a crash of the machine does not leave a manifest without shards.
+    if (::unlink(join({folder, "/", manifest_name}).c_str()) == 0) flush_folder(folder);
     std::vector<std::string> names;
     for_each_entry(folder, [&](std::string_view name) { names.emplace_back(name); });
     for (std::string const& name : names)
@@ -109,7 +128,11 @@ TUTTI_INLINE void checkpoint_folder::remove(std::uint64_t number) const noexcept
 }
 
 TUTTI_INLINE std::string checkpoint_folder::read_manifest(std::uint64_t number) const {
-  auto text = read_file(join({path_of(number), "/", manifest_name}));
+  std::string const path = join({path_of(number), "/", manifest_name});
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))  // the end of a pipe might never come
+    throw error({.code = error_code::system, .what = "is not a file"});
+  auto text = read_file(path);
   if (!text) throw_system("cannot be read", "check its permissions");
   return *std::move(text);
 }
@@ -229,7 +252,7 @@ TUTTI_INLINE std::uint64_t new_identity() {
   return out;
 }
 
-TUTTI_INLINE void check_names(std::span<training::saved_array const> arrays) {
+TUTTI_INLINE void check_arrays(std::span<training::saved_array const> arrays) {
   std::set<std::string_view> seen;
   for (training::saved_array const& one : arrays) {
     char const* const wrong = one.name.empty()                        ? "has no name"
@@ -240,6 +263,11 @@ TUTTI_INLINE void check_names(std::span<training::saved_array const> arrays) {
       throw error({.code = error_code::bad_argument,
                    .what = join({"an array of the checkpoint, \"", one.name, "\", ", wrong}),
                    .way_out = "give each array a name of its own"});
+    if (one.element_bytes == 0 || one.bytes.size() % one.element_bytes != 0)
+      throw error({.code = error_code::bad_argument,
+                   .what = join({"array ", one.name, " of the checkpoint has ", one.bytes.size(),
+                                 " bytes, which are no whole number of elements of ", one.element_bytes, " bytes"}),
+                   .way_out = "make it by replicated(), divided() or per_rank()"});
   }
 }
 

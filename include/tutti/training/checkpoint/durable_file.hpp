@@ -20,8 +20,10 @@ struct written_file {
 // Writes folder/name.new, flushes it to the disk, renames it to folder/name and flushes the folder. Throws error: system.
 [[gnu::cold]] written_file write_durably(std::string const& folder, std::string const& name,
                                          std::span<std::span<std::byte const> const> parts);
-// Creates a folder unless it exists. Throws error: system.
+// Creates a folder; the second one unless it exists, and it flushes the folder that contains it, so that a crash of the machine
+// does not take all away. Throws error: system.
 [[gnu::cold]] void make_folder(std::string const& path);
+[[gnu::cold]] void make_durable_folder(std::string const& path);
 // Makes the entries of a folder outlive a crash of the machine. Throws error: system.
 [[gnu::cold]] void flush_folder(std::string const& path);
 

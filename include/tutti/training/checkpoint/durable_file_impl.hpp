@@ -28,12 +28,19 @@ namespace tutti::detail {
 
 TUTTI_INLINE void flush_folder(std::string const& path) {
   descriptor const folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder && errno == EACCES) return;  // it may be written, but not read, so nobody can flush it
   // Some file systems flush folders by themselves and refuse to do it on demand.
   if (!folder || (::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) cannot("flush", path);
 }
 
 TUTTI_INLINE void make_folder(std::string const& path) {
+  if (::mkdir(path.c_str(), 0777) != 0) cannot("create", path);
+}
+
+TUTTI_INLINE void make_durable_folder(std::string const& path) {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) cannot("create", path);
+  std::size_t const last = path.find_last_not_of('/'), slash = path.substr(0, last + 1).rfind('/');
+  flush_folder(slash == path.npos ? "." : path.substr(0, slash + 1));
 }
 
 TUTTI_INLINE written_file write_durably(std::string const& folder, std::string const& name,

@@ -112,6 +112,8 @@ TUTTI_INLINE manifest manifest::parse(std::string_view text) {
     shard& one = out.shards.emplace_back();
     words.number(one.bytes, ' '), words.number(one.checksum, '\n');
   }
+  constexpr auto max_bytes =
+      static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());  // of all shards together
   std::vector<std::uint64_t> sizes(shard_count, head_bytes);
   for (std::size_t i = 0; i < array_count; ++i) {
     array& one = out.arrays.emplace_back();
@@ -124,12 +126,14 @@ TUTTI_INLINE manifest manifest::parse(std::string_view text) {
     one.counts.resize(shard_count);
     for (std::size_t s = 0; s < shard_count; ++s) {
       words.number(one.counts[s], ' ');
-      if (one.counts[s] > (std::numeric_limits<std::uint64_t>::max() >> 8) / one.element_bytes / shard_count)
+      if (one.counts[s] > (max_bytes / shard_count - sizes[s]) / one.element_bytes)
         manifest_words::refuse("has counts that cannot be right");
       sizes[s] += one.counts[s] * one.element_bytes;
     }
     one.name = words.until('\n');
   }
+  words.until('\n');  // the checksum
+  if (!words.done()) manifest_words::refuse("has more lines than it should");
   for (std::size_t s = 0; s < shard_count; ++s)
     if (sizes[s] != out.shards[s].bytes) manifest_words::refuse("has sizes that contradict each other");
   return out;
