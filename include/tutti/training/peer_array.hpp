@@ -12,7 +12,8 @@
 
 namespace tutti::detail {
 
-// Zero at first. Of comm.allocate, or ordinary memory if the communicator has not enough of that.
+// Zero at first. Of comm.allocate, or ordinary memory if the communicator has not enough of that. Elements stay where they are
+// when it is moved.
 template <class T, class Transport>
 class peer_array {
  public:

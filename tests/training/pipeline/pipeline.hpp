@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -188,7 +189,10 @@ void check_one_pipeline(Comm& comm, training::dynamic_pipeline_schedule const& s
   }
   expect(run.again == (options.recompute ? 2 * dropped : 0), "the number of recomputations: " + what);
   double const before = reference.whole_batch(m);
+  auto const seen = line.statistics();
   expect(line.evaluate(run.forward()) == before, "another loss of evaluation: " + what);
+  expect(line.statistics().computing == seen.computing && line.statistics().bytes == seen.bytes,
+         "an evaluation is counted as training: " + what);
 }
 
 // Each rank has a stage on the way there and one on the way back, so the last rank passes activations to itself.
@@ -217,7 +221,8 @@ void check_pipelines(Comm& comm) {
       check_one_pipeline(comm, there_and_back{}, options);
     }
   check_one_pipeline(comm, training::gpipe{}, {.microbatches = 5, .prefetch = 0});
-  check_one_pipeline(comm, training::gpipe{}, {.microbatches = 5, .prefetch = 100, .progress_thread = true});
+  int const all = std::numeric_limits<int>::max();
+  check_one_pipeline(comm, training::gpipe{}, {.microbatches = 5, .prefetch = all, .progress_thread = true});
 }
 
 // Activations that do not fit into messages that are sent at once; and stages that keep nothing.

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "support/expect.hpp"
 #include "tutti/training/schedule/draw.hpp"
@@ -189,4 +191,20 @@ TEST_CASE("pipeline schedules are found by their names") {
   CHECK(find_pipeline_schedule("interleaved", 3).stages({.ranks = 2, .microbatches = 1}) == 6);
   CHECK(contains(error_of([] { return find_pipeline_schedule("2f2b").name; }),
                  "\"2f2b\" is not a pipeline schedule; the schedules are: gpipe, 1f1b, interleaved"));
+}
+
+TEST_CASE("passes that an int cannot count are refused before they are computed") {
+  CHECK(problem_of_pipeline(gpipe{}, {.ranks = 4, .microbatches = 1 << 29}) ==
+        "4 stages and 536870912 microbatches have more passes than an int can count");
+}
+
+TEST_CASE("a schedule may keep its own name") {
+  struct named : gpipe {
+    explicit named(std::string some) : name(std::move(some)) {}
+    std::string name;
+  };
+  dynamic_pipeline_schedule const schedule(named("mine"));
+  auto const other = std::make_unique<dynamic_pipeline_schedule>(named("another"));
+  CHECK(schedule.name == "mine");
+  CHECK(other->name == "another");
 }

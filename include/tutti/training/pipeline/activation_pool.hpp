@@ -4,49 +4,19 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
-#include <new>
-#include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/training/peer_array.hpp"
 
 namespace tutti::detail {
-
-// A buffer of fixed size, or none. Peers read it in place if the communicator has enough of such memory.
-template <class T, class Transport>
-class activation_buffer {
- public:
-  activation_buffer() = default;
-  activation_buffer(communicator<Transport> const& comm, std::size_t elements) : memory_(new memory) {
-    try {
-      memory_->shared.emplace(comm.template allocate<T>(elements));
-    } catch (std::bad_alloc const&) {
-      memory_->own.resize(elements);
-    }
-  }
-
-  std::span<T> values() {
-    if (!memory_) return {};
-    return memory_->shared ? std::span<T>(*memory_->shared) : std::span<T>(memory_->own);
-  }
-
- private:
-  struct memory {
-    std::optional<shared_array<T, Transport>> shared{};
-    std::vector<T> own{};
-  };
-
-  std::unique_ptr<memory> memory_;
-};
 
 // Keeps the buffers that are not in use, by their size.
 template <class T, class Transport>
 class activation_pool {
  public:
-  using buffer = activation_buffer<T, Transport>;
+  using buffer = peer_array<T, Transport>;
 
   explicit activation_pool(communicator<Transport> const& comm) : comm_(comm) {}
 
@@ -59,7 +29,7 @@ class activation_pool {
     return out;
   }
   void give(buffer&& used) {
-    if (std::size_t const elements = used.values().size(); elements > 0) idle_[elements].push_back(std::move(used));
+    if (std::size_t const elements = used.size(); elements > 0) idle_[elements].push_back(std::move(used));
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <numeric>
 #include <optional>
 #include <source_location>
@@ -17,9 +16,10 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/call/survive.hpp"
 #include "tutti/collective/all_reduce.hpp"
-#include "tutti/core/text.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/started/progress.hpp"
+#include "tutti/training/failure.hpp"
+#include "tutti/training/peer_array.hpp"
 #include "tutti/training/pipeline/pipeline_messages.hpp"
 #include "tutti/training/pipeline/pipeline_options.hpp"
 #include "tutti/training/pipeline/pipeline_stage.hpp"
@@ -84,10 +84,12 @@ class pipeline {
   double run(Forward&& forward, Backward&& backward, std::source_location where = std::source_location::current()) {
     if constexpr (tutti::detail::accepts_stage<Forward, Backward, T>()) {
       auto const begin = clock::now();
+      std::size_t const sent_before = messages_.bytes_sent();
       double const loss = in_batch(where, [&] { pass_all<true>(forward, backward, where); });
       statistics_.elapsed += clock::now() - begin;
+      statistics_.computing += computing_;
+      statistics_.bytes += messages_.bytes_sent() - sent_before;
       ++statistics_.batches;
-      statistics_.bytes = messages_.bytes_sent();
       return loss;
     } else {
       return 0;
@@ -109,7 +111,7 @@ class pipeline {
 
  private:
   using clock = std::chrono::steady_clock;
-  using buffer = tutti::detail::activation_buffer<T, Transport>;
+  using buffer = tutti::detail::peer_array<T, Transport>;
   struct nothing {};
 
   // What is kept of a forward pass for its backward pass.
@@ -124,12 +126,13 @@ class pipeline {
   double in_batch(std::source_location where, F&& f) {
     try {
       losses_.assign(static_cast<std::size_t>(layout_.microbatches()), 0);
+      computing_ = {};
       f();
       std::array loss{std::accumulate(losses_.begin(), losses_.end(), 0.0)};
       all_reduce(comm_, loss, sum{}, {}, where);  // after it, no other rank can fail in this batch
       return loss[0];
     } catch (...) {
-      revoke("a batch of a pipeline has failed there");
+      revoke(tutti::detail::with_reason("a batch of a pipeline has failed there"));
       messages_.abandon();
       throw;
     }
@@ -141,7 +144,7 @@ class pipeline {
     std::vector<kept<tutti::detail::saved_by_stage<Forward, T>>> live(mine.size() * losses_.size());
     std::vector<int> left(mine.size(), layout_.microbatches());  // backward passes of each stage
     for (int i = 0, next = 0; i < layout_.steps(); ++i) {
-      for (; next < layout_.steps() && next <= i + options_.prefetch; ++next)
+      for (; next < layout_.steps() && next - i <= options_.prefetch; ++next)
         if (auto const to = layout_.at(next); Trains || to.pass == pipeline_pass::forward) start_receive(to, where);
       auto const action = layout_.at(i);
       auto& its = live[layout_.index_of(action)];
@@ -179,9 +182,9 @@ class pipeline {
            in_gradient = messages_.pool().take(layout_.size_before(action.stage));
     stage_backward<T> const pass{.stage = action.stage,
                                  .microbatch = action.microbatch,
-                                 .in = its.in.values(),
-                                 .out_gradient = out_gradient.values(),
-                                 .in_gradient = in_gradient.values(),
+                                 .in = its.in.all(),
+                                 .out_gradient = out_gradient.all(),
+                                 .in_gradient = in_gradient.all(),
                                  .last = last};
     compute(action, [&] {
       if constexpr (std::is_void_v<tutti::detail::returned_by_stage<Forward, T>>) backward(pass);
@@ -195,11 +198,8 @@ class pipeline {
 
   template <class Forward, class Saved>
   void compute_forward(Forward& forward, pipeline_action const& action, kept<Saved>& its, buffer& out, bool again) {
-    stage_forward<T> pass{.stage = action.stage,
-                          .microbatch = action.microbatch,
-                          .in = its.in.values(),
-                          .out = out.values(),
-                          .again = again};
+    stage_forward<T> pass{
+        .stage = action.stage, .microbatch = action.microbatch, .in = its.in.all(), .out = out.all(), .again = again};
     compute(action, [&] {
       if constexpr (std::is_void_v<tutti::detail::returned_by_stage<Forward, T>>) forward(pass), its.saved.emplace();
       else its.saved.emplace(forward(pass));
@@ -212,14 +212,11 @@ class pipeline {
     auto const begin = clock::now();
     try {
       f();
-    } catch (std::exception const& e) {
-      revoke(tutti::detail::join({tutti::detail::describe_pass(action), " failed: ", e.what()}));
-      throw;
     } catch (...) {
-      revoke(tutti::detail::describe_pass(action) + " failed");
+      revoke(tutti::detail::with_reason(tutti::detail::describe_pass(action) + " failed"));
       throw;
     }
-    statistics_.computing += clock::now() - begin;
+    computing_ += clock::now() - begin;
   }
 
   // Passes the result of a pass on to the stage that needs it.
@@ -250,7 +247,8 @@ class pipeline {
   pipeline_options options_;
   tutti::detail::stage_layout layout_;
   tutti::detail::pipeline_messages<T, Transport> messages_;
-  std::vector<double> losses_;  // of the microbatches that end on this rank
+  std::vector<double> losses_;            // of the microbatches that end on this rank
+  std::chrono::nanoseconds computing_{};  // in this batch
   pipeline_statistics statistics_{};
   std::optional<tutti::progress_thread> driver_;
 };

@@ -9,6 +9,7 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/message/point_to_point.hpp"
+#include "tutti/training/peer_array.hpp"
 #include "tutti/training/pipeline/activation_pool.hpp"
 #include "tutti/training/schedule/order.hpp"
 
@@ -18,7 +19,7 @@ namespace tutti::detail {
 template <class T, class Transport>
 class pipeline_messages {
  public:
-  using buffer = activation_buffer<T, Transport>;
+  using buffer = peer_array<T, Transport>;
 
   pipeline_messages(communicator<Transport>& comm, int local_stages, int microbatches)
       : comm_(comm), pool_(comm), arrivals_(local_stages, microbatches) {}
@@ -31,7 +32,7 @@ class pipeline_messages {
                std::source_location where) {
     arrival& a = arrivals_[needs];
     a.data = pool_.take(elements);
-    a.done = irecv(comm_, a.data.values(), from, tag, {}, where);
+    a.done = irecv(comm_, a.data.all(), from, tag, {}, where);
   }
   // This rank has computed it itself.
   void keep(training::pipeline_action const& needs, buffer&& data) { arrivals_[needs].data = std::move(data); }
@@ -43,9 +44,9 @@ class pipeline_messages {
   }
 
   void send(buffer&& data, int to, int tag, std::source_location where) {
-    bytes_sent_ += data.values().size_bytes();
+    bytes_sent_ += data.bytes();
     departures_.push_back({std::move(data), {}});
-    departures_.back().done = isend(comm_, departures_.back().data.values(), to, tag, {}, where);
+    departures_.back().done = isend(comm_, departures_.back().data.all(), to, tag, {}, where);
   }
 
   // Drives all messages, and takes back the buffers of those that have left.

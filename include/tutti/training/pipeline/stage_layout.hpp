@@ -52,7 +52,7 @@ class stage_layout {
     return place_of(a.stage) * static_cast<std::size_t>(shape_.microbatches) + static_cast<std::size_t>(a.microbatch);
   }
 
-  // The tag of the message that a pass needs.
+  // The tag of the message that a pass needs; verify_pipeline has found that an int suffices.
   int tag_of(training::pipeline_action const& a) const {
     return 2 * (a.stage * shape_.microbatches + a.microbatch) + (a.pass == training::pipeline_pass::backward ? 1 : 0);
   }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -30,8 +29,6 @@ TUTTI_INLINE stage_layout::stage_layout(training::dynamic_pipeline_schedule sche
            "correct it until verify_pipeline finds nothing", where);
   stages_ = schedule_.stages(shape_);
   steps_ = training::pipeline_steps(schedule_, shape_, rank);
-  if (stages_ > std::numeric_limits<int>::max() / 2 / shape_.microbatches)
-    refuse(rank, "there are more pairs of stage and microbatch than tags", "use fewer microbatches", where);
   auto const between = static_cast<std::size_t>(stages_ - 1);
   if (sizes_.size() == 1) sizes_.resize(between, sizes_.front());
   if (sizes_.size() != between)

@@ -18,9 +18,15 @@ class dynamic_pipeline_schedule final {
   template <class S>
     requires(!std::same_as<S, dynamic_pipeline_schedule> && pipeline_schedule<S>)
   dynamic_pipeline_schedule(S schedule)
-      : name(schedule.name), schedule_(std::make_shared<S const>(std::move(schedule))), functions_(&functions_of<S>) {}
+      : schedule_(std::make_shared<S const>(std::move(schedule))),
+        name(as<S>(schedule_.get()).name),
+        functions_(&functions_of<S>) {}
 
-  std::string_view name;
+ private:
+  std::shared_ptr<void const> schedule_;
+
+ public:
+  std::string_view name;  // may be a part of the schedule, which is therefore before it
 
   int stages(pipeline_shape s) const { return functions_->stages(schedule_.get(), s); }
   int rank_of(pipeline_shape s, int stage) const { return functions_->rank_of(schedule_.get(), s, stage); }
@@ -47,7 +53,6 @@ class dynamic_pipeline_schedule final {
       [](void const* x, pipeline_shape s, int rank) { return as<S>(x).live(s, rank); },
   };
 
-  std::shared_ptr<void const> schedule_;
   functions const* functions_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ TUTTI_INLINE std::string shape_problem(training::dynamic_pipeline_schedule const
     return join({"a pipeline of ", s.ranks, " ranks and ", s.microbatches, " microbatches does nothing"});
   int const stages = schedule.stages(s);
   if (stages < 1) return join({"there are ", stages, " stages"});
+  if (stages > std::numeric_limits<int>::max() / 2 / s.microbatches)
+    return join({stages, " stages and ", s.microbatches, " microbatches have more passes than an int can count"});
   for (int stage = 0; stage < stages; ++stage)
     if (int const rank = schedule.rank_of(s, stage); rank < 0 || rank >= s.ranks)
       return join({"stage ", stage, " is on rank ", rank, ", but there are only ", s.ranks, " ranks"});

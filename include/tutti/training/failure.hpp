@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the other ranks are told when something fails on one.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "tutti/core/error.hpp"
+
+namespace tutti::detail {
+
+// While an exception is being handled: what has failed, and why, if that is known.
+[[gnu::cold]] inline std::string with_reason(std::string what) noexcept {
+  try {
+    try {
+      throw;
+    } catch (error const& e) {
+      what += ": " + e.happened();
+    } catch (std::exception const& e) {
+      what += std::string(": ") + e.what();
+    }
+  } catch (...) {
+  }  // neither says why, or there is no memory for it
+  return what;
+}
+
+}  // namespace tutti::detail
