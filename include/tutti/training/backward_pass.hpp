@@ -2,6 +2,7 @@
 // Which gradients of a step are ready, and which bucket is reduced next.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -29,8 +30,9 @@ class backward_pass {
   // The gradient of a parameter is ready. While gradients are accumulated, this only records that it is used. Throws
   // bad_argument if it was reported before.
   void report(std::size_t parameter, std::source_location where);
-  // Whether a gradient of this step is ready.
+  // Whether a gradient of this step is ready; and whether any was reported, also by a pass whose gradients stay on their rank.
   bool has_reports() const { return !order_.empty(); }
+  bool has_begun() const { return std::ranges::find(used_, std::uint8_t{1}) != used_.end(); }
   bool next_is_full() const { return next_ < left_.size() && left_[next_] == 0; }
   bool all_taken() const { return next_ == left_.size(); }
   std::size_t take_next() { return next_++; }

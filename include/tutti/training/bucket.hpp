@@ -64,10 +64,10 @@ struct average {
   }
 };
 
-// What a rank contributes to the calls for a bucket: its gradients, or less if the hook has a member
-//   std::size_t message_bytes(bucket<T> const& some) const
-template <class Hook, class T>
-std::size_t message_bytes(Hook const& hook, bucket<T> const& some) {
+// What a rank contributes to the calls for a bucket or sharded_bucket: its gradients, or less if the hook has a member
+//   std::size_t message_bytes(Bucket const& some) const
+template <class Hook, class Bucket>
+std::size_t message_bytes(Hook const& hook, Bucket const& some) {
   if constexpr (requires { hook.message_bytes(some); }) return hook.message_bytes(some);
   else return some.gradients.size_bytes();
 }

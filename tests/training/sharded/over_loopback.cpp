@@ -15,6 +15,8 @@ TEST_CASE("shards are trained as a whole model over loopback") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_all_sharded_bits(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_reduced_passes(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_cast(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_accumulation_after_a_pass(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_endless_prefetch(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_checkpoint(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_misuse(comm); }));
   }

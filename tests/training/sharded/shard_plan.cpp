@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "support/expect.hpp"
@@ -76,9 +77,14 @@ TEST_CASE("a unit is a bucket, and the last one is the first") {
   CHECK(plan.buckets[1].begin == 32);
   CHECK(plan.places[2].begin == 6);
   CHECK(checked_units({}, 3, 0, {}) == numbers{1, 1, 1});
-  for (numbers const& wrong : {numbers{1, 1}, numbers{2, 2}, numbers{3, 0}})
+  auto const refused = [](numbers const& wrong, std::string const& words) {
     CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return checked_units(wrong, 3, 0, {}).size(); }),
-                                        error_code::bad_argument, "parameters together, but the model has 3"));
+                                        error_code::bad_argument, words));
+  };
+  refused({1, 1}, "the units have 2 parameters together, but the model has 3");
+  refused({2, 2}, "the units have 4 parameters together, but the model has 3");
+  refused({3, 0}, "unit 1 has no parameter");
+  refused({~std::size_t{0}, 4}, "unit 0 has 18446744073709551615 parameters, but the model has 3");
 }
 
 TEST_CASE("the order of units is learned in the first step") {

@@ -228,6 +228,47 @@ void check_sharded_cast(Comm& comm) {
         comm.size() == 1 ? value(0, k) : static_cast<float>(bfloat16(sum_of_all / static_cast<float>(comm.size())));
     expect(model.parameter(1)[k] == -expected, "a gradient was rounded in another way");
   }
+  expect(model.statistics().message_bytes == 2 * 100 * sizeof(bfloat16), "the bytes of messages are wrong");
+}
+
+// Gradients that are accumulated after a pass that has been reduced belong to the step, too; and during a pass there is no
+// norm.
+template <class Comm>
+void check_accumulation_after_a_pass(Comm& comm) {
+  std::vector<std::vector<float>> parameters(3, std::vector<float>(10));
+  for (int const stage : {2, 3}) {
+    training::sharded_data_parallel model(comm, parameters, training::sgd{.rate = 1}, {.stage = stage});
+    auto const backward = [&](float value) {
+      for (std::size_t i = 3; i-- > 0;) {
+        std::ranges::fill(model.gradient(i), value);
+        model.ready(i);
+      }
+    };
+    backward(1);
+    model.finish();
+    {
+      auto const local = model.accumulate();
+      backward(2);
+    }
+    expect_error(error_of([&] { return model.gradient_norm(); }), error_code::bad_argument,
+                 "gradient_norm() was called during a backward pass");
+    model.step();
+    for (std::size_t i = 0; i < 3; ++i) {
+      auto const here = model.gather(i);
+      expect(std::ranges::count(model.parameter(i), -3.0f) == 10, "a pass is lost");
+    }
+  }
+}
+
+// Any number of units may be asked for ahead, also if they follow each other in a cycle.
+template <class Comm>
+void check_endless_prefetch(Comm& comm) {
+  std::vector<std::vector<float>> parameters{{1, 2, 3}, {4, 5}};
+  training::sharded_data_parallel model(comm, parameters, training::sgd{}, {.stage = 3, .prefetch = ~std::size_t{0}});
+  for (std::size_t turn = 0; turn < 8; ++turn) {
+    auto const here = model.gather(turn % 2);
+    expect(std::ranges::equal(model.parameter(turn % 2), parameters[turn % 2]), "a unit has other values");
+  }
 }
 
 // What a rank owns, and the state that belongs to it, continue a training with the same bits, also in another stage.
@@ -439,7 +480,7 @@ void check_throwing_sharded_hook(Comm& comm, int stage) {
     return 0;
   };
   if (comm.rank() != odd) {
-    expect_error(error_of(step), error_code::revoked, "a step of training has failed");
+    expect_error(error_of(step), error_code::revoked, "a step of training has failed there: no more memory");
     return;
   }
   bool thrown = false;

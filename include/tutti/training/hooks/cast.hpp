@@ -57,8 +57,8 @@ class cast_to {
         });
   }
 
-  template <class T>
-  std::size_t message_bytes(bucket<T> const& some) const {
+  template <class Bucket>
+  std::size_t message_bytes(Bucket const& some) const {
     return some.gradients.size() * sizeof(Narrow);
   }
 

@@ -47,7 +47,7 @@ shard_plan plan_shards(bucket_plan const& plan, int ranks, int rank);
 bucket_plan plan_units(std::span<std::size_t const> counts, std::span<std::size_t const> units,
                        std::size_t element_bytes);
 // The parameters of each unit: as asked for, or one each. Throws bad_argument if these are more or fewer than all
-// parameters.
+// parameters, or if a unit has none.
 std::vector<std::size_t> checked_units(std::span<std::size_t const> units, std::size_t parameters, int rank,
                                        std::source_location where);
 

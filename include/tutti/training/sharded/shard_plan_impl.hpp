@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <source_location>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
@@ -59,11 +59,22 @@ TUTTI_INLINE bucket_plan plan_units(std::span<std::size_t const> counts, std::sp
 TUTTI_INLINE std::vector<std::size_t> checked_units(std::span<std::size_t const> units, std::size_t parameters,
                                                     int rank, std::source_location where) {
   if (units.empty()) return std::vector<std::size_t>(parameters, 1);
-  std::size_t const sum = std::accumulate(units.begin(), units.end(), std::size_t{0});
-  if (sum != parameters || std::ranges::find(units, std::size_t{0}) != units.end())
+  constexpr std::string_view way_out =
+      "give the number of parameters of each unit, at least one, in the order of the list";
+  std::size_t sum = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u] == 0)
+      tutti::detail::refuse(rank, tutti::detail::join({"unit ", u, " has no parameter"}), way_out, where);
+    if (units[u] > parameters)  // whose sum might overflow
+      tutti::detail::refuse(
+          rank, tutti::detail::join({"unit ", u, " has ", units[u], " parameters, but the model has ", parameters}),
+          way_out, where);
+    sum += units[u];
+  }
+  if (sum != parameters)
     tutti::detail::refuse(
         rank, tutti::detail::join({"the units have ", sum, " parameters together, but the model has ", parameters}),
-        "give the number of parameters of each unit, at least one, in the order of the list", where);
+        way_out, where);
   return {units.begin(), units.end()};
 }
 

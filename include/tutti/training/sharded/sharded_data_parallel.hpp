@@ -20,6 +20,7 @@
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
@@ -146,12 +147,15 @@ class sharded_data_parallel {
     or_fail([&] { reductions_.end_pass(statistics_, [](std::size_t) {}); });
   }
 
-  // After finish(): the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is
+  // After finish(), else it throws bad_argument: the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is
   // the same on all ranks, but may differ in its last bits between numbers of ranks and plans of buckets.
   //
   //   model.finish();
   //   model.step(std::min(1.0, max_norm / (model.gradient_norm() + 1e-6)));
   double gradient_norm(std::source_location where = std::source_location::current()) {
+    if (reductions_.pass.has_begun())
+      tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
+                            "call finish() first, which ends the pass", where);
     std::vector<double> squares{0};
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
       for (T const x : reductions_.gradients.mine(b)) squares[0] += static_cast<double>(x) * static_cast<double>(x);
@@ -159,17 +163,17 @@ class sharded_data_parallel {
     return std::sqrt(squares[0]);
   }
 
-  // The end of a step. Collective. Ends the pass if finish() has not; changes the parameters by their gradients times
+  // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the parameters by their gradients times
   // `scale`. No unit may be gathered.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
-    parameters_.expect_released(where);
+    parameters_.expect_released("step()", where);
     auto const change = [&](std::size_t bucket) {
       if (bucket == 0) optimizer_.begin_step();
       optimizer_.update(shards_.begins[bucket], parameters_.mine(bucket), reductions_.gradients.mine(bucket),
                         static_cast<T>(scale), where);
       parameters_.share(bucket, statistics_);
     };
-    bool const has_means = !reductions_.pass.has_reports() && reductions_.gradients.passes() > 0;
+    bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete(where);
     or_fail([&] {
       if (!has_means) reductions_.end_pass(statistics_, change);
@@ -202,7 +206,7 @@ class sharded_data_parallel {
   }
   // Collective.
   void share(std::source_location where = std::source_location::current()) {
-    parameters_.expect_released(where);
+    parameters_.expect_released("share()", where);
     or_fail([&] {
       for (std::size_t b = 0; b < plan_.buckets.size(); ++b) parameters_.share(b, statistics_);
       parameters_.finish_sharing(statistics_);
@@ -251,7 +255,7 @@ class sharded_data_parallel {
     try {
       return f();
     } catch (...) {
-      if (!tells_of_a_lost_rank()) revoke("a step of training has failed there", true);
+      if (!tells_of_a_lost_rank()) revoke(tutti::detail::with_reason("a step of training has failed there"), true);
       abandon();
       throw;
     }

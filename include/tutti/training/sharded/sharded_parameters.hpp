@@ -118,7 +118,8 @@ class sharded_parameters {
   void gather(std::size_t index, std::size_t ahead, training::sharding_statistics& seen) {
     if (is_whole_) return;
     order_.note(index);
-    expected_ = order_.expected(ahead);
+    expected_ =
+        order_.expected(std::min(ahead, 2 * units_.size()));  // a step has no more, and the order may be a cycle
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (u != index && units_[u].holders == 0 && !is_expected(u)) drop(u);
     begin_to_gather(index, seen);
@@ -135,11 +136,11 @@ class sharded_parameters {
     if (is_whole_ || --units_[index].holders > 0 || is_expected(index)) return;
     drop(index);
   }
-  // Throws bad_argument if a unit has a holder. Forgets those that were gathered ahead, because a step changes them.
-  void expect_released(std::source_location where) {
+  // Throws bad_argument if a unit has a holder. Forgets those that were gathered ahead, because `call` changes them.
+  void expect_released(std::string_view call, std::source_location where) {
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (units_[u].holders > 0)
-        refuse(comm_.rank(), join({"step() was called while unit ", u, " was gathered"}),
+        refuse(comm_.rank(), join({call, " was called while unit ", u, " was gathered"}),
                "let what gather() returned end first", where);
     for (std::size_t u = 0; u < units_.size(); ++u) drop(u);
     expected_.clear();

@@ -13,6 +13,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/backward_pass.hpp"
+#include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
@@ -73,7 +74,7 @@ class sharded_reductions {
     pass.report(index, where);
     if (pass.accumulates()) return;
     auto const begin = clock::now();
-    while (pass.next_is_full()) start(pass.take_next());
+    while (pass.next_is_full()) start(pass.take_next(), seen);
     in_flight_.drive(1);
     while (settled_ < in_flight_.started() && in_flight_.done(settled_)) settle();
     seen.driven += clock::now() - begin;
@@ -88,7 +89,7 @@ class sharded_reductions {
   template <class Then>
   void end_pass(training::training_statistics& seen, Then const& then) {
     auto const begin = clock::now();
-    while (!pass.all_taken()) start(pass.take_next());  // those that only accumulated passes have reported
+    while (!pass.all_taken()) start(pass.take_next(), seen);  // those that only accumulated passes have reported
     in_flight_.expect_started();
     work nothing_else;
     in_flight_.wait(nothing_else, begin, seen, [&](std::size_t bucket) {
@@ -102,6 +103,8 @@ class sharded_reductions {
   }
 
   bool has_begun() const { return in_flight_.any() || pass.has_reports(); }
+  // Whether a step needs nothing more: a pass has ended, and none has begun since.
+  bool has_means() const { return gradients.passes() > 0 && !pass.has_begun(); }
   // Waits until nothing is in flight, whether or not it succeeds. The pass is lost.
   void abandon() {
     in_flight_.abandon();
@@ -112,8 +115,10 @@ class sharded_reductions {
 
  private:
   std::size_t bucket_of(std::size_t parameter) const { return plan_.places[parameter].bucket; }
-  void start(std::size_t bucket) {
-    in_flight_.start([&] { return hook(gradients.to_reduce(bucket), comm_); });
+  void start(std::size_t bucket, training::training_statistics& seen) {
+    auto const some = gradients.to_reduce(bucket);
+    seen.message_bytes += training::message_bytes(hook, some);
+    in_flight_.start([&] { return hook(some, comm_); });
   }
   // The oldest reduction that was not settled has ended.
   void settle() { gradients.settle(settled_++); }

@@ -13,7 +13,7 @@
 namespace tutti {
 namespace training {
 
-// The same on all ranks, except for progress_thread.
+// The same on all ranks, except for buffers and progress_thread.
 struct sharding_options {
   int stage = 2;  // what is divided. 1: the state of the optimiser; 2: gradients, too; 3: parameters, too
   std::vector<std::size_t> units{};  // parameters of each unit, which follow one another; if empty, each is a unit
