@@ -346,7 +346,8 @@ void check_throwing_hook(Comm& comm, bool later, int concurrent) {
       barrier(comm);
       return 0;
     };
-    expect_error(error_of(step_and_next_call), error_code::revoked, "a step of training has failed");
+    expect_error(error_of(step_and_next_call), error_code::revoked,
+                 "a step of training has failed there: no more memory");
   }
 }
 

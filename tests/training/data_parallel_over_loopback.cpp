@@ -6,6 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
 using namespace tutti;
 using namespace tutti::testing;
 
@@ -37,6 +41,31 @@ TEST_CASE("a step that fails on one rank ends on all over loopback") {
         CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_throwing_hook(comm, later, concurrent); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_exception_in_step(comm); }));
   }
+}
+
+TEST_CASE("an exception between two buckets ends the step on all") {
+  auto const thrown = errors_of(3, [](auto& comm) {
+    std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
+    work first;
+    auto const hook = [&](training::bucket<float> const& some, auto& on) {
+      work const reduced = training::average{}(some, on);
+      if (some.index == 0) first = reduced;
+      return reduced;
+    };
+    try {
+      training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}}, hook);
+      model.ready(2);
+      first.wait();
+      if (comm.rank() == 0) throw std::logic_error("the program has failed");
+      model.ready(1);
+      model.ready(0);
+      model.finish();
+    } catch (std::logic_error const&) {
+      expect(comm.rank() == 0, "an exception on another rank");
+    }
+  });
+  for (std::size_t const rank : {1u, 2u})
+    CHECK_NOTHROW(expect_error(thrown[rank], error_code::revoked, "is destroyed in a step"));
 }
 
 TEST_CASE("a rank that leaves during the backward pass is named over loopback") {

@@ -30,6 +30,7 @@
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/bucket_search.hpp"
 #include "tutti/training/buckets_in_flight.hpp"
+#include "tutti/training/failure.hpp"
 #include "tutti/training/gradient_array.hpp"
 #include "tutti/training/moved_gradients.hpp"
 #include "tutti/training/options.hpp"
@@ -78,7 +79,7 @@ class data_parallel {
   // Waits for the reductions in flight, because they use memory of this object. During an exception it revokes the
   // communicator first, because other ranks may have left the step, too.
   ~data_parallel() {
-    if (in_flight_.any() && std::uncaught_exceptions() > exceptions_)
+    if ((in_flight_.any() || pass_.has_reports()) && std::uncaught_exceptions() > exceptions_)
       revoke("the model that it trains is destroyed in a step");
     abandon();
   }
@@ -136,7 +137,7 @@ class data_parallel {
       if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
       if (search_) adapt(where);
     } catch (...) {
-      revoke("a step of training has failed there");
+      revoke(tutti::detail::with_reason("a step of training has failed there"));
       abandon();
       pass_.begin(plan());
       throw;
