@@ -135,3 +135,16 @@ TEST_CASE("an update of parameters that an optimiser does not know is refused") 
   CHECK_NOTHROW(refused(0, 4));
   CHECK_NOTHROW(descent.update(3, x, g));
 }
+
+TEST_CASE("a step of other parameters than those of the state changes nothing") {
+  for (std::size_t const last : {2u, 4u}) {
+    std::vector<std::vector<float>> x{std::vector<float>(5, 1), std::vector<float>(last, 2)};
+    known_gradients some{{std::vector<float>(5, 1), std::vector<float>(last, 1)}};
+    optimizer<float, sgd> descent(8);
+    auto const before = x;
+    CHECK_NOTHROW(testing::expect_error(testing::error_of([&] { return descent.step(x, some), 0; }),
+                                        error_code::bad_argument, "but the optimiser has the state of 8"));
+    CHECK(x == before);
+    CHECK(descent.steps() == 0);
+  }
+}

@@ -122,10 +122,19 @@ class optimizer {
 
   // A step of a model with these parameters, a list of arrays or of training::parameter. `model` is anything that has
   // gradient(i), such as a data_parallel after finish(). Parameters that no rank has used, where it knows, stay as they are,
-  // and so does their state.
+  // and so does their state. Throws error: bad_argument, before anything changes, if the parameters have another number of
+  // elements than the state.
   template <tutti::detail::parameter_list List, class Model>
   void step(List&& parameters, Model& model, std::source_location where = std::source_location::current()) {
     auto const all = tutti::detail::parameters_of(parameters);
+    std::size_t elements = 0;
+    for (auto const& one : all) elements += one.values.size();
+    if (elements != elements_)
+      tutti::detail::refuse(
+          -1,
+          tutti::detail::join({"a step was called with ", elements,
+                               " elements of parameters, but the optimiser has the state of ", elements_}),
+          "pass all parameters in every step, in the same order", where);
     begin_step();
     std::size_t begin = 0;
     for (std::size_t i = 0; i < all.size(); begin += all[i++].values.size()) {
