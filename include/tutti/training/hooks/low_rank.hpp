@@ -28,9 +28,9 @@ void subtract(std::span<float> m, low_rank const& product);
 void expand(std::span<float> m, low_rank const& product);
 
 // Makes vectors of equal length, which lie one after another, perpendicular to each other and of length 1, by the modified
-// Gram-Schmidt process, twice, because once leaves an error that grows with their condition (Giraud, Langou and Rozloznik, "The loss
-// of orthogonality in the Gram-Schmidt orthogonalization process", 2005). One that is zero, or depends on those before
-// it, is replaced by pseudo-random numbers, which depend on `seed` alone; so does the result, bit by bit, on the input.
+// Gram-Schmidt process. It runs twice, because once leaves an error that grows with their condition (Giraud, Langou and
+// Rozloznik, "The loss of orthogonality in the Gram-Schmidt orthogonalization process", 2005). A vector that is zero, or depends
+// on those before it, is replaced by pseudo-random numbers. The bits of the result depend on the vectors and the seed alone.
 // Infinities and NaNs become NaNs. There must not be more vectors than they have elements.
 void orthonormalise(std::span<float> vectors, std::size_t count, std::uint64_t seed);
 
