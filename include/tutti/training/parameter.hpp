@@ -51,11 +51,15 @@ auto parameters_of(List&& list) {
   if constexpr (is_parameter<listed>) {
     return std::vector<listed>(std::ranges::begin(list), std::ranges::end(list));
   } else {
-    using value = std::remove_reference_t<std::ranges::range_reference_t<std::ranges::range_reference_t<List>>>;
+    using array = std::ranges::range_reference_t<List>;
+    using value = std::remove_reference_t<std::ranges::range_reference_t<array>>;
+    static_assert(std::is_lvalue_reference_v<array> || std::ranges::borrowed_range<array>,
+                  "this list makes its arrays when they are asked for, so they would be gone at once; pass a list of "
+                  "arrays that exist, or of spans");
     static_assert(!std::is_const_v<value>,
                   "these arrays are const, but training changes parameters; pass writable ones");
     std::vector<training::parameter<value>> out;
-    for (auto&& array : list) out.push_back({.values = array});
+    for (auto&& one : list) out.push_back({.values = one});
     return out;
   }
 }

@@ -12,8 +12,8 @@
 
 namespace tutti::detail {
 
-// Zero at first. Of comm.allocate, or ordinary memory if the communicator has not enough of that. Elements stay where they are
-// when it is moved.
+// Zero-initialised. In memory from comm.allocate, or in ordinary memory if the communicator has too little of that. Moving it
+// does not move its elements.
 template <class T, class Transport>
 class peer_array {
  public:

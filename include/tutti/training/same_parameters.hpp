@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <source_location>
 #include <span>
 #include <string>

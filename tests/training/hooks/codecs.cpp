@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
+
+#include "support/expect.hpp"
 
 using namespace tutti::training;
 
@@ -128,4 +131,15 @@ TEST_CASE("what is no number does not go unnoticed") {
     CHECK(std::isnan(sent[150]));
     CHECK(sent[0] == 1);
   }
+}
+
+TEST_CASE("top_k refuses more values than its positions can name") {
+  float const one = 1;
+  std::span<float const> const many(&one, (std::size_t{1} << 32) + 1);  // none of which is read
+  std::byte message[8];
+  CHECK_NOTHROW(tutti::testing::expect_error(tutti::testing::error_of([&] {
+                                               top_k{.share = 0}.encode(many, message);
+                                               return 0;
+                                             }),
+                                             tutti::error_code::bad_argument, "a bucket has 4294967297 values"));
 }

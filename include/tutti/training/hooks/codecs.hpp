@@ -14,6 +14,9 @@
 #include <span>
 #include <vector>
 
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+
 namespace tutti::training {
 
 // Turns values into a message whose size depends on their number alone, and back. A message that holds an infinity or a
@@ -27,7 +30,7 @@ concept gradient_codec = requires(C const& codec, std::size_t n, std::span<float
 };
 
 // The values of largest magnitude, exactly, with their positions; of equal ones the first. The others count as zero.
-// 8 bytes for each value that is sent. (Stich et al., "Sparsified SGD with Memory", NeurIPS 2018.)
+// 8 bytes for each value that is sent. Throws error: bad_argument for more than 2^32 - 1 values. (Stich et al., "Sparsified SGD with Memory", NeurIPS 2018.)
 struct top_k {
   double share = 0.01;  // of the values, from 0 to 1; at least one is sent
 
@@ -39,6 +42,11 @@ struct top_k {
   std::size_t message_bytes(std::size_t n) const noexcept { return count(n) * sizeof(entry); }
 
   void encode(std::span<float const> values, std::byte* message) const {
+    if (values.size() > std::numeric_limits<std::uint32_t>::max())
+      throw error({.code = error_code::bad_argument,
+                   .what = tutti::detail::join(
+                       {"top_k counts positions with 32 bits, but a bucket has ", values.size(), " values"}),
+                   .way_out = "divide the largest parameters, or use another codec"});
     std::vector<std::uint32_t> order(values.size());
     std::iota(order.begin(), order.end(), std::uint32_t{0});
     auto const chosen = order.begin() + static_cast<std::ptrdiff_t>(count(values.size()));

@@ -63,7 +63,8 @@ namespace tutti::training {
 //   }
 //
 // One thread makes all calls. Between the first ready() and the end of step(), the program makes no other calls on this
-// communicator. Gathers of stage 3 use one of their own; all ranks gather the same units in the same order.
+// communicator. Gathers of stage 3 use one of their own; all ranks gather the same units in the same order, and release them in
+// the same order among these gathers, because a unit that is still held is not gathered again.
 //
 // Bits      an element's mean is that of its contributions in rank order, whatever the stage, the buckets and the units, so
 //           all of these give the same parameters; those of data_parallel with the same optimiser and

@@ -46,8 +46,8 @@ std::vector<std::size_t> agree_on_units(communicator<Transport>& comm,
   return units;
 }
 
-// Parts that a step has changed are gathered by share(), where all parameters are whole. Otherwise bucket b is the unit that
-// many from the last, and gathers have a communicator of their own: ranks may begin reductions earlier or later among them.
+// Where all parameters are whole, share() gathers the parts that a step has changed. Otherwise each unit is a bucket, the last
+// unit first, and gathers use a communicator of their own, because ranks start reductions at different points between them.
 template <class T, class Transport>
 class sharded_parameters {
  public:

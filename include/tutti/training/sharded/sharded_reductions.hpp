@@ -22,7 +22,7 @@
 
 namespace tutti::detail {
 
-// Those functions that begin with expect_ throw bad_argument. The others fail only if a reduction does.
+// Functions that begin with expect_ throw bad_argument; the others throw only what reductions throw.
 template <class T, class Transport, class Hook>
 class sharded_reductions {
  public:
