@@ -23,6 +23,11 @@ struct bucket_plan {
   std::vector<bucket> buckets{};  // in the order in which they are reduced
   std::vector<place> places{};    // of each parameter
   std::size_t elements = 0;
+
+  // Adds an empty bucket, which begins at a cache line; and a parameter of so many elements to the last bucket, which needs a
+  // place already.
+  void begin_bucket(std::size_t element_bytes);
+  void add(std::size_t parameter, std::size_t count);
 };
 
 // How large buckets become. A gradient larger than a bucket has one of its own. The first bucket is smaller, so that its

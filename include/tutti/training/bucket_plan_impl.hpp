@@ -11,22 +11,28 @@
 
 namespace tutti::training {
 
+TUTTI_INLINE void bucket_plan::begin_bucket(std::size_t element_bytes) {
+  std::size_t const line = std::max<std::size_t>(1, 64 / element_bytes);
+  elements = (elements + line - 1) / line * line;
+  buckets.push_back({.begin = elements});
+}
+
+TUTTI_INLINE void bucket_plan::add(std::size_t parameter, std::size_t count) {
+  places[parameter] = {buckets.size() - 1, elements, count};
+  buckets.back().parameters.push_back(parameter);
+  buckets.back().count += count;
+  elements += count;
+}
+
 TUTTI_INLINE bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::size_t const> order,
                                       bucket_sizes const& sizes, std::size_t element_bytes) {
   bucket_plan out;
   out.places.resize(counts.size());
-  std::size_t const line = std::max<std::size_t>(1, 64 / element_bytes);  // buckets begin at cache lines
   for (std::size_t const parameter : order) {
     std::size_t const most = (out.buckets.size() <= 1 ? sizes.first_bytes : sizes.bytes) / element_bytes;
-    if (out.buckets.empty() || (out.buckets.back().count > 0 && out.buckets.back().count + counts[parameter] > most)) {
-      out.elements = (out.elements + line - 1) / line * line;
-      out.buckets.push_back({.begin = out.elements});
-    }
-    bucket_plan::bucket& last = out.buckets.back();
-    out.places[parameter] = {out.buckets.size() - 1, out.elements, counts[parameter]};
-    last.parameters.push_back(parameter);
-    last.count += counts[parameter];
-    out.elements += counts[parameter];
+    if (out.buckets.empty() || (out.buckets.back().count > 0 && out.buckets.back().count + counts[parameter] > most))
+      out.begin_bucket(element_bytes);
+    out.add(parameter, counts[parameter]);
   }
   return out;
 }

@@ -37,20 +37,12 @@ TUTTI_INLINE shard_plan plan_shards(bucket_plan const& plan, int ranks, int rank
 
 TUTTI_INLINE bucket_plan plan_units(std::span<std::size_t const> counts, std::span<std::size_t const> units,
                                     std::size_t element_bytes) {
-  std::size_t const line = std::max<std::size_t>(1, 64 / element_bytes);  // buckets begin at cache lines
   bucket_plan out;
   out.places.resize(counts.size());
   std::size_t end = counts.size();
   for (std::size_t u = units.size(); u-- > 0;) {
-    out.elements = (out.elements + line - 1) / line * line;
-    out.buckets.push_back({.begin = out.elements});
-    bucket_plan::bucket& bucket = out.buckets.back();
-    for (std::size_t i = end - units[u]; i < end; ++i) {
-      out.places[i] = {out.buckets.size() - 1, out.elements, counts[i]};
-      bucket.parameters.push_back(i);
-      bucket.count += counts[i];
-      out.elements += counts[i];
-    }
+    out.begin_bucket(element_bytes);
+    for (std::size_t i = end - units[u]; i < end; ++i) out.add(i, counts[i]);
     end -= units[u];
   }
   return out;
