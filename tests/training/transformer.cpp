@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transformer of examples/train_transformer: its gradients, and the same training by any mesh of ranks. Not under sanitizers: Eigen
-// computes addresses in empty matrices, of microbatches without images, which they report.
+// The transformer of examples/train_transformer: its gradients, and the same training by any mesh of ranks. Not under
+// sanitizers: Eigen computes addresses in empty matrices, of microbatches without images, which they report.
 // labels: threads alone wide
 #include "../../examples/train_transformer/trainer.hpp"
 

@@ -122,8 +122,8 @@ class optimizer {
 
   // A step of a model with these parameters, a list of arrays or of training::parameter. `model` is anything that has
   // gradient(i), such as a data_parallel after finish(). Parameters that no rank has used, where it knows, stay as they are,
-  // and so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error: bad_argument, before anything changes, if the parameters have another number of
-  // elements than the state.
+  // and so does their state; but the step counts for them, too, where PyTorch counts those of each parameter. Throws error:
+  // bad_argument, before anything changes, if the parameters have another number of elements than the state.
   template <tutti::detail::parameter_list List, class Model>
   void step(List&& parameters, Model& model, std::source_location where = std::source_location::current()) {
     auto const all = tutti::detail::parameters_of(parameters);

@@ -29,8 +29,9 @@ concept gradient_codec = requires(C const& codec, std::size_t n, std::span<float
   codec.decode(received, out);
 };
 
-// The values of largest magnitude, exactly, with their positions; of equal ones the first. The others count as zero.
-// 8 bytes for each value that is sent. Throws error: bad_argument for more than 2^32 - 1 values. (Stich et al., "Sparsified SGD with Memory", NeurIPS 2018.)
+// The values of largest magnitude, exactly, with their positions; of equal ones the first. The others count as zero. 8 bytes
+// for each value that is sent. Throws error: bad_argument for more than 2^32 - 1 values. (Stich et al., "Sparsified SGD with
+// Memory", NeurIPS 2018.)
 struct top_k {
   double share = 0.01;  // of the values, from 0 to 1; at least one is sent
 

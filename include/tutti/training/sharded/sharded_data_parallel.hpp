@@ -148,8 +148,9 @@ class sharded_data_parallel {
     or_fail([&] { reductions_.end_pass(statistics_, [](std::size_t) {}); });
   }
 
-  // After finish(), else it throws bad_argument: the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is
-  // the same on all ranks, but may differ in its last bits between numbers of ranks and plans of buckets.
+  // After finish(): the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is the
+  // same on all ranks, but may differ in its last bits between numbers of ranks and plans of buckets. Throws bad_argument
+  // during a pass.
   //
   //   model.finish();
   //   model.step(std::min(1.0, max_norm / (model.gradient_norm() + 1e-6)));
@@ -164,8 +165,8 @@ class sharded_data_parallel {
     return std::sqrt(squares[0]);
   }
 
-  // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the parameters by their gradients times
-  // `scale`. No unit may be gathered.
+  // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
+  // parameters by their gradients times `scale`. No unit may be gathered.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
     auto const change = [&](std::size_t bucket) {
