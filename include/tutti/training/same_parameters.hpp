@@ -59,6 +59,16 @@ std::vector<std::size_t> parameter_counts(std::vector<training::parameter<T>> co
   return out;
 }
 
+// Throws bad_argument if two of these arrays share memory, as weights do that two layers have in common.
+void expect_apart(std::span<std::span<std::byte const> const> arrays, std::span<std::string const> names, int rank,
+                  std::source_location where);
+template <class T>
+void expect_apart(std::vector<training::parameter<T>> const& all, int rank, std::source_location where) {
+  std::vector<std::span<std::byte const>> arrays;
+  for (auto const& p : all) arrays.push_back(std::as_bytes(p.values));
+  expect_apart(arrays, parameter_names(all), rank, where);
+}
+
 // All lines as one string, which can be compared and sent; and, as a sentence, the first one that differs from it.
 std::string one_text(std::span<std::string const> lines);
 std::string first_difference(std::span<std::string const> mine, std::string const& of_rank_0, int rank);

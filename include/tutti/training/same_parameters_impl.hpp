@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/config.hpp"
@@ -33,6 +36,21 @@ TUTTI_INLINE std::string parameter_shape(std::size_t values, std::span<std::size
     refuse(rank, join({name, " has the shape ", out, ", but an array of ", values, " values"}),
            "pass the whole array, and its own shape", where);
   return out;
+}
+
+TUTTI_INLINE void expect_apart(std::span<std::span<std::byte const> const> arrays, std::span<std::string const> names,
+                               int rank, std::source_location where) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    if (!arrays[i].empty()) order.push_back(i);
+  std::ranges::sort(order, std::less{}, [&](std::size_t i) { return std::pair(arrays[i].data(), i); });
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    auto const [first, second] = std::minmax(order[k - 1], order[k]);
+    std::span<std::byte const> const before = arrays[order[k - 1]];
+    if (std::less{}(arrays[order[k]].data(), before.data() + before.size()))
+      refuse(rank, join({names[first], " and ", names[second], " share memory"}),
+             "list weights once that several layers use, and add up their gradients", where);
+  }
 }
 
 TUTTI_INLINE std::string one_text(std::span<std::string const> lines) {

@@ -335,6 +335,11 @@ void check_sharded_misuse(Comm& comm) {
   refused([&] { made({.units = {1, 1}}); }, "the units have 2 parameters together, but the model has 3");
   refused([&] { made({.buffers = 0}); }, "buffers is 0");
 
+  std::vector<training::parameter<float>> const tied{
+      {c, "c"}, {std::span<float>(), "none"}, {a, "a"}, {std::span(c).subspan(29), "tied"}};
+  refused([&] { training::sharded_data_parallel const other(comm, tied, training::adam{}); },
+          "parameter 0 (c) and parameter 3 (tied) share memory");
+
   training::sharded_data_parallel model(comm, parameters, training::adam{}, {.stage = 3, .units = {1, 2}});
   refused([&] { std::ignore = model.parameter(0); }, "parameter 0 (a) was asked for, but unit 0, to which it belongs");
   refused([&] { auto const here = model.gather(2); }, "there is no unit 2, only 2 units");

@@ -80,7 +80,7 @@ class sharded_data_parallel {
   // Collective. Takes the parameters of rank 0, and reads the arrays only here, so the program may free them. The
   // communicator must outlive this object, and must be neither moved nor assigned to until then.
   // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters or options;
-  // bad_argument for options that are impossible.
+  // bad_argument for options that are impossible, and for arrays that share memory.
   template <tutti::detail::parameter_list List>
   sharded_data_parallel(communicator<Transport>& comm, List&& parameters, Rule rule,
                         sharding_options const& options = {}, Hook hook = {},

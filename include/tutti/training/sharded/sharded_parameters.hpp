@@ -40,6 +40,7 @@ std::vector<std::size_t> agree_on_units(communicator<Transport>& comm,
                                         training::sharding_options const& options, std::source_location where) {
   check_options(options, comm.rank(), where);
   auto units = training::checked_units(options.units, parameters.size(), comm.rank(), where);
+  expect_apart(parameters, comm.rank(), where);  // shards are copies, so what was shared would no longer be
   auto lines = lines_about(std::span(parameters), comm.rank(), where);
   lines.insert(lines.begin(), line_about(options));
   expect_same_lines(comm, lines, where);
