@@ -6,6 +6,7 @@
 
 #include "tutti/training/checkpoint/checkpoint.hpp"
 #include "tutti/training/data_parallel.hpp"
+#include "tutti/training/elastic/elastic_loop.hpp"
 #include "tutti/training/hooks/cast.hpp"
 #include "tutti/training/hooks/codecs.hpp"
 #include "tutti/training/hooks/error_feedback.hpp"

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elastic training: a loop of steps that goes on when ranks are lost.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/call/survive.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/collective/barrier.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/launch/init.hpp"
+#include "tutti/launch/place.hpp"
+#include "tutti/training/elastic/elastic_options.hpp"
+#include "tutti/training/elastic/elastic_state.hpp"
+#include "tutti/training/elastic/lookout.hpp"
+#include "tutti/training/elastic/member.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+
+namespace tutti::training {
+
+// Runs the steps of a training on ranks of which some may be lost.
+//
+// The state is a list of named arrays, as for checkpoints: replicated, or divided, in which case the rank after each has a copy
+// of its part. After a step, all ranks meet (one all_reduce of 8 bytes) and each copies its state in its memory. If a rank is
+// lost in step n, the others leave the step with an error, shrink the communicator, return to the state after step n-1, or n
+// if all had completed that, and go on. What the lost rank had of divided arrays comes from the copy.
+//
+// The state after a step is a function of the state before it and of the step's number, if the step is such a function whatever
+// the number of ranks. Then a run that loses ranks ends with the bits of one that does not. docs/training.md says how to sum
+// gradients so.
+//
+//   tutti::training::elastic_loop loop({.checkpoint_every = 100, .folder = "run"});
+//   loop.run(1000,
+//            [&](auto& comm) { return std::vector{replicated("weights", weights), replicated("random", random)}; },
+//            [&](auto& comm, std::uint64_t step) { ... });
+template <transport Transport = shm>
+class elastic_loop {
+ public:
+  // The ranks that init finds.
+  // Throws error: as init does; bad_argument for options that make no sense.
+  explicit elastic_loop(elastic_options options = {}, std::source_location where = std::source_location::current())
+    requires std::same_as<Transport, shm>
+      : elastic_loop(init(tutti::detail::shipped, where), std::move(options)) {}
+
+  // These ranks, over any transport that allows to shrink. All ranks pass the same options, but for `report`.
+  explicit elastic_loop(communicator<Transport> comm, elastic_options options = {})
+      : options_(std::move(options)),
+        state_(options_),
+        comm_(std::move(comm)),
+        number_(comm_->rank()),
+        most_ranks_(comm_->size()) {
+    tutti::detail::check_elastic_options(options_);
+    if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
+  }
+  elastic_loop(elastic_loop const&) = delete;
+  elastic_loop& operator=(elastic_loop const&) = delete;
+
+  // Collective. Begins with the newest checkpoint, if there is any, and returns when all ranks have completed step `steps`, with the
+  // last state in the arrays. May be called again, for further steps.
+  //
+  // Each rank passes  steps        the number of the last step; they are numbered from 1
+  //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks have
+  //                                changed: it makes what depends on the communicator, and gives divided arrays the size of this
+  //                                rank's part. The previous communicator exists until it returns. The values of the arrays are
+  //                                restored afterwards; at the very start, replicated ones are those of rank 0
+  //                   step(comm, n)  takes step n. It may be called again for the same n, with the state as it was, if ranks are lost
+  // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
+  //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
+  //                   differ from those before; excluded, on a rank without which the others have gone on; and what state and
+  //                   step throw, unless it says that ranks were lost
+  // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
+  template <class State, class Step>
+  void run(std::uint64_t steps, State&& state, Step&& step,
+           std::source_location where = std::source_location::current()) {
+    where_ = where;
+    steps_ = steps;
+    ready_ = false;
+    while (true) {
+      std::exception_ptr why;
+      try {
+        if (!ready_) prepare(state);
+        while (ready_ && state_.step < steps) {
+          step(*comm_, state_.step + 1);
+          completed_ = ++state_.step;
+          end_step();
+        }
+        if (finish()) return;
+      } catch (error const& e) {
+        if (is_fatal_ || !can_vote() || !is_loss(e.code())) throw;
+        why = std::current_exception();
+        decide(false, false);
+      }
+      shrink(why);
+    }
+  }
+
+  // The present one; another after each change of the ranks.
+  communicator<Transport>& comm() noexcept { return *comm_; }
+  // The steps that are completed.
+  std::uint64_t step() const noexcept { return state_.step; }
+  // All that there have been, by their numbers.
+  std::vector<member> members() const {
+    std::lock_guard const alone(talking_);
+    std::vector<member> out = members_;
+    std::ranges::sort(out, {}, &member::number);
+    return out;
+  }
+
+ private:
+  // -- Votes. Ranks may find out about a loss in different steps, or not at all, so whatever changes the group, or ends the run,
+  // begins with a vote, of which all have the same result.
+
+  enum class outcome { agreed, refused, lost };
+
+  // `agrees`: to what this rank was about to do. `intact`: whether it knows of no loss.
+  outcome decide(bool agrees, bool intact) {
+    int const mine = (agrees ? 1 : 0) | (intact ? 2 : 0);
+    agreement all{mine, {}};
+    if (options_.exclude_after.count() == 0) {
+      all = comm_->agree(mine, where_);
+    } else if (comm_->size() > 1) {
+      tutti::detail::resolution const seen =
+          tutti::detail::hold_vote(comm_->engine(), tutti::detail::motion::agree, static_cast<std::uint32_t>(mine),
+                                   options_.exclude_after, where_);
+      all = {static_cast<int>(seen.flags), seen.gone};
+    }
+    if ((all.flags & 2) == 0 || !all.gone.empty()) return outcome::lost;
+    return (all.flags & 1) != 0 ? outcome::agreed : outcome::refused;
+  }
+  bool can_vote() {
+    using namespace tutti::detail;
+    if constexpr (has_levels<Transport>)
+      if (comm_->engine().levels->only_node() != nullptr) return true;
+    if constexpr (may_survive<Transport>) return comm_->engine().transport().survives();
+    return holds_votes<Transport>;
+  }
+  bool is_loss(error_code code) const {
+    return code == error_code::rank_lost || code == error_code::rank_left || code == error_code::revoked ||
+           (code == error_code::timeout && options_.exclude_after.count() > 0);
+  }
+
+  // -- The group.
+
+  template <class State>
+  void prepare(State& state) {
+    lookout_.reset();
+    state_.describe(*comm_, state(*comm_), where_);
+    former_.clear();  // what was made on them is gone
+    std::vector const all = state_.tell(*comm_, {.number = number_, .most_ranks = most_ranks_}, where_);
+    for (auto const& one : all) most_ranks_ = std::max(most_ranks_, one.most_ranks);
+    expect_enough();
+    state_.restore(*comm_, all, where_);
+    completed_ = state_.step;
+    state_.take_snapshot(*comm_, where_);
+    barrier(*comm_, {}, where_);
+    state_.forget_others();
+    numbers_.clear();
+    for (auto const& one : all) {
+      numbers_.push_back(one.number);
+      note(one.number, static_cast<int>(numbers_.size()) - 1, member_state::healthy, "");
+    }
+    lookout_.emplace(*comm_, options_.suspect_after, [this](int rank, bool suspected) {
+      note(numbers_[static_cast<std::size_t>(rank)], rank, suspected ? member_state::suspected : member_state::healthy,
+           suspected ? "other ranks wait for it" : "");
+    });
+    ready_ = true;
+    if (state_.should_save()) state_.save(*comm_, where_);
+  }
+
+  void end_step() {
+    if (state_.step % options_.snapshot_every == 0 || state_.step == steps_) state_.take_snapshot(*comm_, where_);
+    std::array<std::uint64_t, 1> arrived{0};
+    all_reduce(*comm_, arrived, max{}, {}, where_);
+    if (state_.should_save()) state_.save(*comm_, where_);
+  }
+
+  // Whether all ranks have completed the last step and are alive.
+  bool finish() {
+    if (can_vote()) return decide(true, true) == outcome::agreed;
+    barrier(*comm_, {}, where_);
+    return true;
+  }
+
+  // Called by all survivors after a vote. `why`: what this rank has caught, if anything.
+  void shrink(std::exception_ptr const& why) {
+    lookout_.reset();
+    ready_ = false;
+    communicator<Transport> next = comm_->shrink({.exclude_after = options_.exclude_after}, where_);
+    bool const all_live = next.size() == comm_->size();
+    std::vector<int> left;
+    for (int rank = 0, to = 0; rank < comm_->size(); ++rank) {
+      int const number = numbers_.empty() ? rank : numbers_[static_cast<std::size_t>(rank)];
+      if (all_live || (to < next.size() && next.survivors()[static_cast<std::size_t>(to)] == rank)) {
+        left.push_back(number);
+        ++to;
+      } else {
+        note(number, rank, member_state::failed, all_live ? "" : text_of(why));
+      }
+    }
+    numbers_ = std::move(left);
+    ++state_.generation;
+    replace_comm(std::move(next));
+    if (!all_live) return;
+    if (why) std::rethrow_exception(why);
+    throw error({.code = error_code::revoked,
+                 .rank = comm_->rank(),
+                 .what = "another rank has given up this run, although no rank is lost",
+                 .way_out = "check the output of the other ranks",
+                 .where = where_});
+  }
+
+  // The program's objects on the present one still exist.
+  void replace_comm(communicator<Transport> next) {
+    former_.push_back(std::move(*comm_));
+    comm_ = std::move(next);
+  }
+
+  void expect_enough() {
+    int const least = options_.min_ranks > 0 ? options_.min_ranks
+                      : job_.min_ranks > 0   ? job_.min_ranks
+                                             : (most_ranks_ + 1) / 2;
+    if (comm_->size() >= least) return;
+    std::vector<int> lost;
+    for (member const& one : members())
+      if (one.state == member_state::failed) lost.push_back(one.number);
+    is_fatal_ = true;
+    using tutti::detail::join;
+    throw error(
+        {.code = error_code::rank_lost,
+         .rank = comm_->rank(),
+         .peer = lost.size() == 1 ? lost[0] : -1,
+         .what = join({"of ", most_ranks_, " ranks, ", comm_->size(), " are left, and elastic training needs ", least,
+                       "; lost are the members ", tutti::detail::list_of(lost), "; ", checkpoint_text()}),
+         .way_out = "start the job again",
+         .where = where_});
+  }
+  std::string checkpoint_text() const {
+    using tutti::detail::join;
+    if (options_.folder.empty()) return "there are no checkpoints, because no folder was named";
+    if (state_.saved == 0) return join({"there is no checkpoint in ", options_.folder, " yet"});
+    return join({"the newest checkpoint in ", options_.folder, " is that of step ", state_.saved});
+  }
+
+  // -- Members.
+
+  void note(int number, int rank, member_state now, std::string const& why) {
+    std::lock_guard const alone(talking_);
+    auto at = std::ranges::find(members_, number, &member::number);
+    if (at == members_.end()) {
+      members_.push_back({number, rank, now});
+      return;
+    }
+    member_state const before = at->state;
+    *at = {number, rank, now};
+    if (before != now && options_.report) options_.report({*at, before, completed_, why});
+  }
+  static std::string text_of(std::exception_ptr const& why) {
+    try {
+      if (why) std::rethrow_exception(why);
+    } catch (error const& e) {
+      return e.happened();
+    }
+    return "its end was noticed by another rank";
+  }
+
+  elastic_options const options_;
+  tutti::detail::elastic_job const job_ = tutti::detail::elastic_job::from_environment();
+  tutti::detail::elastic_state<Transport> state_;
+  std::vector<communicator<Transport>> former_;
+  std::optional<communicator<Transport>> comm_;
+  std::vector<int> numbers_;  // of the members, by rank
+  int number_ = 0, most_ranks_ = 0;
+  std::uint64_t steps_ = 0;
+  std::atomic<std::uint64_t> completed_ = 0;  // state_.step, for the thread that watches
+  bool ready_ = false, is_fatal_ = false;
+  std::source_location where_{};
+  mutable std::mutex talking_;
+  std::vector<member> members_;
+  std::optional<tutti::detail::lookout<Transport>> lookout_;  // before all that its thread uses goes
+};
+
+template <class Transport>
+elastic_loop(communicator<Transport>) -> elastic_loop<Transport>;
+template <class Transport>
+elastic_loop(communicator<Transport>, elastic_options) -> elastic_loop<Transport>;
+elastic_loop() -> elastic_loop<shm>;
+elastic_loop(elastic_options) -> elastic_loop<shm>;
+
+}  // namespace tutti::training

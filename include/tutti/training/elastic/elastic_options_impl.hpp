@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/elastic/elastic_options.hpp.
+#pragma once
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/shape.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/training/elastic/elastic_options.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE elastic_job elastic_job::from_environment() {
+  auto const read = [](std::string_view text, int& to) {
+    auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), to);
+    return trouble == std::errc{} && end == text.data() + text.size() && to >= 0 && to <= tutti::max_ranks;
+  };
+  auto const refuse = [](char const* name, char const* text, char const* what) {
+    throw error({.code = error_code::bad_argument,
+                 .what = join({name, "=\"", text, "\" is not ", what}),
+                 .way_out = "start the program by tutti-run --elastic, or unset the variable"});
+  };
+  elastic_job out;
+  if (char const* const text = std::getenv("TUTTI_ELASTIC"); text != nullptr && *text != '\0') {
+    std::string_view const all = text;
+    std::size_t const colon = all.find(':');
+    if (colon == all.npos || !read(all.substr(0, colon), out.min_ranks) ||
+        !read(all.substr(colon + 1), out.max_ranks) || out.min_ranks < 1 || out.min_ranks > out.max_ranks)
+      refuse("TUTTI_ELASTIC", text, "a least and a greatest number of ranks, such as 2:8");
+  }
+  if (char const* const text = std::getenv("TUTTI_ELASTIC_JOIN"); text != nullptr && *text != '\0')
+    if (!read(text, out.joins_as)) refuse("TUTTI_ELASTIC_JOIN", text, "the number of a member");
+  return out;
+}
+
+TUTTI_INLINE void check_elastic_options(training::elastic_options const& o) {
+  auto const refuse = [](char const* what, char const* way_out) {
+    throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
+  };
+  if (o.min_ranks < 0) refuse("min_ranks is negative", "pass the least number of ranks, or 0 for half of them");
+  if (o.snapshot_every == 0) refuse("snapshot_every is 0", "pass a number of steps, 1 to lose none");
+  if (o.checkpoint_every > 0 && o.folder.empty())
+    refuse("checkpoint_every is set, but there is no folder", "name a folder that all ranks can reach");
+  if (o.suspect_after.count() <= 0) refuse("suspect_after is not positive", "pass a time longer than a step");
+}
+
+}  // namespace tutti::detail
