@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The word that a job sends to its launcher once some of its ranks have ended and the others go on without them, so that the
-// launcher neither ends them nor counts the loss as a failure of the job.
+// The words that a job sends to its launcher: once some of its ranks have ended and the others go on without them, so that the
+// launcher neither ends them nor counts the loss as a failure of the job; and once a process has joined that replaces a rank.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tutti/transport/system/descriptor.hpp"
 
@@ -16,8 +17,12 @@ class survival_line {
   [[gnu::cold]] survival_line();
 
   int handle() const noexcept { return launcher_.get(); }  // readable when there is word
-  // Takes all words that have arrived; whether there were any.
-  [[gnu::cold]] bool heard() const noexcept;
+  struct words {
+    bool survival = false;
+    std::vector<int> joined{};  // the numbers of processes that have joined
+  };
+  // Takes all words that have arrived.
+  [[gnu::cold]] words take() const;
 
   // In a rank: lets the programs that it starts inherit the end of the ranks, and names it in their environment.
   [[gnu::cold]] void pass_on() const;
@@ -26,8 +31,9 @@ class survival_line {
   descriptor launcher_, ranks_;
 };
 
-// Tells the launcher, if it has passed on a line.
+// These tell the launcher, if it has passed on a line.
 [[gnu::cold]] void report_survival() noexcept;
+[[gnu::cold]] void report_join(int number) noexcept;
 
 }  // namespace tutti::detail
 

@@ -33,9 +33,15 @@ TUTTI_INLINE survival_line::survival_line() {
   ranks_ = descriptor(ends[1]);
 }
 
-TUTTI_INLINE bool survival_line::heard() const noexcept {
-  bool out = false;
-  for (char word; ::recv(launcher_.get(), &word, sizeof word, MSG_DONTWAIT) >= 0;) out = true;
+// A word is a number; this one means survival.
+inline constexpr int survival_word = -1;
+
+TUTTI_INLINE survival_line::words survival_line::take() const {
+  words out;
+  for (int word = 0; ::recv(launcher_.get(), &word, sizeof word, MSG_DONTWAIT) >= 0;) {
+    if (word < 0) out.survival = true;
+    else out.joined.push_back(word);
+  }
   return out;
 }
 
@@ -44,14 +50,17 @@ TUTTI_INLINE void survival_line::pass_on() const {
   ::setenv(survival_variable, name_of_socket(ranks_.get()).c_str(), 1);
 }
 
-TUTTI_INLINE void report_survival() noexcept {
+TUTTI_INLINE void send_to_launcher(int word) noexcept {
   try {
     char const* const line = std::getenv(survival_variable);
     int number = -1;
     if (line == nullptr || std::from_chars(line, line + std::strlen(line), number).ec != std::errc{}) return;
-    if (std::string_view(line) == name_of_socket(number)) ::send(number, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (std::string_view(line) == name_of_socket(number))
+      ::send(number, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
   } catch (...) {  // the launcher then ends the survivors, as if they had not told it
   }
 }
+TUTTI_INLINE void report_survival() noexcept { send_to_launcher(survival_word); }
+TUTTI_INLINE void report_join(int number) noexcept { send_to_launcher(number); }
 
 }  // namespace tutti::detail

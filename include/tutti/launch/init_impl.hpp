@@ -3,21 +3,27 @@
 #pragma once
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <source_location>
 
-#include "tutti/algorithm/concept.hpp"
 #include "tutti/core/text.hpp"
-#include "tutti/launch/agree.hpp"
 #include "tutti/launch/init.hpp"
+#include "tutti/launch/meeting.hpp"
+#include "tutti/launch/newcomers.hpp"
 #include "tutti/launch/place.hpp"
-#include "tutti/transport/shared_memory/rendezvous.hpp"
-#include "tutti/transport/shared_memory/uncaught.hpp"
 
 namespace tutti {
 
 template <>
 TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std::source_location where) {
+  if (char const* const number = std::getenv(detail::join_variable); number != nullptr && *number != '\0')
+    throw error(
+        {.code = error_code::bad_argument,
+         .what = detail::join(
+             {"this process replaces member ", number, ", and cannot call init() with ranks that run already"}),
+         .way_out = "let elastic_loop(options) find the ranks, or do not run this program by tutti-run --elastic",
+         .where = where});
   place const me = find_place();
   if (me.size == 1) return communicator<shm>(std::make_unique<shm>());
   if (me.local_size != me.size)
@@ -37,13 +43,7 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std:
   detail::countdown until(detail::settings::from_environment().timeout);
   int const number = meetings++;
   try {
-    detail::rendezvous meeting(detail::join({me.job, "-", number}), me.rank, me.size, until);
-    detail::descriptor const file = meeting.meet([&] { return shm::create(me.size, detail::all_tracks); });
-    detail::share_uncaught_errors(file, me.rank);
-    communicator<shm> comm(
-        std::make_unique<shm>(file, me.rank, me.size, detail::all_tracks, until, meeting.take_watches()));
-    detail::agree_on_tuning(comm.engine(), table);
-    return comm;
+    return detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table);
   } catch (error const& e) {
     --meetings;
     throw e.in_call(where);

@@ -220,7 +220,7 @@ TUTTI_INLINE void run_processes(int ranks, rank_function<shm> f) {
       }
       failures.push_back(make_failure(r, status, c.report.get(), last_look));
     }
-    if (survival.heard()) {  // of failures seen by now
+    if (survival.take().survival) {  // of failures seen by now
       impatient = false;
       patience = {};
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +22,12 @@
 #include "tutti/call/survive.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/barrier.hpp"
+#include "tutti/collective/broadcast.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/launch/init.hpp"
+#include "tutti/launch/newcomers.hpp"
 #include "tutti/launch/place.hpp"
 #include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/training/elastic/elastic_state.hpp"
@@ -51,27 +55,32 @@ namespace tutti::training {
 template <transport Transport = shm>
 class elastic_loop {
  public:
-  // The ranks that init finds.
+  // The ranks that init finds; under tutti-run --elastic also a process that replaces a lost rank, which joins the others in
+  // run(), when they have completed a step.
   // Throws error: as init does; bad_argument for options that make no sense.
   explicit elastic_loop(elastic_options options = {}, std::source_location where = std::source_location::current())
     requires std::same_as<Transport, shm>
-      : elastic_loop(init(tutti::detail::shipped, where), std::move(options)) {}
+      : elastic_loop(find_ranks(where), std::move(options)) {}
 
-  // These ranks, over any transport that allows to shrink. All ranks pass the same options, but for `report`.
+  // These ranks, over any transport that allows to shrink. All ranks pass the same options, but for `report`. Over shared memory
+  // others may join them, if the communicator is that of all ranks of a launcher. Over MPI this is impossible.
   explicit elastic_loop(communicator<Transport> comm, elastic_options options = {})
-      : options_(std::move(options)),
-        state_(options_),
-        comm_(std::move(comm)),
-        number_(comm_->rank()),
-        most_ranks_(comm_->size()) {
-    tutti::detail::check_elastic_options(options_);
-    if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
+      : elastic_loop(std::optional(std::move(comm)), std::move(options)) {
+    if (job_.joins_as >= 0)
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = tutti::detail::join({"this process replaces member ", job_.joins_as, ", but ranks over ",
+                                        Transport::name, " cannot join others that run already"}),
+           .way_out =
+               "on one machine let elastic_loop(options) find the ranks, over shared memory; otherwise start the "
+               "job without --elastic, and survivors go on without the lost ranks"});
   }
   elastic_loop(elastic_loop const&) = delete;
   elastic_loop& operator=(elastic_loop const&) = delete;
 
   // Collective. Begins with the newest checkpoint, if there is any, and returns when all ranks have completed step `steps`, with the
-  // last state in the arrays. May be called again, for further steps.
+  // last state in the arrays. May be called again, for further steps, which
+  // go on from there.
   //
   // Each rank passes  steps        the number of the last step; they are numbered from 1
   //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks have
@@ -93,15 +102,18 @@ class elastic_loop {
     while (true) {
       std::exception_ptr why;
       try {
+        if (!comm_) join();
         if (!ready_) prepare(state);
         while (ready_ && state_.step < steps) {
           step(*comm_, state_.step + 1);
           completed_ = ++state_.step;
           end_step();
         }
+        if (!ready_) continue;
         if (finish()) return;
+      } catch (vote_on_loss const&) {
       } catch (error const& e) {
-        if (is_fatal_ || !can_vote() || !is_loss(e.code())) throw;
+        if (is_fatal_ || !comm_ || !can_vote() || !is_loss(e.code())) throw;
         why = std::current_exception();
         decide(false, false);
       }
@@ -113,7 +125,7 @@ class elastic_loop {
   communicator<Transport>& comm() noexcept { return *comm_; }
   // The steps that are completed.
   std::uint64_t step() const noexcept { return state_.step; }
-  // All that there have been, by their numbers.
+  // All that this process has seen, by their numbers.
   std::vector<member> members() const {
     std::lock_guard const alone(talking_);
     std::vector<member> out = members_;
@@ -122,10 +134,34 @@ class elastic_loop {
   }
 
  private:
+  // None if this process is to join others.
+  static std::optional<communicator<Transport>> find_ranks(std::source_location where) {
+    if constexpr (std::same_as<Transport, shm>)
+      if (tutti::detail::elastic_job::from_environment().joins_as < 0) return init(tutti::detail::shipped, where);
+    return {};
+  }
+  elastic_loop(std::optional<communicator<Transport>> comm, elastic_options options)
+      : options_(std::move(options)), state_(options_), comm_(std::move(comm)) {
+    tutti::detail::check_elastic_options(options_);
+    if (std::same_as<Transport, shm>) place_ = find_place();
+    most_members_ = std::max(place_.size, job_.max_ranks);
+    if (!comm_) {
+      number_ = job_.joins_as;
+      is_new_ = true;
+      return;
+    }
+    if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
+    if (comm_->size() != place_.size) place_ = {};
+    number_ = comm_->rank();
+    most_ranks_ = comm_->size();
+    for (int r = 0; r < comm_->size(); ++r) numbers_.push_back(r);
+  }
+
   // -- Votes. Ranks may find out about a loss in different steps, or not at all, so whatever changes the group, or ends the run,
   // begins with a vote, of which all have the same result.
 
   enum class outcome { agreed, refused, lost };
+  struct vote_on_loss {};  // thrown when a vote has told that ranks are lost
 
   // `agrees`: to what this rank was about to do. `intact`: whether it knows of no loss.
   outcome decide(bool agrees, bool intact) {
@@ -161,8 +197,19 @@ class elastic_loop {
     lookout_.reset();
     state_.describe(*comm_, state(*comm_), where_);
     former_.clear();  // what was made on them is gone
-    std::vector const all = state_.tell(*comm_, {.number = number_, .most_ranks = most_ranks_}, where_);
-    for (auto const& one : all) most_ranks_ = std::max(most_ranks_, one.most_ranks);
+    std::vector const all = state_.tell(
+        *comm_, {.meetings = meetings_, .number = number_, .most_ranks = most_ranks_, .is_new = is_new_ ? 1 : 0},
+        where_);
+    if (std::ranges::all_of(all, [](auto const& one) { return one.is_new != 0; })) {
+      // The others have not got through their part of the meeting, and have gone on without these.
+      former_.push_back(std::move(*comm_));
+      comm_.reset();
+      return;
+    }
+    for (auto const& one : all) {
+      most_ranks_ = std::max(most_ranks_, one.most_ranks);
+      meetings_ = std::max(meetings_, one.meetings);
+    }
     expect_enough();
     state_.restore(*comm_, all, where_);
     completed_ = state_.step;
@@ -179,14 +226,20 @@ class elastic_loop {
            suspected ? "other ranks wait for it" : "");
     });
     ready_ = true;
+    if (is_new_) tutti::detail::report_join(number_);
+    is_new_ = false;
+    door_.reset();
     if (state_.should_save()) state_.save(*comm_, where_);
   }
 
   void end_step() {
     if (state_.step % options_.snapshot_every == 0 || state_.step == steps_) state_.take_snapshot(*comm_, where_);
-    std::array<std::uint64_t, 1> arrived{0};
-    all_reduce(*comm_, arrived, max{}, {}, where_);
+    auto const newcomers = find_newcomers();
+    std::array waiting{static_cast<std::uint64_t>(newcomers.size())};
+    all_reduce(*comm_, waiting, max{}, {}, where_);
     if (state_.should_save()) state_.save(*comm_, where_);
+    if constexpr (std::same_as<Transport, shm>)
+      if (waiting[0] > 0) grow(newcomers, static_cast<int>(waiting[0]));
   }
 
   // Whether all ranks have completed the last step and are alive.
@@ -204,9 +257,10 @@ class elastic_loop {
     bool const all_live = next.size() == comm_->size();
     std::vector<int> left;
     for (int rank = 0, to = 0; rank < comm_->size(); ++rank) {
-      int const number = numbers_.empty() ? rank : numbers_[static_cast<std::size_t>(rank)];
+      int const number =
+          numbers_.empty() ? -1 : numbers_[static_cast<std::size_t>(rank)];  // a new rank does not know them yet
       if (all_live || (to < next.size() && next.survivors()[static_cast<std::size_t>(to)] == rank)) {
-        left.push_back(number);
+        if (number >= 0) left.push_back(number);
         ++to;
       } else {
         note(number, rank, member_state::failed, all_live ? "" : text_of(why));
@@ -222,6 +276,79 @@ class elastic_loop {
                  .what = "another rank has given up this run, although no rank is lost",
                  .way_out = "check the output of the other ranks",
                  .where = where_});
+  }
+
+  // -- New ranks.
+
+  static constexpr auto between_looks = std::chrono::milliseconds(20);
+
+  // On rank 0, from time to time: those that wait.
+  std::vector<tutti::detail::newcomer> find_newcomers() {
+    std::vector<tutti::detail::newcomer> out;
+    if (!comm_->is_main() || comm_->size() >= most_members_ || place_.launcher.empty() || state_.step == steps_)
+      return out;
+    auto const now = std::chrono::steady_clock::now();
+    if (now < next_look_) return out;
+    next_look_ = now + between_looks;
+    for (int number = 0; number < most_members_ && comm_->size() + static_cast<int>(out.size()) < most_members_;
+         ++number)
+      if (std::ranges::count(numbers_, number) == 0)
+        if (auto one = tutti::detail::find_newcomer(place_.job, number)) out.push_back(std::move(*one));
+    return out;
+  }
+
+  // The ranks and those that wait become a new communicator, or the ranks go on as they are.
+  void grow(std::vector<tutti::detail::newcomer> const& newcomers, int count)
+    requires std::same_as<Transport, shm>
+  {
+    if (!state_.has_snapshot_of(state_.step)) state_.take_snapshot(*comm_, where_);
+    std::vector<int> numbers(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < newcomers.size(); ++i) numbers[i] = newcomers[i].number;
+    broadcast(*comm_, numbers, 0, {}, where_);
+    for (int i = 0; i < count; ++i)
+      note(numbers[static_cast<std::size_t>(i)], comm_->size() + i, member_state::recovering, "");
+    std::optional<communicator<shm>> made;
+    std::string trouble;
+    ++meetings_;
+    try {
+      made.emplace(tutti::detail::admit(
+          *comm_, place_.job,
+          {.generation = state_.generation + 1, .meeting = meetings_, .ranks = comm_->size() + count}, newcomers,
+          options_.join_within));
+    } catch (error const& e) {
+      trouble = e.happened();
+    }
+    outcome const all = decide(made.has_value(), true);
+    if (all == outcome::agreed) {
+      ready_ = false;
+      lookout_.reset();
+      numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+      ++state_.generation;
+      replace_comm(std::move(*made));
+      return;
+    }
+    for (int const number : numbers) note(number, -1, member_state::failed, trouble);
+    next_look_ = std::chrono::steady_clock::now() + options_.join_within / 10;
+    if (all == outcome::lost) throw vote_on_loss();
+  }
+
+  // In a process that joins: waits until the others have asked it, and are in a communicator with it.
+  void join() {
+    if constexpr (std::same_as<Transport, shm>) {
+      tutti::detail::countdown until(options_.asked_within);
+      if (!door_) door_.emplace(place_.job, number_);
+      while (!comm_) {
+        tutti::detail::invitation const invited = door_->wait(until);
+        try {
+          comm_.emplace(door_->join_as(invited, options_.join_within));
+        } catch (error const&) {  // it may be asked again
+          continue;
+        }
+        state_.generation = invited.generation;
+        meetings_ = invited.meeting;
+        numbers_.clear();
+      }
+    }
   }
 
   // The program's objects on the present one still exist.
@@ -259,13 +386,13 @@ class elastic_loop {
   // -- Members.
 
   void note(int number, int rank, member_state now, std::string const& why) {
+    if (number < 0) return;
     std::lock_guard const alone(talking_);
     auto at = std::ranges::find(members_, number, &member::number);
-    if (at == members_.end()) {
-      members_.push_back({number, rank, now});
-      return;
-    }
-    member_state const before = at->state;
+    bool const is_known = at != members_.end();
+    if (!is_known) at = members_.insert(at, {number, rank, now});
+    // All are healthy at the start; one that comes later is as one that had failed.
+    member_state const before = is_known ? at->state : now == member_state::recovering ? member_state::failed : now;
     *at = {number, rank, now};
     if (before != now && options_.report) options_.report({*at, before, completed_, why});
   }
@@ -284,10 +411,16 @@ class elastic_loop {
   std::vector<communicator<Transport>> former_;
   std::optional<communicator<Transport>> comm_;
   std::vector<int> numbers_;  // of the members, by rank
-  int number_ = 0, most_ranks_ = 0;
+  tutti::place place_;        // if ranks can join
+  int number_ = 0;            // of this member
+  int most_ranks_ = 0;        // that there have been at once
+  int most_members_ = 0;      // that there may be
+  std::uint64_t meetings_ = 0;
+  std::optional<tutti::detail::open_door> door_;
+  std::chrono::steady_clock::time_point next_look_{};
   std::uint64_t steps_ = 0;
   std::atomic<std::uint64_t> completed_ = 0;  // state_.step, for the thread that watches
-  bool ready_ = false, is_fatal_ = false;
+  bool ready_ = false, is_new_ = false, is_fatal_ = false;
   std::source_location where_{};
   mutable std::mutex talking_;
   std::vector<member> members_;

@@ -7,11 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <sys/socket.h>
-#include <sys/types.h>
-#include <sys/un.h>
 #include <utility>
 #include <vector>
 
@@ -19,17 +16,20 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/segment.hpp"
 #include "tutti/transport/system/descriptor.hpp"
+#include "tutti/transport/system/local_socket.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
 
 // Names, liveness and advice that depend on how the ranks were started.
 struct acquaintance {
-  std::vector<int> names;         // of ranks in error messages; empty: their numbers
-  std::function<bool(int)> gone;  // whether a rank that has not arrived can no longer do so, if that is known
+  std::vector<int> names{};         // of ranks in error messages; empty: their numbers
+  std::function<bool(int)> gone{};  // whether a rank that has not arrived can no longer do so, if that is known
   std::string way_out =
       "make sure that all ranks were started on this machine, in one network namespace, and reached init(), or raise "
       "TUTTI_TIMEOUT";
+  // Watches the processes of ranks although `gone` is given, because that may tell less once they have arrived.
+  bool watch_all = false;
 };
 
 // What a rank says when it has connected.
@@ -119,24 +119,14 @@ class rendezvous {
   // the system reports its end, and this rank's peers must find the same cause.
   void expect_end() const;
 
-  // Shortens a name that is too long for a socket: keeps its beginning and appends a hash of all of it (FNV-1a).
-  [[gnu::cold]] static std::string fitting(std::string name);
-
-  [[gnu::cold]] static descriptor make_socket();
-
-  // The process at the other end of a connection; empty if it belongs to another user.
-  static std::optional<pid_t> process_of(descriptor const& peer);
   void watch(int rank, descriptor const& connection);
-
-  sockaddr const* address() const { return reinterpret_cast<sockaddr const*>(&address_); }
 
   int rank_;
   int ranks_;
   countdown& until_;
   acquaintance others_;
   std::vector<process_watch> watches_;
-  sockaddr_un address_{};
-  socklen_t address_bytes_ = 0;
+  local_address address_;
 };
 
 }  // namespace tutti::detail

@@ -17,7 +17,6 @@
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
-#include "tutti/core/hash.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -27,12 +26,12 @@ namespace tutti::detail {
 inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
 
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, countdown& until, acquaintance others)
-    : rank_(rank), ranks_(ranks), until_(until), others_(std::move(others)), watches_(static_cast<std::size_t>(ranks)) {
-  std::string const name = fitting(join({"tutti-", ::geteuid(), "-", job}));
-  address_.sun_family = AF_UNIX;
-  std::memcpy(address_.sun_path + 1, name.data(), name.size());  // a first byte of 0 makes the name abstract
-  address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-}
+    : rank_(rank),
+      ranks_(ranks),
+      until_(until),
+      others_(std::move(others)),
+      watches_(static_cast<std::size_t>(ranks)),
+      address_(job) {}
 
 TUTTI_INLINE descriptor rendezvous::meet(std::function<descriptor()> const& make) {
   return rank_ == 0 ? be_host(make) : be_guest();
@@ -44,8 +43,8 @@ TUTTI_INLINE int rendezvous::next_look() noexcept {
 }
 
 TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& make) {
-  descriptor listener = make_socket();
-  if (::bind(listener.get(), address(), address_bytes_) != 0 || ::listen(listener.get(), ranks_) != 0)
+  descriptor listener = make_local_socket();
+  if (::bind(listener.get(), address_.get(), address_.bytes()) != 0 || ::listen(listener.get(), ranks_) != 0)
     throw_system("cannot listen for the other ranks",
                  "check whether another program with the same job name is running");
   std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
@@ -171,8 +170,8 @@ TUTTI_INLINE void rendezvous::send_refusal(descriptor const& guest, error const&
 TUTTI_INLINE descriptor rendezvous::be_guest() {
   running_clock::rest rest;
   for (std::chrono::microseconds pause{50};; pause = std::min(2 * pause, longest_pause)) {
-    descriptor const host = make_socket();
-    if (::connect(host.get(), address(), address_bytes_) == 0) {
+    descriptor const host = make_local_socket();
+    if (::connect(host.get(), address_.get(), address_.bytes()) == 0) {
       if (!process_of(host))
         throw error({.code = error_code::system,
                      .rank = name_of(rank_),
@@ -259,31 +258,10 @@ TUTTI_INLINE void rendezvous::expect_end() const {
   }
 }
 
-TUTTI_INLINE std::string rendezvous::fitting(std::string name) {
-  constexpr std::size_t room = sizeof(sockaddr_un::sun_path) - 1;
-  if (name.size() <= room) return name;
-  char text[18];
-  std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash_of(name)));
-  return join({std::string_view(name).substr(0, room - 17), text});
-}
-
-TUTTI_INLINE descriptor rendezvous::make_socket() {
-  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
-  return out;
-}
-
-TUTTI_INLINE std::optional<pid_t> rendezvous::process_of(descriptor const& peer) {
-  ucred who{};
-  socklen_t bytes = sizeof who;
-  if (::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0 || who.uid != ::geteuid()) return {};
-  return who.pid;
-}
-
 TUTTI_INLINE void rendezvous::watch(int rank, descriptor const& connection) {
   pid_t const process = process_of(connection).value_or(0);
-  if (others_.gone && process != 0) return;  // its process is watched already
-  process_watch seen;                        // a new one, because an earlier connection to rank 0 may have failed
+  if (others_.gone && !others_.watch_all && process != 0) return;  // its process is watched already
+  process_watch seen;  // a new one, because an earlier connection to rank 0 may have failed
   if (process != 0) seen.begin(process);
   else seen.begin(connection);  // it is in a process namespace that this one does not see
   watches_[static_cast<std::size_t>(rank)] = std::move(seen);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Processes that join a communicator which exists already.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/launch/usual.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+#include "tutti/transport/system/descriptor.hpp"
+
+namespace tutti::detail {
+
+// The variable that makes a process a newcomer, and gives it a number.
+inline constexpr char const* join_variable = "TUTTI_ELASTIC_JOIN";
+
+// What rank 0 tells a newcomer.
+struct invitation {
+  static constexpr std::uint64_t sign = 0x6a6f696e7475;
+  std::uint64_t sender = sign;
+  std::uint64_t layout = 0;      // of the segment
+  std::uint64_t generation = 0;  // of the group to be
+  std::uint64_t meeting = 0;     // no two meetings of a job have the same
+  std::int32_t rank = 0, ranks = 0;
+};
+
+// A newcomer, as rank 0 sees it.
+struct newcomer {
+  int number;
+  descriptor connection;
+};
+
+// Rank 0: asks whether a newcomer of this number waits. Takes a system call, and does not wait.
+[[gnu::cold]] std::optional<newcomer> find_newcomer(std::string const& job, int number);
+
+// The ranks of `comm` and the newcomers become one communicator: newcomers follow the others, in their order at rank 0, the only
+// rank that passes them. `next` is the same on all ranks, but for the rank. All ranks of `comm` call it; one that does not, and votes
+// in the next agreement instead, or ends, makes the others throw. Afterwards, each rank of `comm` votes on whether it has
+// succeeded.
+// Throws error: timeout, rank_lost, mismatch, system.
+[[gnu::cold]] communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
+                                      std::vector<newcomer> const& newcomers, std::chrono::nanoseconds limit);
+
+// In the process that joins: others find it while this exists.
+class open_door {
+ public:
+  // Throws error: system, as where another process has the number.
+  [[gnu::cold]] open_door(std::string job, int number);
+
+  // Waits until rank 0 invites this process. Throws error: timeout.
+  [[gnu::cold]] invitation wait(countdown& until);
+  // Throws error as admit does; wait again then.
+  [[gnu::cold]] communicator<shm> join_as(invitation const& invited, std::chrono::nanoseconds limit);
+
+ private:
+  std::string job_;
+  descriptor listener_, host_;
+};
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/launch/newcomers_impl.hpp"
+#endif

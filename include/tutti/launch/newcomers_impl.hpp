@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of launch/newcomers.hpp.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <utility>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/launch/meeting.hpp"
+#include "tutti/launch/newcomers.hpp"
+#include "tutti/transport/segment.hpp"
+#include "tutti/transport/shared_memory/rendezvous.hpp"
+#include "tutti/transport/system/local_socket.hpp"
+#include "tutti/transport/system/process_watch.hpp"
+#include "tutti/tune/shipped.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE local_address address_of_newcomer(std::string const& job, int number) {
+  return local_address(join({job, "-newcomer-", number}));
+}
+TUTTI_INLINE std::string name_of_meeting(std::string const& job, std::uint64_t number) {
+  return join({job, "-meeting-", number});
+}
+
+TUTTI_INLINE std::optional<newcomer> find_newcomer(std::string const& job, int number) {
+  descriptor connection = make_local_socket();
+  ::fcntl(connection.get(), F_SETFL, O_NONBLOCK);
+  local_address const address = address_of_newcomer(job, number);
+  if (::connect(connection.get(), address.get(), address.bytes()) != 0 || !process_of(connection)) return {};
+  return newcomer{number, std::move(connection)};
+}
+
+TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
+                                     std::vector<newcomer> const& newcomers, std::chrono::nanoseconds limit) {
+  countdown until(limit);
+  auto& members = comm.engine();
+  std::vector<process_watch> guests;
+  for (newcomer const& one : newcomers) guests.emplace_back().begin(one.connection);
+  next.layout = segment_layout;
+  for (std::size_t i = 0; i < newcomers.size(); ++i) {
+    next.rank = comm.size() + static_cast<int>(i);
+    ::send(newcomers[i].connection.get(), &next, sizeof next, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  // A member that has voted will not come any more: it has found out about a loss, or its own meeting has failed.
+  std::uint64_t const vote = members.agreements + 1;
+  auto const gone = [&](int rank) {
+    auto& ranks = members.transport();
+    if (rank < comm.size()) return ranks.lost(rank) || ranks.left(rank) || ranks.votes().of(rank, vote).has_value();
+    auto const guest = static_cast<std::size_t>(rank - comm.size());
+    return guest < guests.size() && guests[guest].ended();
+  };
+  return meet_as_rank(name_of_meeting(job, next.meeting), comm.rank(), next.ranks, until, shipped,
+                      {.gone = gone, .watch_all = true});
+}
+
+TUTTI_INLINE open_door::open_door(std::string job, int number) : job_(std::move(job)), listener_(make_local_socket()) {
+  local_address const address = address_of_newcomer(job_, number);
+  if (::bind(listener_.get(), address.get(), address.bytes()) != 0 || ::listen(listener_.get(), 8) != 0)
+    throw_system(join({"cannot wait to join as member ", number}),
+                 "check whether another process has the same number; let the sandbox allow abstract Unix sockets");
+}
+
+TUTTI_INLINE invitation open_door::wait(countdown& until) {
+  host_ = descriptor();
+  while (true) {
+    pollfd waiting[]{{listener_.get(), host_ ? short{0} : short{POLLIN}, 0}, {host_.get(), POLLIN, 0}};
+    running_clock::rest rest;
+    ::poll(waiting, 2, 100);
+    rest.end();
+    if (until.passed())
+      throw error({.code = error_code::timeout,
+                   .what = "the ranks of this job did not ask this process to join in time",
+                   .way_out =
+                       "make sure that they run an elastic_loop of fewer ranks than tutti-run --elastic allows, or "
+                       "raise elastic_options::asked_within"});
+    if (!host_) {
+      descriptor guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (guest && process_of(guest)) host_ = std::move(guest);
+      continue;
+    }
+    if (waiting[1].revents == 0) continue;
+    invitation out;
+    if (::recv(host_.get(), &out, sizeof out, MSG_DONTWAIT) == sizeof out && out.sender == invitation::sign) {
+      if (out.layout == segment_layout) return out;
+      throw error({.code = error_code::mismatch,
+                   .what = "the ranks of this job were built with another version of tutti",
+                   .way_out = "build all programs of a job with the same tutti"});
+    }
+    host_ = descriptor();  // it has changed its mind, or is gone
+  }
+}
+
+TUTTI_INLINE communicator<shm> open_door::join_as(invitation const& invited, std::chrono::nanoseconds limit) {
+  countdown until(limit);
+  process_watch host;
+  host.begin(host_);
+  auto const gone = [&](int rank) { return rank == 0 && host.ended(); };
+  return meet_as_rank(name_of_meeting(job_, invited.meeting), invited.rank, invited.ranks, until, shipped,
+                      {.gone = gone, .watch_all = true});
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Local sockets with abstract names, which vanish with their process.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "tutti/transport/system/descriptor.hpp"
+
+namespace tutti::detail {
+
+// The address of this user's socket of this name.
+class local_address {
+ public:
+  [[gnu::cold]] explicit local_address(std::string const& name);
+
+  sockaddr const* get() const { return reinterpret_cast<sockaddr const*>(&address_); }
+  socklen_t bytes() const { return bytes_; }
+
+ private:
+  // Shortens a name that is too long for a socket: keeps its beginning and appends a hash of all of it (FNV-1a).
+  [[gnu::cold]] static std::string fitting(std::string name);
+
+  sockaddr_un address_{};
+  socklen_t bytes_ = 0;
+};
+
+// Throws error: system.
+[[gnu::cold]] descriptor make_local_socket();
+
+// The process at the other end of a connection; empty if it belongs to another user. A name can be guessed, but an owner cannot
+// be forged.
+[[gnu::cold]] std::optional<pid_t> process_of(descriptor const& connection);
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/transport/system/local_socket_impl.hpp"
+#endif

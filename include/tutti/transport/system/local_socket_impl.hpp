@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of transport/system/local_socket.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <unistd.h>
+
+#include "tutti/core/hash.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/transport/system/local_socket.hpp"
+
+namespace tutti::detail {
+
+TUTTI_INLINE local_address::local_address(std::string const& name) {
+  std::string const whole = fitting(join({"tutti-", ::geteuid(), "-", name}));
+  address_.sun_family = AF_UNIX;
+  std::memcpy(address_.sun_path + 1, whole.data(), whole.size());  // a first byte of 0 makes the name abstract
+  bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + whole.size());
+}
+
+TUTTI_INLINE std::string local_address::fitting(std::string name) {
+  constexpr std::size_t room = sizeof(sockaddr_un::sun_path) - 1;
+  if (name.size() <= room) return name;
+  char text[18];
+  std::snprintf(text, sizeof text, "-%016llx", static_cast<unsigned long long>(hash_of(name)));
+  return join({std::string_view(name).substr(0, room - 17), text});
+}
+
+TUTTI_INLINE descriptor make_local_socket() {
+  descriptor out(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!out) throw_system("cannot make a local socket", "raise the limit of open files (ulimit -n)");
+  return out;
+}
+
+TUTTI_INLINE std::optional<pid_t> process_of(descriptor const& connection) {
+  ucred who{};
+  socklen_t bytes = sizeof who;
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &who, &bytes) != 0 || who.uid != ::geteuid()) return {};
+  return who.pid;
+}
+
+}  // namespace tutti::detail

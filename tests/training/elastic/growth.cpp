@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elastic training in which new processes replace lost ranks: all end with the weights of a run without losses.
+// labels: processes waits
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "support/forked_rank.hpp"
+#include "training/elastic/toy_job.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using enum toy_training::place;
+
+}  // namespace
+
+TEST_CASE("a new process replaces a lost rank, rank 0 too") {
+  for (int const victim : {0, 1, 2}) {
+    CAPTURE(victim);
+    toy_job{.newcomers = {victim}, .kills = {{victim, 3, computed}}, .pause = 10ms}.check(3, 0);
+  }
+}
+
+TEST_CASE("a job of two ranks loses one, runs alone, and grows again") {
+  toy_job{.ranks = 2, .newcomers = {0}, .kills = {{0, 2, summed}}, .pause = 10ms}.check(2, 0);
+}
+
+TEST_CASE("several processes join, at once or one after another") {
+  toy_job{.ranks = 4, .newcomers = {1, 3}, .kills = {{1, 3, begin}, {3, 3, end}}, .pause = 10ms}.check(4, 0);
+  toy_job{.ranks = 4, .newcomers = {1, 3}, .kills = {{1, 2, begin}, {3, 9, end}}, .pause = 10ms}.check(4, 0);
+}
+
+TEST_CASE("a process that has joined is lost, too, and replaced") {
+  // Process 3 replaces member 1, and process 4 waits until that is lost.
+  toy_job job{.ranks = 3, .newcomers = {1}, .kills = {{1, 2, computed}, {3, 12, computed}}, .pause = 10ms};
+  job.check(2, 1);
+}
+
+TEST_CASE("a process that dies when it has joined, before it has the state, disturbs nobody") {
+  toy_job job{.newcomers = {1}, .kills = {{1, 3, computed}, {3, 99, begin}}, .pause = 10ms};
+  job.prepares = [](int process, int) {
+    if (process == 3) ::raise(SIGKILL);
+  };
+  job.check(2, 1);
+}
+
+TEST_CASE("ranks are lost while others join") {
+  for (int const victim : {0, 2}) {
+    CAPTURE(victim);
+    // Member 1 is lost first; the victim is lost when process 4 has met the others.
+    toy_job job{.ranks = 4, .newcomers = {1}, .kills = {{1, 3, computed}, {victim, 99, begin}}, .pause = 10ms};
+    job.prepares = [victim](int process, int times) {
+      if (process == victim && times == 3) ::raise(SIGKILL);
+    };
+    job.check(3, 1);
+  }
+}
+
+TEST_CASE("a process that dies between the invitation and the meeting disturbs nobody, and the next one joins") {
+  shared_with_forks<toy_end> ends(3);
+  std::string const name = toy_job::new_name();
+  toy_job const job{.kills = {{1, 3, computed}}, .pause = 20ms};
+  std::vector<pid_t> processes;
+  for (int r = 0; r < 3; ++r)
+    processes.push_back(job.start_process(name, r, r, false, ends[static_cast<std::size_t>(r)]));
+  processes.push_back(fork_rank(name, 1, 3, "60", [&] {
+    detail::countdown until(60s);
+    detail::open_door door(find_place().job, 1);
+    door.wait(until);
+    ::raise(SIGKILL);
+  }));
+  std::string const wrong = end_of_ranks(
+      processes, 100s, [](int p, int status) { return p == 1 || p == 3 ? was_killed(status) : status == 0; });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+  for (std::size_t const r : {0u, 2u}) {
+    CHECK(ends[r].hash == toy_training::hash_after(toy_steps));
+    CHECK(ends[r].size == 2);
+  }
+}
+
+TEST_CASE("only elastic_loop makes a rank of a process that replaces another") {
+  std::vector<pid_t> const processes{fork_rank("elastic-init-" + std::to_string(::getpid()), 1, 2, "60", [] {
+    ::setenv(detail::join_variable, "1", 1);
+    expect_error(error_of([] { return init(); }), error_code::bad_argument, "this process replaces member 1");
+  })};
+  CHECK(end_of_ranks(processes, 60s, [](int, int status) { return status == 0; }).empty());
+}
