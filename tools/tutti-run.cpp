@@ -18,12 +18,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,7 @@
 #include "command_line.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/fault/survival.hpp"
+#include "tutti/launch/newcomers.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
 namespace {
@@ -42,7 +45,9 @@ using namespace std::chrono_literals;
 
 constexpr auto grace = 3s;             // after a failure, the other ranks have this long to report their own errors
 constexpr auto termination_time = 5s;  // from SIGTERM to SIGKILL
-constexpr int timed_out = 124;         // as timeout(1) does
+constexpr auto first_pause = 100ms;    // before a lost rank is replaced; doubled each time for the same rank
+constexpr auto longest_pause = 10s;
+constexpr int timed_out = 124;  // as timeout(1) does
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 template <class... T>
@@ -114,6 +119,8 @@ struct options {
   int ranks = 0;
   bool prefix = false;
   bool recovers = false;
+  int min_ranks = 0;  // of an elastic job; 0 for any other
+  int restarts = 100;
   double seconds = 0;
   std::vector<std::string> command;
 };
@@ -145,13 +152,15 @@ class job {
       limit_ = clock_type::now() +
                std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(options_.seconds));
     next_ = limit_;
+    name_ = name;
+    ranks_.resize(static_cast<std::size_t>(options_.ranks));
     for (int r = 0; r < options_.ranks; ++r)
-      if (int const code = start(r, name); code != 0) {
+      if (int const code = start(r); code != 0) {
         kill_all(SIGKILL);
         end_orphans();
         return code;
       }
-    while (std::ranges::any_of(ranks_, [](pid_t process) { return process > 0; })) wait_and_act();
+    while (std::ranges::any_of(ranks_, [](rank const& one) { return one.process > 0 || one.restart; })) wait_and_act();
     end_orphans();
     for (output& o : outputs_)
       if (o.handle() >= 0) o.forward(), o.finish();
@@ -161,8 +170,15 @@ class job {
  private:
   enum class stage { running, failed, terminating, killing };
 
+  struct rank {
+    pid_t process = -1;     // -1 once it has ended
+    bool is_member = true;  // false until a process that replaces a lost rank has joined the others
+    int restarts = 0;
+    std::optional<clock_type::time_point> restart{};  // when it is to be replaced
+  };
+
   // Returns 0, or an exit code if the program cannot be started.
-  int start(int r, std::string const& name) {
+  int start(int r, bool joins = false) {
     auto [out, out_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [err, err_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [trouble, trouble_end] = make_pipe();  // closed by a successful exec
@@ -176,7 +192,11 @@ class job {
       if (r > 0) ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
       ::setenv("TUTTI_RANK", std::to_string(r).c_str(), 1);
       ::setenv("TUTTI_SIZE", std::to_string(options_.ranks).c_str(), 1);
-      ::setenv("TUTTI_JOB", name.c_str(), 1);
+      ::setenv("TUTTI_JOB", name_.c_str(), 1);
+      ::unsetenv("TUTTI_ELASTIC");
+      ::unsetenv(tutti::detail::join_variable);
+      if (is_elastic()) ::setenv("TUTTI_ELASTIC", fmt::format("{}:{}", options_.min_ranks, options_.ranks).c_str(), 1);
+      if (joins) ::setenv(tutti::detail::join_variable, std::to_string(r).c_str(), 1);
       survival_.pass_on();
       sigprocmask(SIG_SETMASK, &signals_before_, nullptr);
       std::vector<char*> words;
@@ -187,8 +207,11 @@ class job {
       [[maybe_unused]] auto const told = ::write(trouble_end.get(), &code, sizeof code);
       ::_exit(127);
     }
-    ranks_.push_back(process);
+    rank& one = ranks_[static_cast<std::size_t>(r)];
+    one.process = process;
+    one.is_member = !joins;
     if (options_.prefix) {
+      std::erase_if(outputs_, [](output const& o) { return o.handle() < 0; });
       outputs_.emplace_back(std::move(out), STDOUT_FILENO, r);
       outputs_.emplace_back(std::move(err), STDERR_FILENO, r);
     }
@@ -204,15 +227,19 @@ class job {
     std::size_t const first_output = waiting.size();
     for (output const& o : outputs_) waiting.push_back({o.handle(), POLLIN, 0});
     int milliseconds = -1;
-    if (next_) {
-      auto const left = std::chrono::ceil<std::chrono::milliseconds>(*next_ - clock_type::now()).count();
+    auto wake = next_;
+    for (rank const& one : ranks_)
+      if (one.restart && (!wake || *one.restart < *wake)) wake = one.restart;
+    if (wake) {
+      auto const left = std::chrono::ceil<std::chrono::milliseconds>(*wake - clock_type::now()).count();
       milliseconds = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (waiting[first_output + i].revents != 0) outputs_[i].forward();
     if (waiting[0].revents != 0) read_signals();
-    if (survival_.heard()) go_on();
+    hear();
+    restart_lost();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
 
@@ -232,22 +259,81 @@ class job {
     int status = 0;
     for (pid_t process; (process = ::waitpid(-1, &status, WNOHANG)) > 0;)
       for (std::size_t r = 0; r < ranks_.size(); ++r)
-        if (ranks_[r] == process) {
-          ranks_[r] = -1;
-          if (status != 0) ended.emplace_back(r, status);
-          else one_succeeded_ = true;
+        if (ranks_[r].process == process) {
+          ranks_[r].process = -1;
+          ended.emplace_back(r, status);
         }
+    if (ended.empty()) return;
+    note_joined(survival_.take());  // what they have said before
     std::ranges::sort(ended, {}, [](auto const& e) { return std::pair(!WIFSIGNALED(e.second), e.first); });
-    for (auto const& [r, how] : ended) note_failure(r, how);
+    for (auto const& [r, how] : ended) {
+      if (how != 0) note_failure(r, how);
+      else if (ranks_[r].is_member) one_succeeded_ = true;
+    }
+    if (is_elastic() && (one_succeeded_ || members() == 0)) leave_out_newcomers();
+  }
+
+  // -- Elastic jobs.
+
+  bool is_elastic() const { return options_.min_ranks > 0; }
+  // The processes that take part.
+  int members() const {
+    return static_cast<int>(
+        std::ranges::count_if(ranks_, [](rank const& one) { return one.process > 0 && one.is_member; }));
+  }
+
+  void hear() {
+    auto const words = survival_.take();
+    note_joined(words);
+    if (words.survival || survived_) go_on();
+    survived_ = false;
+  }
+  void note_joined(tutti::detail::survival_line::words const& words) {
+    survived_ |= words.survival;
+    for (int const r : words.joined)
+      if (static_cast<std::size_t>(r) < ranks_.size() && !ranks_[static_cast<std::size_t>(r)].is_member) {
+        ranks_[static_cast<std::size_t>(r)].is_member = true;
+        say("rank {} has been replaced", r);
+      }
+  }
+
+  void plan_restart(rank& one, std::size_t r) {
+    if (stage_ != stage::running || one_succeeded_) return;
+    if (restarts_ == options_.restarts) return say("rank {} is not replaced, after {} restarts", r, restarts_);
+    ++restarts_;
+    auto const pause = std::min<clock_type::duration>(first_pause * (1 << std::min(one.restarts, 10)), longest_pause);
+    ++one.restarts;
+    one.restart = clock_type::now() + pause;
+  }
+  void restart_lost() {
+    auto const now = clock_type::now();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r].restart || now < *ranks_[r].restart) continue;
+      ranks_[r].restart.reset();
+      start(static_cast<int>(r), true);
+    }
+  }
+  // The others have finished, or are gone.
+  void leave_out_newcomers() {
+    for (rank& one : ranks_) {
+      one.restart.reset();
+      if (one.process > 0 && !one.is_member) ::kill(one.process, SIGTERM);
+    }
   }
 
   void note_failure(std::size_t r, int status) {
-    if (code_ != 0 && !options_.recovers) return;
-    if (code_ == 0) code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    rank& one = ranks_[r];
+    bool const was_member = std::exchange(one.is_member, false);
+    bool const left_out = !was_member && (one_succeeded_ || members() == 0);  // the end of one that nobody needed
+    if (left_out || (code_ != 0 && !options_.recovers && !is_elastic())) return;
+    if (code_ == 0 && was_member) code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     std::string const how = WIFSIGNALED(status) ? fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                                                               ::strsignal(WTERMSIG(status)))
                                                 : fmt::format("ended with exit code {}", WEXITSTATUS(status));
     say("rank {} {}", r, how);
+    if (is_elastic() && members() >= options_.min_ranks) return plan_restart(one, r);
+    if (is_elastic() && stage_ == stage::running)
+      say("{} ranks are left, fewer than {}", members(), options_.min_ranks);
     if (options_.recovers || stage_ != stage::running) return;
     stage_ = stage::failed;
     next_ = clock_type::now() + grace;
@@ -256,6 +342,7 @@ class job {
   // The ranks that are left have agreed to do without those that failed before.
   void go_on() {
     reap();
+    if (is_elastic() && members() < options_.min_ranks) return;  // they are about to give up
     code_ = 0;
     if (stage_ != stage::failed) return;
     say("the ranks that are left go on: {}", list_running());
@@ -280,13 +367,13 @@ class job {
   std::string list_running() const {
     std::string out;
     for (std::size_t r = 0; r < ranks_.size(); ++r)
-      if (ranks_[r] > 0) out += fmt::format("{}{}", out.empty() ? "" : ", ", r);
+      if (ranks_[r].process > 0) out += fmt::format("{}{}", out.empty() ? "" : ", ", r);
     return out;
   }
 
   void kill_all(int number) const {
-    for (pid_t const process : ranks_)
-      if (process > 0) ::kill(process, number);
+    for (rank const& one : ranks_)
+      if (one.process > 0) ::kill(one.process, number);
   }
 
   // Kills children until none are left: this process inherits the children of each one that ends.
@@ -303,14 +390,25 @@ class job {
   sigset_t signals_before_{};
   descriptor signals_;
   tutti::detail::survival_line const survival_;
-  std::vector<pid_t> ranks_;  // -1 once a rank has ended
+  std::string name_;  // of the job
+  std::vector<rank> ranks_;
   std::vector<output> outputs_;
   stage stage_ = stage::running;
   std::optional<clock_type::time_point> limit_;  // of the job
   std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
   int code_ = 0;
-  bool one_succeeded_ = false;
+  int restarts_ = 0;
+  bool one_succeeded_ = false, survived_ = false;
 };
+
+// "2:8"
+std::optional<std::pair<int, int>> parse_range(std::string const& text) {
+  int least = 0, most = 0, end = 0;
+  if (std::sscanf(text.c_str(), "%d:%d%n", &least, &most, &end) != 2 || static_cast<std::size_t>(end) != text.size() ||
+      least < 1 || most < least || most > tutti::max_ranks)
+    return {};
+  return std::pair(least, most);
+}
 
 }  // namespace
 
@@ -321,6 +419,16 @@ int main(int argc, char** argv) {
   app.add_flag("--prefix", o.prefix, "Start each line of output with its rank");
   app.add_flag("--enable-recovery", o.recovers,
                "Let the other ranks go on after a failure; exit with 0 if any rank does");
+  std::string range;
+  app.add_option("--elastic", range,
+                 "MIN:MAX, in place of -n: start MAX ranks, go on while MIN are left, and replace those that are lost. "
+                 "The program runs a tutti::training::elastic_loop")
+      ->check([](std::string const& text) {
+        return parse_range(text) ? "" : text + " is not a range of ranks, such as 2:8";
+      });
+  app.add_option("--max-restarts", o.restarts, "Of all ranks of an elastic job together")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
       ->check(CLI::PositiveNumber);
   app.prefix_command();
@@ -328,20 +436,25 @@ int main(int argc, char** argv) {
       "The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"
       "SIGUSR1 and SIGUSR2 are forwarded to all ranks. When a rank fails, the others have 3 s to end by themselves\n"
       "before they are terminated, unless they shrink their communicator: then they go on, and the exit code is "
-      "theirs.");
+      "theirs. With --elastic, lost ranks are replaced after 0.1 s, and later if they are lost again and again.");
   std::vector<char*> arguments(argv, argv + argc);
   static char number_of_ranks[] = "-n";
   bool is_value = true;  // argv[0], and what follows --timeout
   for (char*& word : arguments) {
     if (!is_value && *word != '-') break;  // the program
     if (std::string_view(word) == "-np") word = number_of_ranks;
-    is_value = std::string_view(word) == "--timeout" || word == number_of_ranks;
+    is_value = std::string_view(word) == "--timeout" || std::string_view(word) == "--elastic" ||
+               std::string_view(word) == "--max-restarts" || word == number_of_ranks;
   }
   return run_tool(app, "tutti-run", argc, arguments.data(), [&] {
     o.command = app.remaining();
     if (!o.command.empty() && o.command.front() == "--") o.command.erase(o.command.begin());
     else if (!o.command.empty() && o.command.front().starts_with('-'))
       throw CLI::ExtrasError(std::vector{o.command.front()});
+    if (!range.empty()) {
+      if (o.ranks != 0) throw CLI::ExcludesError("--elastic", "-n");
+      std::tie(o.min_ranks, o.ranks) = *parse_range(range);
+    }
     if (o.ranks == 0) throw CLI::RequiredError("-n");
     if (o.command.empty()) throw CLI::RequiredError("A program to start");
     return job(std::move(o)).run();

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tutti-run --elastic: jobs that go on when ranks are lost, and whose lost ranks are replaced.
+// labels: processes waits
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+
+#include "launch/command.hpp"
+
+using namespace tutti::testing;
+
+namespace {
+
+std::string const run_elastic = TUTTI_RUN " --elastic ", elastic_ranks = " " TUTTI_RANKS " elastic ";
+
+}  // namespace
+
+TEST_CASE("a lost rank is replaced, and the exit code is that of the survivors") {
+  for (int const victim : {0, 2}) {
+    CAPTURE(victim);
+    std::string const number = std::to_string(victim);
+    command c(run_elastic + "2:4" + elastic_ranks + number);
+    CHECK(c.wait() == 0);
+    CAPTURE(c.output);
+    CHECK(lines_with(c.output, "tutti-run: rank " + number + " was killed by signal 9 (Killed)\n") == 1);
+    CHECK(lines_with(c.output, "tutti-run: rank " + number + " has been replaced\n") == 1);
+    CHECK(lines_with(c.output, " of 4: right\n") == 4);
+  }
+  command c("sh -c 'CODE_OF_SURVIVORS=5 " + run_elastic + "2:4" + elastic_ranks + "1'");
+  CHECK(c.wait() == 5);
+}
+
+TEST_CASE("a job whose ranks nobody loses is as any other") {
+  command c(run_elastic + "2:3" + elastic_ranks + "9");
+  CHECK(c.wait() == 0);
+  CHECK(lines_with(c.output, " of 3: right\n") == 3);
+}
+
+TEST_CASE("the number of restarts has a limit, and the others go on") {
+  command c(run_elastic + "1:3 --max-restarts 0" + elastic_ranks + "2");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: rank 2 is not replaced, after 0 restarts\n"));
+  CHECK(lines_with(c.output, " of 2: right\n") == 2);
+}
+
+TEST_CASE("a job ends when fewer ranks are left than it needs") {
+  command c(run_elastic + "3:3" + elastic_ranks + "1");
+  CHECK(c.wait() != 0);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: 2 ranks are left, fewer than 3\n"));
+  CHECK(c.said("of 3 ranks, 2 are left, and elastic training needs 3; lost are the members 1"));
+}
+
+TEST_CASE("a process that replaces a lost rank is told so, and ended when nobody needs it") {
+  stopwatch time;
+  command c(
+      run_elastic +
+      "1:3 sh -c '[ -z \"$TUTTI_ELASTIC_JOIN\" ] || { echo $TUTTI_ELASTIC_JOIN of $TUTTI_ELASTIC; exec sleep 60; };"
+      " [ $TUTTI_RANK = 1 ] && exit 7; sleep 2'");
+  CHECK(c.wait() == 7);  // nobody has said that the others went on without it
+  CAPTURE(c.output);
+  CHECK(c.said("1 of 1:3\n"));
+  CHECK(time.seconds() < 50);
+}
+
+TEST_CASE("a program that is not elastic does not join, and its survivors are not disturbed") {
+  command c(run_elastic + "1:3 --max-restarts 2 " TUTTI_RANKS " survive 1");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, " of 2: right\n") == 2);
+}
