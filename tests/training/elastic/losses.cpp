@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -60,6 +61,44 @@ TEST_CASE("several ranks are lost one after another, or at once if none guards a
 TEST_CASE("snapshots need not be taken after every step") {
   for (std::uint64_t const step : {std::uint64_t{3}, std::uint64_t{8}, std::uint64_t{16}})
     check_losses(3, {{1, step, summed}}, {.snapshot_every = 5});
+}
+
+// Rank 1 is lost when it has completed step 5, and so has rank 0, whose call does not wait for rank 2. That one is about to make the
+// call, and finds that a rank is lost.
+TEST_CASE("ranks that have completed different steps return to the last one that all have completed") {
+  struct counts {
+    std::uint64_t value, fifth;  // the state in the end, and how often step 5 was begun
+  };
+  shared_with_forks<counts> seen(3);
+  auto const next = [](std::uint64_t value, std::uint64_t number) { return (value ^ number) * 0x9e3779b97f4a7c15u; };
+  std::string const name = toy_job::new_name();
+  std::vector<pid_t> processes;
+  for (int r = 0; r < 3; ++r)
+    processes.push_back(fork_rank(name, r, 3, "60", [&] {
+      std::uint64_t value = 1;
+      counts& mine = seen[static_cast<std::size_t>(r)];
+      training::elastic_loop loop;
+      loop.run(
+          toy_steps, [&](auto&) { return std::vector{training::replicated("value", value)}; },
+          [&](auto& comm, std::uint64_t number) {
+            if (number == 5) ++mine.fifth;
+            if (number == 5 && r == 2 && comm.size() == 3) std::this_thread::sleep_for(std::chrono::seconds(1));
+            std::vector sent{next(value, number)};
+            broadcast(comm, sent, 0);
+            value = sent[0];
+            if (number == 5 && r == 1) ::raise(SIGKILL);
+          });
+      mine.value = value;
+    }));
+  std::string const wrong = end_of_ranks(processes, std::chrono::seconds(100),
+                                         [](int r, int status) { return r == 1 ? was_killed(status) : status == 0; });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+  std::uint64_t right = 1;
+  for (std::uint64_t number = 1; number <= toy_steps; ++number) right = next(right, number);
+  for (std::size_t const r : {0u, 2u}) {
+    CHECK(seen[r].value == right);
+    CHECK(seen[r].fifth == 2);
+  }
 }
 
 TEST_CASE("a rank is lost together with the one that guards its parts") {
