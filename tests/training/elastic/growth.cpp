@@ -18,13 +18,8 @@ using namespace tutti;
 using namespace tutti::testing;
 using namespace std::chrono_literals;
 
-namespace {
-
-using enum toy_training::place;
-
-}  // namespace
-
 TEST_CASE("a new process replaces a lost rank, rank 0 too") {
+  using enum toy_training::place;
   for (int const victim : {0, 1, 2}) {
     CAPTURE(victim);
     toy_job{.newcomers = {victim}, .kills = {{victim, 3, computed}}, .pause = 10ms}.check(3, 0);
@@ -32,21 +27,25 @@ TEST_CASE("a new process replaces a lost rank, rank 0 too") {
 }
 
 TEST_CASE("a job of two ranks loses one, runs alone, and grows again") {
+  using enum toy_training::place;
   toy_job{.ranks = 2, .newcomers = {0}, .kills = {{0, 2, summed}}, .pause = 10ms}.check(2, 0);
 }
 
 TEST_CASE("several processes join, at once or one after another") {
+  using enum toy_training::place;
   toy_job{.ranks = 4, .newcomers = {1, 3}, .kills = {{1, 3, begin}, {3, 3, end}}, .pause = 10ms}.check(4, 0);
   toy_job{.ranks = 4, .newcomers = {1, 3}, .kills = {{1, 2, begin}, {3, 9, end}}, .pause = 10ms}.check(4, 0);
 }
 
 TEST_CASE("a process that has joined is lost, too, and replaced") {
+  using enum toy_training::place;
   // Process 3 replaces member 1, and process 4 waits until that is lost.
   toy_job job{.ranks = 3, .newcomers = {1}, .kills = {{1, 2, computed}, {3, 12, computed}}, .pause = 10ms};
   job.check(2, 1);
 }
 
 TEST_CASE("a process that dies when it has joined, before it has the state, disturbs nobody") {
+  using enum toy_training::place;
   toy_job job{.newcomers = {1}, .kills = {{1, 3, computed}, {3, 99, begin}}, .pause = 10ms};
   job.prepares = [](int process, int) {
     if (process == 3) ::raise(SIGKILL);
@@ -55,6 +54,7 @@ TEST_CASE("a process that dies when it has joined, before it has the state, dist
 }
 
 TEST_CASE("ranks are lost while others join") {
+  using enum toy_training::place;
   for (int const victim : {0, 2}) {
     CAPTURE(victim);
     // Member 1 is lost first; the victim is lost when process 4 has met the others.
@@ -67,6 +67,7 @@ TEST_CASE("ranks are lost while others join") {
 }
 
 TEST_CASE("a process that dies between the invitation and the meeting disturbs nobody, and the next one joins") {
+  using enum toy_training::place;
   shared_with_forks<toy_end> ends(3);
   std::string const name = toy_job::new_name();
   toy_job const job{.kills = {{1, 3, computed}}, .pause = 20ms};

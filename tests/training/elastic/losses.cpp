@@ -21,8 +21,6 @@ using namespace tutti::testing;
 
 namespace {
 
-using enum toy_training::place;
-
 void check_losses(int ranks, std::vector<toy_kill> const& kills, training::elastic_options const& options = {}) {
   int const lost = static_cast<int>(kills.size());
   toy_job{.ranks = ranks, .kills = kills, .options = [&](int) { return options; }}.check(ranks - lost, lost);
@@ -42,6 +40,7 @@ TEST_CASE("the toy has the same bits on any number of ranks") {
 }
 
 TEST_CASE("a rank may be lost at every place of a step, rank 0 too") {
+  using enum toy_training::place;
   for (int const victim : {0, 1, 2})
     for (auto const at : {begin, computed, summed, end})
       for (std::uint64_t const step : {std::uint64_t{1}, std::uint64_t{7}, toy_steps}) {
@@ -53,12 +52,14 @@ TEST_CASE("a rank may be lost at every place of a step, rank 0 too") {
 }
 
 TEST_CASE("several ranks are lost one after another, or at once if none guards another") {
+  using enum toy_training::place;
   check_losses(5, {{1, 3, computed}, {4, 9, end}});
   check_losses(5, {{0, 5, summed}, {2, 5, summed}});
   check_losses(6, {{0, 2, begin}, {5, 4, begin}, {3, 6, begin}});
 }
 
 TEST_CASE("snapshots need not be taken after every step") {
+  using enum toy_training::place;
   for (std::uint64_t const step : {std::uint64_t{3}, std::uint64_t{8}, std::uint64_t{16}})
     check_losses(3, {{1, step, summed}}, {.snapshot_every = 5});
 }
@@ -66,6 +67,7 @@ TEST_CASE("snapshots need not be taken after every step") {
 // Rank 1 is lost when it has completed step 5, and so has rank 0, whose call does not wait for rank 2. That one is about to make the
 // call, and finds that a rank is lost.
 TEST_CASE("ranks that have completed different steps return to the last one that all have completed") {
+  using enum toy_training::place;
   struct counts {
     std::uint64_t value, fifth;  // the state in the end, and how often step 5 was begun
   };
@@ -102,6 +104,7 @@ TEST_CASE("ranks that have completed different steps return to the last one that
 }
 
 TEST_CASE("a rank is lost together with the one that guards its parts") {
+  using enum toy_training::place;
   std::vector<toy_kill> const both{{1, 13, begin}, {2, 13, begin}};
   SUBCASE("the ranks return to a checkpoint") {
     temporary_folder const at;
@@ -117,6 +120,7 @@ TEST_CASE("a rank is lost together with the one that guards its parts") {
 }
 
 TEST_CASE("fewer than half of the ranks give up, unless a smaller number is enough") {
+  using enum toy_training::place;
   std::vector<toy_kill> const kills{{0, 4, computed}, {2, 9, computed}, {4, 14, computed}};
   shared_with_forks<toy_end> ends(5);
   std::string const wrong = toy_job{.ranks = 5, .kills = kills}.run(ends.all(), [&](int r, int status) {
@@ -127,6 +131,7 @@ TEST_CASE("fewer than half of the ranks give up, unless a smaller number is enou
 }
 
 TEST_CASE("a rank is lost while a checkpoint is written, and the next run goes on from the newest that is intact") {
+  using enum toy_training::place;
   for (int const victim : {0, 2}) {
     CAPTURE(victim);
     temporary_folder const at;
