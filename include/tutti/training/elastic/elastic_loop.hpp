@@ -78,9 +78,8 @@ class elastic_loop {
   elastic_loop(elastic_loop const&) = delete;
   elastic_loop& operator=(elastic_loop const&) = delete;
 
-  // Collective. Begins with the newest checkpoint, if there is any, and returns when all ranks have completed step `steps`, with the
-  // last state in the arrays. May be called again, for further steps, which
-  // go on from there.
+  // Collective. Begins with the newest checkpoint, if there is any, and returns when all ranks have completed step `steps`, with
+  // the last state in the arrays. May be called again, for further steps, which go on from there.
   //
   // Each rank passes  steps        the number of the last step; they are numbered from 1
   //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks have

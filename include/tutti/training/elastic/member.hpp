@@ -10,6 +10,7 @@
 
 namespace tutti::training {
 
+// What the others know of a member.
 enum class member_state : std::uint8_t {
   healthy,     // takes part
   suspected,   // others have waited for it longer than elastic_options::suspect_after, or its process is stopped
