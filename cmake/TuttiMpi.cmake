@@ -47,9 +47,10 @@ set(TUTTI_MPI_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 O
 
 # tutti_mpi_run(test kind ranks target ...): adds a test that runs a target under the launcher TUTTI_MPIRUN_<kind>; further arguments
 # as for tutti_run. `ULFM` enables fault tolerance, and may name a script that starts the launcher. `RECOVERY` names a script that starts
-# the launcher such that it continues when a rank has died.
+# the launcher such that it continues when a rank has died. `KILLS` names a script that chooses the launcher's options itself; it ends with
+# 77 if there are none.
 function(tutti_mpi_run test kind ranks target)
-  cmake_parse_arguments(PARSE_ARGV 4 run "" "ULFM;RECOVERY" "")
+  cmake_parse_arguments(PARSE_ARGV 4 run "" "ULFM;RECOVERY;KILLS" "")
   set(launcher ${TUTTI_MPIRUN_${kind}})
   if(run_ULFM)
     list(APPEND launcher --with-ft ulfm)
@@ -63,10 +64,16 @@ function(tutti_mpi_run test kind ranks target)
     list(PREPEND launcher ${run_RECOVERY} ${ranks})
     set(with TUTTI_TEST_RECOVERY=1)
   endif()
+  if(run_KILLS)
+    list(PREPEND launcher ${run_KILLS} ${ranks})
+  endif()
   if(with)
     # Otherwise MPI_Finalize of Open MPI 4.1.4 and 5.0.7 hangs in one of ten jobs whose ranks were killed, also without tutti.
     list(APPEND with OMPI_MCA_async_mpi_finalize=1)
   endif()
   tutti_run(${test} ${target} ${run_UNPARSED_ARGUMENTS} LAUNCHER ${launcher} -n ${ranks})
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT TUTTI_TIMEOUT=20 ${TUTTI_MPI_ENVIRONMENT} ${with})
+  if(run_KILLS)
+    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endfunction()

@@ -24,7 +24,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <new>
@@ -36,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "fault/random_traffic.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "support/full_shared_files.hpp"
@@ -111,98 +111,18 @@ struct fate {
   }
 };
 
-// Random operations, up to eight of which are in flight; the same ones on all ranks.
+// A call during which the victim's array vanishes.
 template <class Comm>
-class traffic {
- public:
-  traffic(Comm& comm, unsigned seed) : comm_(comm), random_(seed) {}
-
-  void step() {
-    std::size_t const count = std::size_t{1} << random_() % 18;
-    int const root = static_cast<int>(random_() % static_cast<unsigned>(size())),
-              kind = static_cast<int>(random_() % 6);
-    int const first = static_cast<int>(++steps_ % 1000);
-    std::vector<int> data(count, first + rank());
-    int const sum_of_all = size() * first + size() * (size() - 1) / 2;
-    if (kind == 0) {
-      all_reduce(comm_, data);
-      check(data, sum_of_all);
-    } else if (kind == 1) {
-      broadcast(comm_, data, root);
-      check(data, first + root);
-    } else if (kind == 2) {
-      barrier(comm_);
-    } else {
-      in_flight_.push_back({std::move(data), {}, 0, {}, {}});
-      pending& p = in_flight_.back();
-      if (kind == 3) {
-        p.expected = sum_of_all;
-        p.done = all_reduce(async(comm_), p.data);
-      } else if (kind == 4) {
-        p.expected = first + root;
-        p.done = broadcast(async(comm_), p.data, root);
-      } else {
-        int const left = (rank() + size() - 1) % size(), right = (rank() + 1) % size();
-        p.received.resize(count);
-        p.expected = first + left;
-        p.arrived = irecv(comm_, p.received, left, 7);
-        p.done = isend(comm_, p.data, right, 7);
-      }
-    }
-    while (in_flight_.size() > 8) end_oldest();
-  }
-  void end_all() {
-    while (!in_flight_.empty()) end_oldest();
-  }
-  // Of a rank that cannot go on: what it has started owns its arrays until it ends.
-  void abandon() {
-    for (pending& p : in_flight_)
-      for (work* const started : {&p.done, static_cast<work*>(&p.arrived)}) {
-        try {
-          started->wait();
-        } catch (std::exception const&) {
-        }  // the exception that it ended with, or its own lack of memory
-      }
-  }
-  // A call during which the victim's array vanishes.
-  void lose_array(int victim) {
-    constexpr std::size_t bytes = 1 << 20;
-    void* const memory =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    expect(memory != MAP_FAILED, "no memory");
-    work sum = all_reduce(async(comm_), std::span(static_cast<int*>(memory), bytes / sizeof(int)));
-    if (rank() == victim) ::munmap(memory, bytes);
-    sum.wait();
-    if (rank() != victim) ::munmap(memory, bytes);
-  }
-
- private:
-  struct pending {
-    std::vector<int> data, received;
-    int expected;
-    work done;
-    receive_work arrived;
-  };
-
-  int rank() const { return comm_.rank(); }
-  int size() const { return comm_.size(); }
-
-  static void check(std::vector<int> const& data, int expected) {
-    expect(std::ranges::all_of(data, [&](int v) { return v == expected; }), "a result is wrong");
-  }
-  void end_oldest() {
-    pending& p = in_flight_.front();
-    p.done.wait();
-    if (!p.received.empty()) p.arrived.wait();
-    check(p.received.empty() ? p.data : p.received, p.expected);
-    in_flight_.pop_front();
-  }
-
-  Comm& comm_;
-  std::mt19937 random_;
-  std::deque<pending> in_flight_;
-  unsigned steps_ = 0;
-};
+void lose_array(Comm& comm, int victim) {
+  constexpr std::size_t bytes = 1 << 20;
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  expect(memory != MAP_FAILED, "no memory");
+  work sum = all_reduce(async(comm), std::span(static_cast<int*>(memory), bytes / sizeof(int)));
+  if (comm.rank() == victim) ::munmap(memory, bytes);
+  sum.wait();
+  if (comm.rank() != victim) ::munmap(memory, bytes);
+}
 
 constexpr std::size_t memory_of_group = std::size_t{32} << 20;
 
@@ -243,7 +163,7 @@ void be_rank(fate const& f, int rank, int ready, memory_group* group, verdict& s
       expect(filter_system_calls({SYS_process_vm_readv}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW), "no filter");
   }
   auto comm = init();
-  traffic all(comm, f.seed);
+  random_traffic all(comm, f.seed);
   barrier(comm);
   ::close(ready);
   std::jthread disturbance;
@@ -255,7 +175,7 @@ void be_rank(fate const& f, int rank, int ready, memory_group* group, verdict& s
       said.operations = i + 1;
       last = deadline::clock::now();
       if (f.what == mishap::starved && rank == f.victim && i == 20) stop_growth();
-      if (f.what == mishap::unmaps && f.after < i * 1ms) all.lose_array(f.victim);
+      if (f.what == mishap::unmaps && f.after < i * 1ms) lose_array(comm, f.victim);
       else all.step();
     }
     all.end_all();
@@ -293,7 +213,7 @@ void stop_and_resume(std::vector<pid_t> const& ranks, std::chrono::milliseconds 
 // Another job of the same user, which nothing happens to.
 void be_other_job(unsigned seed) {
   auto comm = init();
-  traffic all(comm, seed);
+  random_traffic all(comm, seed);
   for (int i = 0; i < 100; ++i) all.step();
   all.end_all();
 }

@@ -157,6 +157,26 @@ void check_absence(Comm& comm) {
   expect(comm.rank() == 2 || e.peer() == 2, "the wrong rank is to blame");
 }
 
+// Rank 1 has come as far as the call before, in which rank 2 has not arrived.
+template <class Comm>
+void check_absence_of_two(Comm& comm) {
+  if (comm.size() < 4) return;
+  std::vector<float> data(10);
+  bool const first = comm.rank() == 1, second = comm.rank() == 2;
+  error const e = shared_error(comm, [&](auto& group) {
+    if (!second) broadcast(*group, data, 0, {.algorithm = algorithm_id::one_shot});
+    options const brief{.algorithm = algorithm_id::one_shot, .timeout = std::chrono::seconds(2)};
+    error const found = first || second ? error({}) : error_of([&] { all_reduce(*group, data, sum{}, brief); });
+    barrier(comm);
+    if (first || second) barrier(*group);
+    throw found;
+  });
+  expect_error(e, error_code::timeout, "call #3, all_reduce of 10 float with sum");
+  expect_error(e, error_code::timeout, "rank 1 has not arrived: it is ");
+  expect_error(e, error_code::timeout, "rank 2 has not arrived: it is ");
+  expect(second || e.peer() == 2, "not the rank that is the furthest behind is to blame");
+}
+
 // Rank 1 closes its communicator.
 template <class Comm>
 void check_leaving(Comm& comm) {
@@ -191,6 +211,7 @@ void check_disagreements(Comm& comm) {
   check_order_of_calls(comm);
   check_roots_and_blocks(comm);
   check_absence(comm);
+  check_absence_of_two(comm);
   check_leaving(comm);
   check_calls_after_an_error(comm);
 }

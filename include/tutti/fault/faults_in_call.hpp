@@ -132,10 +132,15 @@ template <transport Transport>
 void faults_in_call<Transport>::report_timeout(std::chrono::nanoseconds timeout, std::source_location where) {
   query_peers(where);
   std::string absent;
-  int first = -1;
+  int first = -1;  // the furthest behind, because it may be what the other ones wait for
+  std::uint64_t call_of_first = sequence();
   for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank() || notices_->called(peer) >= sequence()) continue;
-    if (first < 0) first = peer;
+    std::uint64_t const call = notices_->called(peer);
+    if (peer == rank() || call >= sequence()) continue;
+    if (call < call_of_first) {
+      first = peer;
+      call_of_first = call;
+    }
     absent += join({"; rank ", peer, " has not arrived: it is ", states().doing(peer)});
   }
   if (auto const stopped = states().find_stopped(); stopped.first >= 0) {

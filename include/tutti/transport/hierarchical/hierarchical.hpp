@@ -52,13 +52,14 @@ class hierarchical : public mpi {
   std::byte* allocate(std::size_t bytes) { return shared_->allocate(bytes); }
   void deallocate(std::byte* memory, std::size_t bytes) noexcept { shared_->deallocate(memory, bytes); }
 
+  // An MPI without fault tolerance does not tell of ranks that have ended. The shared memory of a node does.
+  bool lost(int peer) const noexcept { return mpi::lost(peer) || (!detail::mpi_survives() && has_ended_here(peer)); }
+
   // Tells peers at once, because both levels are closed before this transport. It waits for none that has ended, which the
   // MPI may not have noticed.
   void leave() noexcept {
-    for (int const m : nodes_.members(nodes_.node_of(rank()))) {
-      int const local = nodes_.local_rank(m);
-      if (m != rank() && shared_->lost(local) && !shared_->left(local)) board_.note_lost(m);
-    }
+    for (int const m : nodes_.members(nodes_.node_of(rank())))
+      if (has_ended_here(m)) board_.note_lost(m);
     leave_at_once();
   }
 
@@ -72,6 +73,13 @@ class hierarchical : public mpi {
   }
 
  private:
+  // Whether the process of another rank of this node has ended, and not because the rank has left.
+  bool has_ended_here(int peer) const noexcept {
+    if (peer == rank() || nodes_.node_of(peer) != nodes_.node_of(rank())) return false;
+    int const local = nodes_.local_rank(peer);
+    return shared_->lost(local) && !shared_->left(local);
+  }
+
   // A transport of the members on their communicator `theirs`.
   [[gnu::cold]] std::unique_ptr<hierarchical> on_nodes(std::vector<int> const& members, detail::mpi_communicator theirs,
                                                        detail::countdown& until) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank of an MPI job is killed at a random moment while random operations are in flight, under a launcher that leaves the others alone.
+// Every result is exact or an error. The seed (TUTTI_TEST_SEED) decides whether the ranks are flat, on one node, or on nodes of
+// two. Each survivor prints what it was told, and chaos_kills.sh, which starts the jobs, compares.
+// No blocking call uses `native`: without fault tolerance, an MPI never returns from its own collective when a rank dies in it.
+// ranks: 4
+// kills: chaos_kills.sh
+// labels: alone
+// timeout: 120
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "fault/losses.hpp"
+#include "fault/random_traffic.hpp"
+#include "support/expect.hpp"
+#include "tutti/mpi.hpp"
+
+using namespace tutti;
+using namespace tutti::detail;
+using namespace tutti::testing;
+
+namespace {
+
+constexpr int ranks_of_node = 2;
+
+// What becomes of the job; the same on all ranks.
+struct kill_plan {
+  int victim;
+  std::chrono::microseconds after;
+
+  static kill_plan of(unsigned seed, int ranks) {
+    std::mt19937 random(seed);
+    return {static_cast<int>(random() % static_cast<unsigned>(ranks)), std::chrono::microseconds(random() % 60'000)};
+  }
+};
+
+// Nothing tells ranks over an MPI without fault tolerance that a peer has died. All that they know at the deadline is which ranks are late,
+// for whatever reason, and they may not know that a rank which has arrived makes no progress.
+bool is_among_late_ranks(error const& e, int rank) {
+  return e.code() == error_code::timeout &&
+         (contains(e, "rank " + std::to_string(rank) + " has not arrived") || contains(e, "all ranks have arrived"));
+}
+
+// Ends well if this rank was told who is dead, by its number, before the deadline.
+template <class Algorithm, class Comm>
+void suffer(Comm first, unsigned seed) {
+  std::optional<Comm> comm(std::move(first));
+  kill_plan const plan = kill_plan::of(seed, comm->size());
+  int const rank = comm->rank();
+  std::chrono::nanoseconds const limit = comm->engine().environment.timeout;
+  auto last = deadline::clock::now();
+  std::optional<error> told;
+  long operations = 0;
+  {
+    random_traffic<Comm, Algorithm> all(*comm, seed);
+    barrier<Algorithm>(*comm);
+    if (rank == plan.victim) die_in(plan.after);
+    try {
+      for (;; ++operations) {
+        last = deadline::clock::now();
+        all.step();
+      }
+    } catch (error const& e) {
+      told = e;
+    }
+  }
+  auto const now = deadline::clock::now();
+  expect(rank != plan.victim, "a rank that is killed goes on");
+  bool const unseen = std::is_same_v<Comm, communicator<mpi>> && is_among_late_ranks(*told, plan.victim);
+  expect(told->peer() == plan.victim || unseen, std::string("the wrong rank is to blame: ") + told->what());
+  // Each operation may wait for one deadline, and then for 1.2 s until all know the same fault.
+  expect(now - last < limit + std::chrono::seconds(10), std::string("told after the deadline: ") + told->what());
+  comm.reset();
+  expect(deadline::clock::now() - now < limit + std::chrono::seconds(10), "closing waits for the rank that was lost");
+  std::printf("rank %d was told: code %d of rank %d\n", rank, static_cast<int>(told->code()), told->peer());
+  std::printf("after %ld ms in operation %ld: %s\n",
+              static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(now - last).count()), operations,
+              told->what());
+}
+
+}  // namespace
+
+TEST_CASE("whenever a rank of an MPI job is killed, the others are told the same and who it was") {
+  start_mpi();
+  std::signal(SIGUSR1, SIG_IGN);  // by which the launcher of MPICH tells ranks of the loss
+  char const* const said = std::getenv("TUTTI_TEST_SEED");
+  auto const seed = static_cast<unsigned>(said != nullptr ? std::atoi(said) : 0);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int code = 1;
+  try {
+    if (seed % 3 == 0) {
+      suffer<one_shot>(from_mpi(), seed);
+    } else if (seed % 3 == 1) {
+      suffer<automatic>(from_mpi<hierarchical>(), seed);
+    } else {
+      suffer<two_level<automatic, one_shot>>(
+          communicator<hierarchical>(std::make_unique<hierarchical>(
+              MPI_COMM_WORLD, all_tracks, settings::from_environment().timeout, rank / ranks_of_node)),
+          seed);
+    }
+    code = 0;
+  } catch (std::exception const& e) {
+    std::printf("rank %d: %s\n", rank, e.what());
+  }
+  std::fflush(stdout);
+  std::_Exit(code);  // MPI_Finalize of an MPI without fault tolerance waits for all ranks, or ends the job
+}

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# chaos_kills.sh ranks launcher -n ranks program...: runs jobs of tests/mpi/chaos_kills.cpp under a launcher that leaves other ranks
+# alone when one has died: as many as TUTTI_TEST_CHAOS says, with one seed after another from TUTTI_TEST_SEED on. Each job must end,
+# with the same code and peer on all survivors. Then a job runs under the launcher as users start it, which must end all ranks. No
+# job leaves a process, or a file of tutti in /dev/shm.
+set -eu
+ranks=$1
+shift
+launcher=$1
+[ "$2 $3" = "-n $ranks" ]
+case $("$launcher" --version 2>&1) in
+  *"Open MPI) 4."* | *"OpenRTE) 4."*) continues=--enable-recovery ;;
+  *HYDRA*) continues=-disable-auto-cleanup ;;
+  *)
+    echo "no option is known by which this launcher leaves other ranks alone when one has died"
+    exit 77
+    ;;
+esac
+shift 3
+first=${TUTTI_TEST_SEED:-1} jobs=${TUTTI_TEST_CHAOS:-6}
+export TUTTI_TIMEOUT=${TUTTI_TEST_PATIENCE:-3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+names=(flat "one node" "nodes of two")
+
+files() { find /dev/shm -name '*tutti*' 2>/dev/null | wc -l; }
+processes() { pgrep -fc -- "$mark" || true; }
+fail() {
+  cat "$work/log"
+  echo "seed $seed, ${names[seed % 3]}: $*"
+  for process in $(pgrep -f -- "$mark"); do kill -9 "$process" || true; done
+  exit 1
+}
+# Ranks may need a moment to end after their launcher.
+none_left() {
+  for _ in $(seq 100); do
+    [ "$(processes)" = 0 ] && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# The launcher of MPICH ends the job when its child has died, so the child is a shell that outlives the rank, and counts how many ended.
+cat >"$work/outlive" <<'END'
+trap '' USR1
+"$@" || echo "a rank ended with status $?"
+END
+outlive=
+[ "$continues" = --enable-recovery ] || outlive="sh $work/outlive"
+
+before=$(files)
+for seed in $(seq "$first" $((first + jobs - 1))); do
+  mark="--chaos-kills=$$-$seed"
+  export TUTTI_TEST_SEED=$seed
+  timeout -k 1 90 "$launcher" $continues -n "$ranks" $outlive "$@" "$mark" --no-colors >"$work/log" 2>&1 && status=0 || status=$?
+  [ "$status" != 124 ] && [ "$status" != 137 ] || fail "the job did not end"
+  told=$(grep -c '^rank [0-9]* was told' "$work/log" || true)
+  [ "$told" = $((ranks - 1)) ] || fail "$told ranks were told who died"
+  answers=$(sed -n 's/^rank [0-9]* was told: //p' "$work/log" | sort -u)
+  [ "$(echo "$answers" | wc -l)" = 1 ] || fail "ranks were told different things"
+  none_left || fail "processes are left"
+  longest=$(sed -n 's/^after \([0-9]*\) ms in .*/\1/p' "$work/log" | sort -n | tail -n 1)
+  operations=$(sed -n 's/^after .* in operation \([0-9]*\): .*/\1/p' "$work/log" | sort -n | tail -n 1)
+  echo "seed $seed, ${names[seed % 3]}: $answers, within $longest ms in operation $operations"
+done
+[ "$(files)" -le "$before" ] || fail "files are left in /dev/shm"
+
+mark="--chaos-kills=$$-alone"
+timeout -k 1 90 "$launcher" -n "$ranks" "$@" "$mark" --no-colors >"$work/log" 2>&1 && status=0 || status=$?
+case $status in 0 | 124) fail "status $status of a job whose rank was killed" ;; esac
+none_left || fail "processes are left"
+echo "$jobs jobs lost a rank, and all survivors were told the same; the launcher ended one more job"
