@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two threads of a rank make calls on one communicator at once: the second is refused, and the first ends well.
+// Two threads of a rank use one communicator at once: a call of the second is refused while the first is in one, in whatever way it is
+// made, and the first ends well. Messages of several threads do not disturb each other, or calls.
 // labels: processes
 #include <doctest/doctest.h>
 
-#include <chrono>
-#include <string>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -14,25 +15,91 @@
 using namespace tutti;
 using namespace tutti::testing;
 
-TEST_CASE("a call of a second thread is refused while the first is in one") {
-  run_local(2, [](auto& comm) {
-    std::vector<int> one(1, 1), other(5, 1);
-    barrier(comm);
-    if (comm.rank() == 1) {
-      recv(comm, other, 0);  // once the second thread of rank 0 has been refused
-      all_reduce(comm, one);
-      all_reduce(comm, other);
-      return;
-    }
-    std::thread first([&] { all_reduce(comm, one); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    error const e = error_of([&] { all_reduce(comm, other); });
+namespace {
+
+// Returns once this rank has begun as many calls, of which the last may be in another thread.
+template <class Comm>
+void wait_for_call(Comm& comm, std::uint64_t number) {
+  while (comm.engine().notices().called(comm.rank()) < number) std::this_thread::yield();
+}
+
+// Rank 1 joins the call of the first thread only once rank 0 has told it by a message that all others were refused.
+template <class Comm>
+void check_second_thread(Comm& comm) {
+  std::vector<int> one(1, 1), other(5, 1);
+  barrier(comm);
+  if (comm.rank() == 1) {
+    recv(comm, other, 0);
+    all_reduce(comm, one);
+    all_reduce(comm, other);
+    return;
+  }
+  std::vector<int> again(5, 1);
+  persistent prepared_before = all_reduce(prepared(comm), again);
+  std::thread first([&] { all_reduce(comm, one); });
+  wait_for_call(comm, 2);
+  auto const expect_refused = [&](auto const& call) {
+    error const e = error_of(call);
     expect_error(e, error_code::bad_argument, "rank 0 is still in call #2, all_reduce of 1 int with sum");
     expect_error(e, error_code::bad_argument, "which another thread made");
+  };
+  try {
+    expect_refused([&] { all_reduce(comm, other); });
+    expect_refused([&] { barrier(comm); });
+    expect_refused([&] { broadcast(comm, other, 0); });
+    expect_refused([&] { all_reduce(async(comm), other).wait(); });
+    expect_refused([&] {
+      prepared_before.start();
+      prepared_before.wait();
+    });
+  } catch (...) {
     send(comm, other, 1);
     first.join();
-    expect(one[0] == 2, "the sum of the first thread is wrong");
-    all_reduce(comm, other);
-    expect(other[0] == 2, "the sum after it is wrong");
-  });
+    throw;
+  }
+  send(comm, other, 1);
+  first.join();
+  expect(one[0] == 2, "the sum of the first thread is wrong");
+  expect(other == std::vector<int>(5, 1), "a call that was refused has changed its array");
+  all_reduce(comm, other);
+  expect(other[0] == 2, "the sum after it is wrong");
+}
+
+// Each thread of rank 1 waits for a message of its own while a third one is in a call. Rank 0 sends in the other order, and comes last.
+template <class Comm>
+void check_messages_of_threads(Comm& comm) {
+  constexpr int threads = 3;
+  for (std::size_t const count : {1U, 3000U, 100'000U}) {
+    std::vector<int> sum(count, 1);
+    std::vector<std::vector<int>> messages(threads, std::vector<int>(count, 0));
+    if (comm.rank() == 0) {
+      for (int t = threads; t-- > 0;) {
+        std::vector<int> const mine(count, t + 10);
+        send(comm, mine, 1, t);
+      }
+      all_reduce(comm, sum);
+    } else {
+      std::vector<std::thread> all;
+      for (int t = 0; t < threads; ++t)
+        all.emplace_back([&, t] { recv(comm, messages[static_cast<std::size_t>(t)], 0, t); });
+      all_reduce(comm, sum);
+      for (std::thread& t : all) t.join();
+      for (int t = 0; t < threads; ++t)
+        expect(messages[static_cast<std::size_t>(t)] == std::vector<int>(count, t + 10),
+               "a thread has the message of another");
+    }
+    expect(sum == std::vector<int>(count, 2), "the sum beside messages is wrong");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a call of a second thread is refused while the first is in one") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_second_thread(comm); }));
+  CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_second_thread(comm); }));
+}
+
+TEST_CASE("messages of several threads of a rank arrive where they were asked for, beside a call") {
+  CHECK_NOTHROW(run_local(2, [](auto& comm) { check_messages_of_threads(comm); }));
+  CHECK_NOTHROW(run_threads(2, [](auto& comm) { check_messages_of_threads(comm); }));
 }

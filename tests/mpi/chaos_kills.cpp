@@ -84,7 +84,7 @@ void suffer(Comm first, unsigned seed) {
   comm.reset();
   expect(deadline::clock::now() - now < limit + std::chrono::seconds(10), "closing waits for the rank that was lost");
   std::printf("rank %d was told: code %d of rank %d\n", rank, static_cast<int>(told->code()), told->peer());
-  std::printf("after %ld ms in operation %ld: %s\n",
+  std::printf("rank %d killed, told after %ld ms in operation %ld: %s\n", plan.victim,
               static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(now - last).count()), operations,
               told->what());
 }
