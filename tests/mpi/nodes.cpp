@@ -43,6 +43,7 @@ constexpr ground grounds[] = {
                                                 : 2; }},
     {"scattered", [](int rank) { return rank % 2; }},
     {"scattered and uneven", [](int rank) { return rank % 3 == 2 ? 1 : 0; }},
+    {"one and the others", [](int rank) { return rank == 0 ? 0 : 1; }},
 };
 
 template <class F>
@@ -57,11 +58,12 @@ std::string on_ground(ground const& g, int ranks, F&& f) {
 }
 
 template <class Comm>
-bool two_levels_serve(Comm& comm, collective c, bool commutative) {
+bool two_levels_serve(Comm& comm, collective c, bool commutative, bool ragged = false) {
   bool const consecutive = comm.engine().transport().nodes().consecutive();
   return objection(algorithm_id::two_level, {.what = c,
                                              .ranks = comm.size(),
                                              .commutative = commutative,
+                                             .ragged = ragged,
                                              .nodes = consecutive ? node_order::consecutive : node_order::scattered})
       .empty();
 }
@@ -83,6 +85,15 @@ void check_collectives(Comm& comm, Op const& op, std::vector<std::size_t> const&
                                    .in_place = turn % 2 == 0,
                                    .shared = turn % 4 < 2},
                                   op);
+          if (!by_block(c) || (id == algorithm_id::two_level && !two_levels_serve(comm, c, is_commutative<Op>, true)))
+            continue;
+          check.template check_ragged<T>(c,
+                                         {.options = {.algorithm = id},
+                                          .count = count,
+                                          .root = root,
+                                          .in_place = turn % 2 == 0,
+                                          .shared = turn % 4 < 2},
+                                         op);
         }
       }
 }
@@ -109,6 +120,19 @@ void check_named(Comm& comm) {
     expect(one[n - 1] == comm.rank(), "scatter");
     broadcast<levels>(comm, one, 1);
     expect(one[0] == 1, "broadcast");
+    for (std::size_t i = 0; i < every.size(); ++i) every[i] = comm.rank() * comm.size() + static_cast<int>(i / n);
+    all_to_all<levels>(comm, every);
+    expect(every.back() == last * comm.size() + comm.rank(), "all_to_all");
+    scan<levels>(comm, one, sums);
+    expect(sums[n - 1] == comm.rank() + 1, "scan");
+    exclusive_scan<levels>(comm, one, sums);
+    expect(sums[n - 1] == std::max(comm.rank(), 1), "exclusive_scan");
+    std::vector<std::size_t> const counts(static_cast<std::size_t>(comm.size()), n);
+    all_gather_v<levels>(comm, part, every, counts);
+    expect(every.back() == last, "all_gather_v");
+    std::fill(every.begin(), every.end(), 1);
+    reduce_scatter_v<levels>(comm, every, part, counts);
+    expect(part[n - 1] == comm.size(), "reduce_scatter_v");
     barrier<levels>(comm);
     std::vector<affine> maps(n);
     all_reduce<levels>(comm, maps, compose{});
@@ -153,6 +177,15 @@ TEST_CASE("prologues, epilogues and wide accumulators keep their meaning over no
               std::vector<bfloat16> small(n, bfloat16(1.0f));
               reduce(comm, small, sum{}, 5);
               expect(comm.rank() != 5 || static_cast<float>(small[0]) == 6, "a wrong sum of bfloat16");
+              float const before = static_cast<float>(comm.rank());
+              std::ranges::fill(ones, 2.0F);
+              scan(comm, ones, half_sum, premultiplied_sum<float>{0.5F});
+              expect(half_sum[n - 1] == before + 1 && ones[0] == 2, "the prologue was not applied once in a scan");
+              exclusive_scan(comm, ones, premultiplied_sum<float>{0.5F});
+              expect(ones[n - 1] == (comm.rank() == 0 ? 2 : before), "the prologue was not applied once before");
+              std::ranges::fill(small, bfloat16(1.0F));
+              scan(comm, small);
+              expect(static_cast<float>(small[n - 1]) == before + 1, "a wrong scan of bfloat16");
             }
           }) == "");
   }
@@ -187,6 +220,17 @@ TEST_CASE("what is chosen over nodes, and why") {
           CHECK(chosen.text.find("\nacross, 3 nodes of 1 to 4 ranks: 20 us, 1.18 GB/s (assumed)") != std::string::npos);
           CHECK(explain<float>(comm, collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
         }) == "");
+  for (ground const* const g : {&grounds[2], &grounds[4]})
+    CHECK(on_ground(*g, 8, [](auto& comm) {
+            auto const chosen = [&](collective c, std::size_t count) { return explain<int>(comm, c, count); };
+            CHECK(chosen(collective::all_to_all, 1).text.find("two_level, over shm inside and mpi across ") !=
+                  std::string::npos);
+            CHECK(chosen(collective::all_to_all, 100'000).algorithm != algorithm_id::two_level);
+            bool const consecutive = comm.engine().transport().nodes().consecutive();
+            for (collective const c : {collective::scan, collective::exclusive_scan})
+              for (std::size_t const count : {1u, 100'000u})
+                CHECK((chosen(c, count).algorithm == algorithm_id::two_level) == consecutive);
+          }) == "");
   CHECK(on_ground(grounds[0], 4, [](auto& comm) {
           CHECK(explain<float>(comm, collective::all_reduce, 1).text.find("on 4 ranks over shm") != std::string::npos);
         }) == "");

@@ -160,16 +160,15 @@ constexpr algorithm_id find_algorithm(std::string_view wanted) {
   return algorithm_id::automatic;
 }
 
-// Whether two levels serve this collective. In an all_to_all they would save nothing: each pair of nodes exchanges as much
-// either way.
-constexpr bool has_two_levels(collective c) {
-  return c != collective::all_to_all && c != collective::scan && c != collective::exclusive_scan;
+// Whether two levels serve the _v form of a collective: where all ranks know all counts, so that representatives know what
+// their nodes exchange, and all ranks choose alike.
+constexpr bool has_two_levels_v(collective c) {
+  return c == collective::all_gather || c == collective::reduce_scatter;
 }
 
 // Whether an algorithm serves a collective; for native and two_level, if the transport supports them.
 constexpr bool is_served(algorithm_id id, collective c) {
-  if (id == algorithm_id::two_level) return has_two_levels(c);
-  return id == algorithm_id::native || static_cast<bool>(properties_of(id, c));
+  return id == algorithm_id::native || id == algorithm_id::two_level || static_cast<bool>(properties_of(id, c));
 }
 
 // Calls f(algorithm_id, collective, dynamic_schedule) for every pair that is served.

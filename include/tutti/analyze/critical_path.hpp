@@ -9,9 +9,10 @@
 namespace tutti::analyze {
 
 // The work on a chain: messages that wait for each other, messages through one port, and chunks sent and combined. Hops and
-// chunks between nodes are far and counted separately; `messages` counts near and far ones together.
+// chunks between nodes are far and counted separately; `messages` counts near and far ones together, `far_messages` those
+// that are far.
 struct effort {
-  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0;
+  std::uint64_t hops = 0, messages = 0, sent = 0, combined = 0, far_hops = 0, far_sent = 0, far_messages = 0;
 };
 // `longest`: consecutive work of each kind, if nothing else takes time. `busiest`: the least work of the busiest rank.
 struct efforts {

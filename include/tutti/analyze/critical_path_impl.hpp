@@ -31,8 +31,8 @@ class message_chains {
 
   efforts measure() {
     efforts out;
-    for (auto const kind :
-         {&effort::hops, &effort::messages, &effort::sent, &effort::combined, &effort::far_hops, &effort::far_sent}) {
+    for (auto const kind : {&effort::hops, &effort::messages, &effort::sent, &effort::combined, &effort::far_hops,
+                            &effort::far_sent, &effort::far_messages}) {
       prices_ = {};
       prices_.*kind = 1;
       run();
@@ -119,7 +119,8 @@ class message_chains {
     if (peer == rank) return std::max(time, mine.out);
     bool const far = is_far(rank, peer);
     std::uint64_t const start = std::max(time, mine.out), length = length_of(w, c, r);
-    std::uint64_t const busy = prices_.messages + length * (far ? prices_.far_sent : prices_.sent);
+    std::uint64_t const busy =
+        prices_.messages + (far ? prices_.far_messages : 0) + length * (far ? prices_.far_sent : prices_.sent);
     mine.out = start + busy;
     busy_[static_cast<std::size_t>(rank)] += busy;
     if (far) {

@@ -41,9 +41,8 @@ void check_algorithm(Comm const& comm, options const& o, std::source_location wh
                   "native hands a call to the collectives of the transport's own library, and this transport has none; "
                   "use it over tutti::mpi");
   else if constexpr (in_two_levels<Algorithm>)
-    static_assert(has_levels<Transport> && has_two_levels(C),
-                  "two_level works inside nodes and then across them, for collectives other than all_to_all and scans; "
-                  "use it over tutti::hierarchical");
+    static_assert(has_levels<Transport>,
+                  "two_level works inside nodes and then across them; use it over tutti::hierarchical");
   else if constexpr (!std::is_same_v<Algorithm, automatic>) expect_legal<Algorithm, C, Op>();
   if constexpr (!std::is_same_v<Algorithm, automatic>) {
     if (comm.size() > 1 && o.algorithm != algorithm_id::automatic && o.algorithm != id_of<Algorithm>(o))

@@ -117,19 +117,20 @@ class levels {
     c.memory.lay_out(memory, c.asked, whole_.rank(), whole_.ranks());
     std::size_t elements = 0;
     if constexpr (!by_block(C)) elements = c.memory.elements(c.asked);
+    constexpr bool ragged = decltype(c.memory)::ragged;
     if constexpr (Call::body_type::prepares) detail::copy_input<C>(whole_, c.body, memory, elements);
     inside_.engine().follow(begun.tag());
     if (across_) across_->engine().follow(begun.tag());
-    parts<levels_named, C, typename Call::body_type>(*this, begun, c.body).run(c.asked.root, memory, elements);
+    parts<levels_named, C, typename Call::body_type, ragged>(*this, begun, c.body).run(c.asked.root, memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
     // An empty message is not acknowledged, so it does not show that the others have arrived.
-    if (!rooted(C) && c.asked.count > 0) whole_.transport().note_all_arrived();
+    if (all_hear_all(C) && !ragged && c.asked.count > 0) whole_.transport().note_all_arrived();
     begun.finish();
   }
 
  private:
-  // A call in parts.
-  template <class Levels, collective C, class Body>
+  // A call in parts. `Ragged`: of a _v form.
+  template <class Levels, collective C, class Body, bool Ragged>
   class parts;
 
   engine<Transport>& whole_;

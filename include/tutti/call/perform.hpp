@@ -86,7 +86,7 @@ void complete_in_type(engine<Transport>& on, Call& c) try {
   if constexpr (has_native_collectives<Transport>)
     if (begun.plan().algorithm == algorithm_id::native)
       return with_contiguous(on, c, [&](auto& call) { execute_native<Call::what>(on, begun, call, memory); });
-  if constexpr (has_levels<Transport> && !decltype(c.memory)::ragged)
+  if constexpr (has_levels<Transport> && (!decltype(c.memory)::ragged || has_two_levels_v(Call::what)))
     if (begun.plan().algorithm == algorithm_id::two_level)
       return with_contiguous(on, c, [&](auto& call) { on.levels->execute(begun, call, memory); });
   if constexpr (may_be_scheduled<Call>) {

@@ -29,9 +29,13 @@ inline constexpr int max_estimated_ranks = 32;
 inline constexpr std::size_t max_estimated_bytes = std::size_t{1} << 32;
 inline constexpr std::uint64_t streamed_slice = 16 * 1024;  // a slot of a channel
 
+// What a further message costs its sender over a link of this latency.
+constexpr std::uint64_t further_message(std::uint64_t latency) { return latency / 4; }
+
 // In picoseconds. `far`: the cost of a message between nodes.
 constexpr std::uint64_t time_of(analyze::effort const& e, std::uint64_t chunk_bytes, costs const& c, link_time far) {
-  return e.hops * c.hop + e.far_hops * far.latency + e.messages * c.message +
+  std::uint64_t const far_message = std::max(further_message(far.latency), c.message) - c.message;
+  return e.hops * c.hop + e.far_hops * far.latency + e.messages * c.message + e.far_messages * far_message +
          (e.sent * c.sent + e.far_sent * far.byte + e.combined * c.combined) * chunk_bytes / 1000;
 }
 constexpr std::uint64_t time_of(estimated_work const& w, std::size_t bytes, costs const& c, link_time far = {}) {

@@ -62,7 +62,7 @@ TUTTI_INLINE costs tuning::constants(bool crowded, distance d) const {
   if (through_memory(d) && (crowded || !table_.links[d].known())) return out;
   link_time const time = link(d).time;
   out.hop = crowded ? std::max(out.hop, time.latency) : time.latency;
-  out.message = std::max(out.message, out.hop / 4);
+  out.message = std::max(out.message, further_message(out.hop));
   out.sent = time.byte;
   return out;
 }
@@ -105,8 +105,12 @@ TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_
 
 TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
   std::uint64_t out = 0;
-  for (level_part const& of : parts_of(p.what, p.even_nodes && p.bytes >= min_split_bytes)) {
+  costs const own = constants(p.crowded, p.inside);
+  for (level_part const& of : parts_of(p.what, all_cross(p.what, p.even_nodes, p.bytes))) {
     if (of.detour) continue;  // the model assumes even nodes
+    if (of.work != part_work::none)
+      out += (of.work == part_work::arranges ? own.sent : own.combined) *
+             std::min(worked_bytes(of, p), max_estimated_bytes) / 1000;
     problem const alone{.what = of.what,
                         .bytes = bytes_of(of, p),
                         .ranks = of.across ? p.node_count : p.ranks / p.node_count,

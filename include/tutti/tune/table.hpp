@@ -31,10 +31,11 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   if (id == algorithm_id::two_level) {
     if (p.nodes == node_order::unknown) return "this transport has no nodes";
-    if (!has_two_levels(p.what)) return "it does not serve this collective";
-    if (p.ragged) return "it does not serve the _v form";
-    if (p.nodes == node_order::scattered && (by_block(p.what) || (reduces(p.what) && !p.commutative)))
-      return "the ranks of a node are not consecutive";
+    if (p.ragged && !has_two_levels_v(p.what)) return "it does not serve the _v form";
+    // An all_to_all copies blocks into the order of their recipients anyway.
+    bool const keeps_order = is_prefix(p.what) || (by_block(p.what) && p.what != collective::all_to_all) ||
+                             (reduces(p.what) && !p.commutative);
+    if (p.nodes == node_order::scattered && keeps_order) return "the ranks of a node are not consecutive";
     return {};
   }
   return objection(properties_of(id, p.what), p);
