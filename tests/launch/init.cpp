@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launch/command.hpp"
@@ -85,6 +86,24 @@ TEST_CASE("a mismatch that init finds names the line that called it") {
       expect(std::string(e.where().file_name()).ends_with("init.cpp"), e.what());
       if (rank == 0) expect_error(e, tutti::error_code::mismatch, "a process joined as rank 1 of 3, which is taken");
     }));
+  CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
+}
+
+TEST_CASE("a mismatch of a rank that comes late names the line that called init, at each rank") {
+  std::string const job = "late-" + std::to_string(::getpid());
+  std::vector<pid_t> processes;
+  for (bool const late : {false, false, true}) {
+    int const rank = processes.empty() ? 0 : 1;
+    processes.push_back(fork_rank(job, rank, 3, "20", [&] {
+      if (late) std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the others wait within init
+      int const line = __LINE__ + 1;
+      tutti::error const e = error_of([] { tutti::init(); });
+      if (late) expect(e.code() == tutti::error_code::mismatch || e.code() == tutti::error_code::rank_lost, e.what());
+      else expect_error(e, tutti::error_code::mismatch, "a process joined as rank 1 of 3, which is taken");
+      expect(std::string(e.where().file_name()).ends_with("init.cpp"), e.what());
+      expect(static_cast<int>(e.where().line()) == line, e.what());
+    }));
+  }
   CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
 }
 

@@ -83,8 +83,8 @@ void suffer(Comm first, unsigned seed) {
   expect(now - last < limit + std::chrono::seconds(10), std::string("told after the deadline: ") + told->what());
   comm.reset();
   expect(deadline::clock::now() - now < limit + std::chrono::seconds(10), "closing waits for the rank that was lost");
-  std::printf("rank %d was told: code %d of rank %d\n", rank, static_cast<int>(told->code()), told->peer());
-  std::printf("rank %d killed, told after %ld ms in operation %ld: %s\n", plan.victim,
+  std::printf("rank %d was told: code %d: %s\n", rank, static_cast<int>(told->code()), told->happened().c_str());
+  std::printf("rank %d killed, %d named after %ld ms in operation %ld by %s\n", plan.victim, told->peer(),
               static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(now - last).count()), operations,
               told->what());
 }

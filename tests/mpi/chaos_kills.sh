@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # chaos_kills.sh ranks launcher -n ranks program...: runs jobs of tests/mpi/chaos_kills.cpp under a launcher that leaves other ranks
 # alone when one has died: as many as TUTTI_TEST_CHAOS says, with one seed after another from TUTTI_TEST_SEED on. Each job must end,
-# with the same code and peer on all survivors. Then a job runs under the launcher as users start it, which must end all ranks. No
+# with the same code and sentence on all survivors. Then a job runs under the launcher as users start it, which must end all ranks. No
 # job leaves a process, or a file of tutti in /dev/shm.
 set -eu
 ranks=$1
@@ -24,7 +24,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 names=(flat "one node" "nodes of two")
 
-files() { find /dev/shm -name '*tutti*' 2>/dev/null | wc -l; }
+files() { find /dev/shm -maxdepth 1 -type f -name '*tutti*' | wc -l; }
 processes() { pgrep -fc -- "$mark" || true; }
 fail() {
   cat "$work/log"
@@ -60,13 +60,18 @@ for seed in $(seq "$first" $((first + jobs - 1))); do
   [ "$status" != 124 ] && [ "$status" != 137 ] || fail "the job did not end"
   told=$(grep -c '^rank [0-9]* was told' "$work/log" || true)
   [ "$told" = $((ranks - 1)) ] || fail "$told ranks were told who died"
-  answers=$(sed -n 's/^rank [0-9]* was told: //p' "$work/log" | sort -u)
+  answers=$(sed -n 's/^rank [0-9]* was told: code //p' "$work/log" | sort -u)
   [ "$(echo "$answers" | wc -l)" = 1 ] || fail "ranks were told different things"
   none_left || fail "processes are left"
-  victim=$(sed -n 's/^rank \([0-9]*\) killed, .*/\1/p' "$work/log" | head -n 1)
-  longest=$(sed -n 's/^rank .* told after \([0-9]*\) ms .*/\1/p' "$work/log" | sort -n | tail -n 1)
-  operations=$(sed -n 's/^rank .* in operation \([0-9]*\): .*/\1/p' "$work/log" | sort -n | tail -n 1)
-  echo "seed $seed, ${names[seed % 3]}: rank $victim killed in operation $operations, $answers told within $longest ms"
+  found=$(sed -n 's/^rank \([0-9]* killed, .* in operation [0-9]*\) by .*/\1/p' "$work/log" | tr -d ,)
+  echo "seed $seed, ${names[seed % 3]}: $(echo "$found" | awk '{
+    victim = $1; named[$3] = 1
+    if ($6 > longest) longest = $6
+    if ($10 > operation) operation = $10
+  } END {
+    for (n in named) all = all " " n
+    print "rank " victim " killed in operation " operation ", code '"${answers%%:*}"' told within " longest " ms, named:" all
+  }')"
 done
 [ "$(files)" -le "$before" ] || fail "files are left in /dev/shm"
 
