@@ -21,7 +21,8 @@ using namespace tutti::detail;
 using clock = std::chrono::steady_clock;
 using nodes_communicator = communicator<hierarchical>;
 
-// Counts the messages of this rank to other nodes while it is set. Those of the MPI's own collectives cannot be seen.
+// Counts the messages of this rank to other nodes while it is set, without those of the MPI's own collectives, which
+// `automatic` may choose.
 struct message_counter {
   node_map const* nodes = nullptr;
   MPI_Group world = MPI_GROUP_NULL;
@@ -148,6 +149,11 @@ void compare(nodes_communicator& comm, std::string_view what) {
     if (comm.is_main()) fmt::print("{} is not compared here\n", what);
     return;
   }
+  bool const keeps_order = what != "all_reduce" && what != "all_to_all";
+  if (keeps_order && !comm.engine().transport().nodes().consecutive()) {
+    if (comm.is_main()) fmt::print("\n{} has no two levels, because the ranks of a node are not consecutive\n", what);
+    return;
+  }
   if (comm.is_main()) {
     fmt::print(
         "\n{} of float over {}: median of the slowest rank in us, its ratio to two_level, and messages from node to "
@@ -171,7 +177,7 @@ void compare(nodes_communicator& comm, std::string_view what) {
       std::int64_t const messages = messages_of(comm, data, all[i]);
       if (comm.is_main())
         fmt::print(" {:>10.1f} ({:>5.2f}) {:>6}", median(times[i]), median(times[i]) / median(times[0]),
-                   all[i].name == native::name ? std::string("-") : std::to_string(messages));
+                   all[i].name == native::name || all[i].name == automatic::name ? "-" : std::to_string(messages));
     }
     if (comm.is_main()) fmt::print("\n");
   }

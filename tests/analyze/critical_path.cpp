@@ -42,6 +42,8 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
   CHECK(near.far_hops == 1);
   CHECK(near.sent == 2);
   CHECK(near.far_sent == 4);  // of each of the four ranks
+  CHECK(near.messages == 3);
+  CHECK(near.far_messages == 1);
   effort const dealt = effort_of(algorithm_id::recursive_doubling, {4, false});
   CHECK(dealt.hops == 1);
   CHECK(dealt.far_hops == 2);
@@ -59,6 +61,8 @@ TEST_CASE("what goes from node to node is counted apart, and goes through the po
     CHECK(everywhere.far_sent >= anywhere.sent);
     if (s.lanes(of) == 1 && !s.pipelined) CHECK(everywhere.far_sent == anywhere.sent);
     CHECK(everywhere.messages == anywhere.messages);
+    CHECK(everywhere.far_messages == anywhere.messages);
+    CHECK(anywhere.far_messages == 0);
     CHECK(everywhere.combined == anywhere.combined);
   });
 }

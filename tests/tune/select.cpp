@@ -162,10 +162,51 @@ TEST_CASE("one level or two, by the links between ranks") {
       last = here;
     }
   }
+  SUBCASE("an all_to_all goes in two levels only where messages cost more than their bytes") {
+    // The largest blocks that go in two levels.
+    auto const last = [](tuning tuned, problem p) {
+      std::size_t out = 0;
+      for (p.bytes = 8; p.bytes < std::size_t{1} << 30; p.bytes *= 2)
+        if (tuned.select(p).algorithm == algorithm_id::two_level) out = p.bytes;
+      return out;
+    };
+    problem exchange = small;
+    exchange.what = collective::all_to_all;
+    std::size_t const quick = last(table_with(memory, messages, {2'000'000, 100'000}), exchange);
+    std::size_t const slow = last(table_with(memory, messages, {40'000'000, 100'000}), exchange);
+    CHECK(quick < slow);
+    CHECK(slow < std::size_t{1} << 24);
+    exchange.even_nodes = false;  // the blocks of a node pass through one rank
+    CHECK(last(table_with(memory, messages, {40'000'000, 100'000}), exchange) < slow);
+  }
+  SUBCASE("scans go in two levels where ranks are in the order of nodes, and also combine fewer bytes across") {
+    for (collective const c : {collective::scan, collective::exclusive_scan})
+      for (std::size_t const bytes : {8u, 1u << 20}) {
+        problem prefix = small;
+        prefix.what = c;
+        prefix.bytes = bytes;
+        tuning tuned = table_with(memory, messages, {10'000'000, 1'000'000});
+        CHECK(tuned.select(prefix).algorithm == algorithm_id::two_level);
+        prefix.nodes = node_order::scattered;
+        CHECK(tuned.select(prefix).algorithm == algorithm_id::native);
+      }
+  }
+  SUBCASE("of the _v forms, those go in two levels whose counts all ranks know") {
+    for (collective const c : every_collective) {
+      if (!by_block(c)) continue;
+      problem ragged = small;
+      ragged.what = c;
+      ragged.bytes = 4096;
+      ragged.ragged = true;
+      bool const known = c == collective::all_gather || c == collective::reduce_scatter;
+      tuning tuned = table_with(memory, messages, {10'000'000, 1'000'000});
+      CHECK((tuned.select(ragged).algorithm == algorithm_id::two_level) == known);
+    }
+  }
   SUBCASE("ranks that share cores take turns at the network") {
     problem crowded = small;
     crowded.crowded = true;
-    tuning const tuned = table_with({}, messages, {10'000'000, 1'000'000});
+    tuning const tuned = table_with({}, messages, {1'000'000, 1'000'000});
     CHECK(crossover(tuned, crowded) < crossover(tuned, small));
   }
   SUBCASE("where two levels cannot be, one") {

@@ -47,7 +47,6 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
               .bytes = r.bytes(),
               .ranks = on.ranks(),
               .commutative = r.commutative,
-              .at_once = r.at_once,
               .ragged = r.ragged,
               .crowded = t.crowded(),
               .schedules = schedules};
@@ -55,6 +54,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
   else out.messages = true;
   out.native = has_native_collectives<Transport> && !r.started;
   out.wide = r.wide;
+  out.at_once = r.at_once;
   if constexpr (has_levels<Transport>) {
     if (r.started) return out;
     out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;

@@ -56,7 +56,8 @@ constexpr bool all_cross(collective what, bool even_nodes, std::size_t bytes) {
   return even_nodes && (what == collective::all_to_all || (what == collective::all_reduce && bytes >= min_split_bytes));
 }
 
-// `split`: every rank takes part across nodes; see all_cross.
+// `split`: every rank takes part across nodes; see all_cross. (For all_to_all: J. L. Träff, S. Hunold, "Decomposing
+// collectives for exploiting multi-lane communication", 2020.)
 constexpr level_parts parts_of(collective what, bool split) {
   using enum collective;
   using enum part_memory;

@@ -17,13 +17,13 @@ struct problem {
   std::size_t bytes = 0;  // of the message; of one block if chunks are blocks
   int ranks = 1;
   bool commutative = true;
-  bool at_once = false;  // all contributions to an element are combined in one place
   bool ragged = false;
   bool crowded = false;   // more ranks than cores
   bool pulls = false;     // a rank can copy out of a peer's private memory (protocol pull)
   bool messages = false;  // ranks share no memory
   bool native = false;    // the transport has collectives of its own
   bool wide = false;      // values are combined in a wider type
+  bool at_once = false;   // all contributions to an element are combined in one place
   node_order nodes = node_order::unknown;
   int node_count = 1;
   bool even_nodes = true;                      // all nodes have the same number of ranks

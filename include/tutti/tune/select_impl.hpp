@@ -85,7 +85,10 @@ TUTTI_INLINE choice tuning::estimate(problem const& p, costs const& c, link_time
   return out;
 }
 
-TUTTI_INLINE choice tuning::over_nodes(problem const& p, bool library, bool two_levels) {
+TUTTI_INLINE choice tuning::over_nodes(problem p, bool library, bool two_levels) {
+  // Across nodes, the blocks of an all_to_all for all ranks of a node make one, which is estimated too.
+  if (p.what == collective::all_to_all)
+    p.bytes = std::min(p.bytes, max_estimated_bytes / static_cast<std::size_t>(p.ranks * p.ranks / p.node_count));
   link_time far = link(distance::across).time;
   if (p.crowded && p.ranks > p.node_count) far.latency *= 2;
   choice one = estimate(p, constants(p.crowded, distance::messages), far);
