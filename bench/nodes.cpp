@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives over several nodes: with two levels, and with algorithms that ignore nodes, over the same MPI in the same run;
-// and the messages that they send from node to node. The arguments are names of collectives; without any, all_reduce.
+// and the messages that they send from node to node. The arguments are names of collectives; without any, all_reduce. A number
+// before them limits the calls for each size.
 // tests/mpi/two_nodes.sh simulates two nodes on one machine; TUTTI_LINK sets the bandwidth and delay of their link.
 #include <fmt/core.h>
 
@@ -143,7 +144,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void compare(nodes_communicator& comm, std::string_view what) {
+void compare(nodes_communicator& comm, std::string_view what, std::size_t most_rounds) {
   std::vector<contestant> const all = contestants(what);
   if (all.empty()) {
     if (comm.is_main()) fmt::print("{} is not compared here\n", what);
@@ -166,7 +167,7 @@ void compare(nodes_communicator& comm, std::string_view what) {
   for (std::size_t const bytes : {8u, 512u, 4096u, 65536u, 262144u, 1u << 20}) {
     arrays data(comm, bytes / sizeof(float));
     std::vector<std::vector<double>> times(all.size());
-    std::size_t const rounds = bytes < 1u << 18 ? 50 : 7;
+    std::size_t const rounds = std::min<std::size_t>(most_rounds, bytes < 1u << 18 ? 50 : 7);
     for (std::size_t round = 0; round < rounds; ++round)
       for (std::size_t i = 0; i < all.size(); ++i) {
         double const time = time_of(comm, data, all[i]);
@@ -188,7 +189,15 @@ void compare(nodes_communicator& comm, std::string_view what) {
 int main(int argc, char** argv) {
   auto comm = init<hierarchical>();
   MPI_Comm_group(MPI_COMM_WORLD, &counter.world);
-  for (int i = 1; i < argc; ++i) compare(comm, argv[i]);
-  if (argc == 1) compare(comm, "all_reduce");
+  std::size_t rounds = 50;
+  bool named = false;
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view const word = argv[i]; word.find_first_not_of("0123456789") == word.npos) {
+      rounds = std::max<std::size_t>(2, std::stoul(argv[i]));
+    } else {
+      named = true;
+      compare(comm, word, rounds);
+    }
+  if (!named) compare(comm, "all_reduce", rounds);
   MPI_Group_free(&counter.world);
 }
