@@ -162,9 +162,7 @@ constexpr algorithm_id find_algorithm(std::string_view wanted) {
 
 // Whether two levels serve the _v form of a collective: where all ranks know all counts, so that representatives know what
 // their nodes exchange, and all ranks choose alike.
-constexpr bool has_two_levels_v(collective c) {
-  return c == collective::all_gather || c == collective::reduce_scatter;
-}
+constexpr bool has_two_levels_v(collective c) { return c == collective::all_gather || c == collective::reduce_scatter; }
 
 // Whether an algorithm serves a collective; for native and two_level, if the transport supports them.
 constexpr bool is_served(algorithm_id id, collective c) {
