@@ -82,7 +82,7 @@ class pipeline_messages {
   void take_back(std::size_t index) {
     departures_[index].done.wait();
     pool_.give(std::move(departures_[index].data));
-    std::swap(departures_[index], departures_.back());
+    if (index + 1 < departures_.size()) departures_[index] = std::move(departures_.back());
     departures_.pop_back();
   }
   static void wait_quietly(work& w) noexcept {
