@@ -20,7 +20,8 @@ namespace tutti {
 // In place            one array for both. Otherwise they must not overlap.
 // Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
 // Cost                p ranks, blocks of n bytes: one_shot 1 hop and pairwise p-1 hops, each with p-1 messages and
-//                     (p-1) n bytes per rank; bruck log2 p hops and messages, (n p/2) log2 p bytes
+//                     (p-1) n bytes per rank; bruck log2 p hops and messages, (n p/2) log2 p bytes; two_level, on nodes
+//                     of k ranks, p/k-1 messages of k n bytes between nodes per rank
 // Source              MPI-4.1, 6.8
 //
 //   tutti::all_to_all(comm, outgoing, incoming);

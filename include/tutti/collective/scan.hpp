@@ -35,7 +35,8 @@ T before_all() {
 // Order               rank order
 // Throws              error: bad_argument before any communication; mismatch, timeout, rank_lost, rank_left
 // Cost                p ranks, arrays of b bytes, at the busiest rank: one_shot 1 hop, p-1 messages, (p-1) b bytes;
-//                     recursive_doubling log2 p hops, b log2 p bytes; ring p-1 hops, b bytes
+//                     recursive_doubling log2 p hops, b log2 p bytes; ring p-1 hops, b bytes; two_level an
+//                     exclusive scan of b bytes between nodes
 // Source              MPI-4.1, 6.11.1
 //
 //   tutti::scan(comm, counts, ends);
