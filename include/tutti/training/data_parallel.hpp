@@ -216,7 +216,7 @@ class data_parallel {
 
   std::size_t bytes_of_all() const {
     std::size_t elements = 0;
-    for (auto const& shape : shapes_) elements += tutti::detail::elements_of(shape);
+    for (auto const& shape : shapes_) elements += tutti::detail::elements_of_shape(shape);
     return elements * sizeof(T);
   }
 

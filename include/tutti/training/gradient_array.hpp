@@ -15,7 +15,7 @@
 
 namespace tutti::detail {
 
-inline std::size_t elements_of(std::span<std::size_t const> shape) {
+inline std::size_t elements_of_shape(std::span<std::size_t const> shape) {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
@@ -51,7 +51,7 @@ class gradient_array {
  private:
   static std::vector<std::size_t> counts_of(std::span<std::vector<std::size_t> const> shapes) {
     std::vector<std::size_t> out;
-    for (auto const& shape : shapes) out.push_back(elements_of(shape));
+    for (auto const& shape : shapes) out.push_back(elements_of_shape(shape));
     return out;
   }
 
