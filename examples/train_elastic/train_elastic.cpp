@@ -141,10 +141,12 @@ class printer {
   void operator()(tutti::training::transition const& seen) {
     using tutti::training::member_state;
     if (seen.who.state == member_state::failed) live_.erase(seen.who.number);
+    if (!live_.empty() && *live_.begin() == number_) {
+      std::printf("%s\n", seen.text().c_str());
+      std::fflush(stdout);
+    }
+    // Only now: a process that has just joined does not know what has happened before.
     if (seen.who.state == member_state::healthy) live_.insert(seen.who.number);
-    if (live_.empty() || *live_.begin() != number_) return;
-    std::printf("%s\n", seen.text().c_str());
-    std::fflush(stdout);
   }
 
  private:
