@@ -175,6 +175,7 @@ class job {
     bool is_member = true;  // false until a process that replaces a lost rank has joined the others
     int restarts = 0;
     std::optional<clock_type::time_point> restart{};  // when it is to be replaced
+    std::optional<clock_type::time_point> kill{};  // when a process that nobody needs is killed, unless SIGTERM ends it
   };
 
   // Returns 0, or an exit code if the program cannot be started.
@@ -229,7 +230,8 @@ class job {
     int milliseconds = -1;
     auto wake = next_;
     for (rank const& one : ranks_)
-      if (one.restart && (!wake || *one.restart < *wake)) wake = one.restart;
+      for (auto const& time : {one.restart, one.kill})
+        if (time && (!wake || *time < *wake)) wake = time;
     if (wake) {
       auto const left = std::chrono::ceil<std::chrono::milliseconds>(*wake - clock_type::now()).count();
       milliseconds = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
@@ -240,6 +242,7 @@ class job {
     if (waiting[0].revents != 0) read_signals();
     hear();
     restart_lost();
+    kill_newcomers();
     if (next_ && clock_type::now() >= *next_) escalate();
   }
 
@@ -247,6 +250,7 @@ class job {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
       int const number = static_cast<int>(info.ssi_signo);
+      if (number == SIGINT || number == SIGTERM || number == SIGHUP) replace_no_more();
       // The terminal has sent its signals to the ranks already.
       if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill_all(number);
     }
@@ -261,6 +265,7 @@ class job {
       for (std::size_t r = 0; r < ranks_.size(); ++r)
         if (ranks_[r].process == process) {
           ranks_[r].process = -1;
+          ranks_[r].kill.reset();
           ended.emplace_back(r, status);
         }
     if (ended.empty()) return;
@@ -294,11 +299,12 @@ class job {
       if (static_cast<std::size_t>(r) < ranks_.size() && !ranks_[static_cast<std::size_t>(r)].is_member) {
         ranks_[static_cast<std::size_t>(r)].is_member = true;
         say("rank {} has been replaced", r);
+        survived_ |= stage_ == stage::failed;  // it counts now, so there may be enough
       }
   }
 
   void plan_restart(rank& one, std::size_t r) {
-    if (stage_ != stage::running || one_succeeded_) return;
+    if (stage_ != stage::running || one_succeeded_ || is_ending_) return;
     if (restarts_ == options_.restarts) return say("rank {} is not replaced, after {} restarts", r, restarts_);
     ++restarts_;
     auto const pause = std::min<clock_type::duration>(first_pause * (1 << std::min(one.restarts, 10)), longest_pause);
@@ -313,11 +319,25 @@ class job {
       start(static_cast<int>(r), true);
     }
   }
+  // Somebody wants the job to end: a process that started now would not know of it.
+  void replace_no_more() {
+    is_ending_ = true;
+    for (rank& one : ranks_) one.restart.reset();
+  }
   // The others have finished, or are gone.
   void leave_out_newcomers() {
     for (rank& one : ranks_) {
       one.restart.reset();
-      if (one.process > 0 && !one.is_member) ::kill(one.process, SIGTERM);
+      if (one.process <= 0 || one.is_member || one.kill) continue;
+      ::kill(one.process, SIGTERM);
+      one.kill = clock_type::now() + termination_time;
+    }
+  }
+  void kill_newcomers() {
+    for (rank& one : ranks_) {
+      if (!one.kill || clock_type::now() < *one.kill) continue;
+      one.kill.reset();
+      if (one.process > 0 && !one.is_member) ::kill(one.process, SIGKILL);
     }
   }
 
@@ -356,6 +376,7 @@ class job {
       code_ = timed_out;
       say("the job did not finish within {} s", options_.seconds);
     }
+    replace_no_more();
     bool const again = stage_ == stage::terminating;
     say("{} the ranks that are still running: {}", again ? "killing" : "terminating", list_running());
     kill_all(again ? SIGKILL : SIGTERM);
@@ -398,7 +419,7 @@ class job {
   std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
   int code_ = 0;
   int restarts_ = 0;
-  bool one_succeeded_ = false, survived_ = false;
+  bool one_succeeded_ = false, survived_ = false, is_ending_ = false;
 };
 
 // "2:8"
@@ -426,9 +447,9 @@ int main(int argc, char** argv) {
       ->check([](std::string const& text) {
         return parse_range(text) ? "" : text + " is not a range of ranks, such as 2:8";
       });
-  app.add_option("--max-restarts", o.restarts, "Of all ranks of an elastic job together")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  auto* const restarts = app.add_option("--max-restarts", o.restarts, "Of all ranks of an elastic job together")
+                             ->check(CLI::Range(0, 1'000'000))
+                             ->capture_default_str();
   app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
       ->check(CLI::PositiveNumber);
   app.prefix_command();
@@ -455,6 +476,7 @@ int main(int argc, char** argv) {
       if (o.ranks != 0) throw CLI::ExcludesError("--elastic", "-n");
       std::tie(o.min_ranks, o.ranks) = *parse_range(range);
     }
+    if (range.empty() && restarts->count() > 0) throw CLI::RequiresError("--max-restarts", "--elastic");
     if (o.ranks == 0) throw CLI::RequiredError("-n");
     if (o.command.empty()) throw CLI::RequiredError("A program to start");
     return job(std::move(o)).run();

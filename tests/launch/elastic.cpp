@@ -71,3 +71,33 @@ TEST_CASE("a program that is not elastic does not join, and its survivors are no
   CAPTURE(c.output);
   CHECK(lines_with(c.output, " of 2: right\n") == 2);
 }
+
+TEST_CASE("a job that a signal ends gets no new processes") {
+  command c(run_elastic +
+            "1:3 --prefix sh -c '[ -z \"$TUTTI_ELASTIC_JOIN\" ] || echo replaces;"
+            " [ $TUTTI_RANK = 1 ] && { echo ready; exec sleep 60; };"
+            " trap \"sleep 2; exit 3\" TERM; echo ready; while :; do sleep 0.05; done'");
+  for (std::string const r : {"[0] ready", "[1] ready", "[2] ready"}) c.read_until(r);
+  c.signal(SIGTERM);
+  CHECK(c.wait() == 128 + SIGTERM);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: rank 1 was killed by signal 15 (Terminated)\n"));
+  CHECK_FALSE(c.said("replaces"));
+}
+
+TEST_CASE("a process that nobody needs is killed if it ignores SIGTERM") {
+  command c(run_elastic +
+            "1:3 sh -c '[ -z \"$TUTTI_ELASTIC_JOIN\" ] || { trap \"\" TERM; echo waits; while :; do sleep 0.1; done; };"
+            " [ $TUTTI_RANK = 1 ] && exit 7; sleep 2'");
+  CHECK(c.wait() == 7);
+  CHECK(c.said("waits\n"));
+}
+
+TEST_CASE("a process counts from when it says that it has joined, and the job then has enough ranks again") {
+  command c(run_elastic + "3:4 " TUTTI_RANKS " late_join");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(c.said("tutti-run: rank 1 has been replaced\n"));
+  CHECK(c.said("tutti-run: the ranks that are left go on: 0, 1, 3\n"));
+  CHECK_FALSE(c.said("terminating"));
+}

@@ -58,6 +58,7 @@ TEST_CASE("a wrong command line is rejected with a message") {
                      {"--elastic 2 true", 2, "2 is not a range of ranks"},
                      {"--elastic 2:4x true", 2, "2:4x is not a range of ranks"},
                      {"-n 2 --elastic 1:2 true", 2, "--elastic excludes -n"},
+                     {"-n 2 --max-restarts 3 true", 2, "--max-restarts requires --elastic"},
                      {"--bogus", 2, "The following argument was not expected: --bogus"},
                      {"--bogus -n 2 true", 2, "The following argument was not expected: --bogus"},
                      {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "tutti/fault/survival.hpp"
 #include "tutti/training/elastic/elastic_loop.hpp"
 #include "tutti/tutti.hpp"
 
@@ -47,6 +48,19 @@ int train_elastically(int victim) {
   return code != nullptr ? std::atoi(code) : 0;
 }
 
+// Rank 1 ends, and rank 2 a second later; a process that replaces rank 1 says only then that it has joined.
+int join_late(int rank) {
+  auto const wait = [](int seconds) { std::this_thread::sleep_for(std::chrono::seconds(seconds)); };
+  if (std::getenv("TUTTI_ELASTIC_JOIN") != nullptr) {
+    wait(2);
+    tutti::detail::report_join(rank);
+    wait(4);
+    return 0;
+  }
+  wait(rank == 1 ? 0 : rank == 2 ? 1 : 6);
+  return rank == 1 || rank == 2 ? 1 : 0;
+}
+
 int run(std::string const& task, int number) {
   tutti::place const me = tutti::find_place();
   if (task == "absent" && me.rank == number) {              // a rank that runs but does not arrive
@@ -67,6 +81,7 @@ int run(std::string const& task, int number) {
     ::setenv("TUTTI_TIMEOUT", "60", 1);
   }
   if (task == "elastic") return train_elastically(number);
+  if (task == "late_join") return join_late(me.rank);
   auto comm = tutti::init();
   if (task == "sum" || task == "again") {
     if (!sums_up(comm, number)) return 3;
