@@ -69,7 +69,7 @@ TUTTI_INLINE open_door::open_door(std::string job, int number) : job_(std::move(
 TUTTI_INLINE invitation open_door::wait(countdown& until) {
   host_ = descriptor();
   while (true) {
-    pollfd waiting[]{{listener_.get(), host_ ? short{0} : short{POLLIN}, 0}, {host_.get(), POLLIN, 0}};
+    pollfd waiting[]{{listener_.get(), POLLIN, 0}, {host_.get(), POLLIN, 0}};
     running_clock::rest rest;
     ::poll(waiting, 2, 100);
     rest.end();
@@ -79,7 +79,7 @@ TUTTI_INLINE invitation open_door::wait(countdown& until) {
                    .way_out =
                        "make sure that they run an elastic_loop of fewer ranks than tutti-run --elastic allows, or "
                        "raise elastic_options::asked_within"});
-    if (!host_) {
+    if (waiting[0].revents != 0) {  // a later one is of a later rank 0: an earlier one may have stopped before it asked
       descriptor guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (guest && process_of(guest)) host_ = std::move(guest);
       continue;

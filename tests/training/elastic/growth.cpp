@@ -8,8 +8,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <sys/socket.h>
+#include <utility>
 #include <vector>
 
+#include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "training/elastic/toy_job.hpp"
@@ -86,6 +89,52 @@ TEST_CASE("a process that dies between the invitation and the meeting disturbs n
   for (std::size_t const r : {0u, 2u}) {
     CHECK(ends[r].hash == toy_training::hash_after(toy_steps));
     CHECK(ends[r].size == 2);
+  }
+}
+
+TEST_CASE("a process that is to take other steps than the ranks it joins is refused, and disturbs nobody") {
+  using enum toy_training::place;
+  shared_with_forks<toy_end> ends(4);
+  toy_job const job{.newcomers = {1}, .kills = {{1, 3, computed}}, .pause = 20ms, .more_steps = 5};
+  std::string const wrong = job.run(ends.all(), [](int p, int status) {
+    if (p == 1) return was_killed(status);
+    return p == 3 ? WIFEXITED(status) && WEXITSTATUS(status) == 1 + static_cast<int>(error_code::bad_argument)
+                  : status == 0;
+  });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+  for (std::size_t const r : {0u, 2u}) {
+    CHECK(ends[r].hash == toy_training::hash_after(toy_steps));
+    CHECK(ends[r].size == 2);
+  }
+}
+
+TEST_CASE("a process that nobody asks to join gives up when its time has passed") {
+  detail::open_door door("elastic-alone-" + std::to_string(::getpid()), 1);
+  detail::countdown until(300ms);
+  expect_error(error_of([&] { door.wait(until); }), error_code::timeout, "did not ask this process to join in time");
+}
+
+TEST_CASE("a process listens to the last rank that turns to it, because an earlier one may have stopped") {
+  std::string const job = "elastic-two-" + std::to_string(::getpid());
+  detail::open_door door(job, 2);
+  auto const first = detail::find_newcomer(job, 2);
+  REQUIRE(first);
+  auto const second = detail::find_newcomer(job, 2);
+  REQUIRE(second);
+  detail::invitation sent;
+  sent.layout = detail::segment_layout;
+  sent.meeting = 17;
+  REQUIRE(::send(second->connection.get(), &sent, sizeof sent, 0) == sizeof sent);
+  detail::countdown until(60s);
+  CHECK(door.wait(until).meeting == 17);
+}
+
+TEST_CASE("a process that no job can ask to join is refused") {
+  for (auto const& [rank, text] :
+       {std::pair{"", "no launcher has started this process"}, {"1", "is not a member of a job of 2"}}) {
+    environment const variables{
+        {"TUTTI_RANK", rank}, {"TUTTI_SIZE", *rank == 0 ? "" : "2"}, {detail::join_variable, "5"}};
+    expect_error(error_of([] { training::elastic_loop(); }), error_code::bad_argument, text);
   }
 }
 

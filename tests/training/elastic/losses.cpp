@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "support/temporary_folder.hpp"
 #include "training/elastic/toy_job.hpp"
@@ -159,6 +160,20 @@ TEST_CASE("a rank is lost while a checkpoint is written, and the next run goes o
         });
     CHECK(toy.hash() == toy_training::hash_after(toy_steps + 5));
   }
+}
+
+TEST_CASE("ranks that are to take different numbers of steps are refused") {
+  run_threads(2, [](auto& comm) {
+    std::uint64_t const steps = comm.rank() == 0 ? 3 : 5;
+    training::elastic_loop loop(std::move(comm));
+    int sum = 0;
+    expect_error(error_of([&] {
+                   loop.run(
+                       steps, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+                       [](auto&, std::uint64_t) {});
+                 }),
+                 error_code::bad_argument, "run() is to take 5 steps on rank 1, but 3 on rank 0");
+  });
 }
 
 TEST_CASE("arrays of single ranks are refused") {

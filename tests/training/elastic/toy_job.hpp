@@ -45,6 +45,7 @@ struct toy_job {
   std::chrono::milliseconds pause{0};                                      // in each step
   std::string timeout = "60";
   std::uint64_t steps = toy_steps;
+  std::uint64_t more_steps = 0;      // of newcomers
   std::span<std::uint64_t> begun{};  // where each process notes which step it has begun, if it is not empty
 
   bool kills_process(int p) const { return std::ranges::count(kills, p, &toy_kill::process) > 0; }
@@ -54,7 +55,7 @@ struct toy_job {
     int prepared = 0;
     training::elastic_loop loop(options(p));
     loop.run(
-        steps,
+        p < ranks ? steps : steps + more_steps,
         [&](auto& comm) {
           prepares(p, ++prepared);
           return toy.arrays(comm);

@@ -79,9 +79,10 @@ class elastic_loop {
   elastic_loop& operator=(elastic_loop const&) = delete;
 
   // Collective. Begins with the newest checkpoint, if there is any, and returns when all ranks have completed step `steps`, with
-  // the last state in the arrays. May be called again, for further steps, which go on from there.
+  // the last state in the arrays. May be called again, for further steps, which go on from there; new ranks can join only in the
+  // first call, which is where they begin.
   //
-  // Each rank passes  steps        the number of the last step; they are numbered from 1
+  // Each rank passes  steps        the number of the last step, the same on all ranks; they are numbered from 1
   //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks have
   //                                changed: it makes what depends on the communicator, and gives divided arrays the size of this
   //                                rank's part. The previous communicator exists until it returns. The values of the arrays are
@@ -89,7 +90,7 @@ class elastic_loop {
   //                   step(comm, n)  takes step n. It may be called again for the same n, with the state as it was, if ranks are lost
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
-  //                   differ from those before; excluded, on a rank without which the others have gone on; and what state and
+  //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have gone on; and what state and
   //                   step throw, unless it says that ranks were lost
   // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
   template <class State, class Step>
@@ -122,11 +123,11 @@ class elastic_loop {
 
   // The present one; another after each change of the ranks.
   communicator<Transport>& comm() noexcept { return *comm_; }
-  // The steps that are completed.
-  std::uint64_t step() const noexcept { return state_.step; }
+  // The steps that are completed. Any thread may ask for them and for the members, as `report` may.
+  std::uint64_t step() const noexcept { return completed_; }
   // All that this process has seen, by their numbers.
   std::vector<member> members() const {
-    std::lock_guard const alone(talking_);
+    std::scoped_lock const alone(talking_);
     std::vector<member> out = members_;
     std::ranges::sort(out, {}, &member::number);
     return out;
@@ -147,6 +148,7 @@ class elastic_loop {
     if (!comm_) {
       number_ = job_.joins_as;
       is_new_ = true;
+      expect_to_be_asked();
       return;
     }
     if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
@@ -154,6 +156,19 @@ class elastic_loop {
     number_ = comm_->rank();
     most_ranks_ = comm_->size();
     for (int r = 0; r < comm_->size(); ++r) numbers_.push_back(r);
+  }
+
+  // Nobody asks a process that joins no job, or as a member that the job does not have.
+  void expect_to_be_asked() const {
+    if (!place_.launcher.empty() && number_ < most_members_) return;
+    using tutti::detail::join;
+    throw error(
+        {.code = error_code::bad_argument,
+         .what = join({tutti::detail::join_variable, "=", number_,
+                       place_.launcher.empty() ? std::string(" is set, but no launcher has started this process")
+                                               : join({" is not a member of a job of ", most_members_}),
+                       ", so no ranks would ask it to join"}),
+         .way_out = "start the program by tutti-run --elastic, or unset the variable"});
   }
 
   // -- Votes. Ranks may find out about a loss in different steps, or not at all, so whatever changes the group, or ends the run,
@@ -196,15 +211,20 @@ class elastic_loop {
     lookout_.reset();
     state_.describe(*comm_, state(*comm_), where_);
     former_.clear();  // what was made on them is gone
-    std::vector const all = state_.tell(
-        *comm_, {.meetings = meetings_, .number = number_, .most_ranks = most_ranks_, .is_new = is_new_ ? 1 : 0},
-        where_);
+    std::vector const all = state_.tell(*comm_,
+                                        {.steps = steps_,
+                                         .meetings = meetings_,
+                                         .number = number_,
+                                         .most_ranks = most_ranks_,
+                                         .is_new = is_new_ ? 1 : 0},
+                                        where_);
     if (std::ranges::all_of(all, [](auto const& one) { return one.is_new != 0; })) {
       // The others have not got through their part of the meeting, and have gone on without these.
       former_.push_back(std::move(*comm_));
       comm_.reset();
       return;
     }
+    expect_same_steps(all);
     for (auto const& one : all) {
       most_ranks_ = std::max(most_ranks_, one.most_ranks);
       meetings_ = std::max(meetings_, one.meetings);
@@ -308,6 +328,7 @@ class elastic_loop {
       note(numbers[static_cast<std::size_t>(i)], comm_->size() + i, member_state::recovering, "");
     std::optional<communicator<shm>> made;
     std::string trouble;
+    auto const began = std::chrono::steady_clock::now();
     ++meetings_;
     try {
       made.emplace(tutti::detail::admit(
@@ -327,7 +348,9 @@ class elastic_loop {
       return;
     }
     for (int const number : numbers) note(number, -1, member_state::failed, trouble);
-    next_look_ = std::chrono::steady_clock::now() + options_.join_within / 10;
+    // Those that cannot join may try for ever, and cost the others a tenth of their time at most.
+    auto const now = std::chrono::steady_clock::now();
+    next_look_ = now + std::max<std::chrono::steady_clock::duration>(between_looks, 10 * (now - began));
     if (all == outcome::lost) throw vote_on_loss();
   }
 
@@ -356,6 +379,23 @@ class elastic_loop {
     comm_ = std::move(next);
   }
 
+  // Ranks with other numbers of steps would leave the loop while the rest wait for them. New ones among them go alone.
+  void expect_same_steps(std::span<tutti::detail::standing const> all) {
+    using tutti::detail::join;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (all[r].steps == all[0].steps) continue;
+      if (all[r].is_new != 0 && static_cast<int>(r) != comm_->rank()) continue;
+      throw error(
+          {.code = error_code::bad_argument,
+           .rank = comm_->rank(),
+           .what =
+               join({"run() is to take ", all[r].steps, " steps on rank ", r, ", but ", all[0].steps, " on rank 0"}),
+           .way_out =
+               "pass the same number on all ranks; a process that replaces a lost rank begins with the first call of "
+               "run(), so make only one",
+           .where = where_});
+    }
+  }
   void expect_enough() {
     int const least = options_.min_ranks > 0 ? options_.min_ranks
                       : job_.min_ranks > 0   ? job_.min_ranks
@@ -386,7 +426,7 @@ class elastic_loop {
 
   void note(int number, int rank, member_state now, std::string const& why) {
     if (number < 0) return;
-    std::lock_guard const alone(talking_);
+    std::scoped_lock const alone(talking_);
     auto at = std::ranges::find(members_, number, &member::number);
     bool const is_known = at != members_.end();
     if (!is_known) at = members_.insert(at, {number, rank, now});
@@ -421,7 +461,7 @@ class elastic_loop {
   std::atomic<std::uint64_t> completed_ = 0;  // state_.step, for the thread that watches
   bool ready_ = false, is_new_ = false, is_fatal_ = false;
   std::source_location where_{};
-  mutable std::mutex talking_;
+  mutable std::recursive_mutex talking_;  // `report` may ask for the members
   std::vector<member> members_;
   std::optional<tutti::detail::lookout<Transport>> lookout_;  // before all that its thread uses goes
 };

@@ -29,6 +29,7 @@ namespace tutti::detail {
 struct standing {
   moment last{};               // its last snapshot, if it has any
   std::uint64_t saved = 0;     // the step of the last checkpoint that it knows of
+  std::uint64_t steps = 0;     // the last step that it is to take
   std::uint64_t meetings = 0;  // attempts to let new ranks join, which have names of their own
   std::int32_t number = 0;     // of the member
   std::int32_t most_ranks = 0;
