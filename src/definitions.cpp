@@ -28,6 +28,7 @@
 #include "tutti/training/checkpoint/manifest_impl.hpp"
 #include "tutti/training/elastic/elastic_options_impl.hpp"
 #include "tutti/training/elastic/member_impl.hpp"
+#include "tutti/training/elastic/roster_impl.hpp"
 #include "tutti/training/elastic/snapshots_impl.hpp"
 #include "tutti/training/hooks/low_rank_impl.hpp"
 #include "tutti/training/hooks/power_sgd_impl.hpp"

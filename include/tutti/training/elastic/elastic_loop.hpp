@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -33,6 +31,7 @@
 #include "tutti/training/elastic/elastic_state.hpp"
 #include "tutti/training/elastic/lookout.hpp"
 #include "tutti/training/elastic/member.hpp"
+#include "tutti/training/elastic/roster.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
 namespace tutti::training {
@@ -90,8 +89,8 @@ class elastic_loop {
   //                   step(comm, n)  takes step n. It may be called again for the same n, with the state as it was, if ranks are lost
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
-  //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have gone on; and what state and
-  //                   step throw, unless it says that ranks were lost
+  //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have
+  //                   gone on; and what state and step throw, unless it says that ranks were lost
   // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
   template <class State, class Step>
   void run(std::uint64_t steps, State&& state, Step&& step,
@@ -106,7 +105,7 @@ class elastic_loop {
         if (!ready_) prepare(state);
         while (ready_ && state_.step < steps) {
           step(*comm_, state_.step + 1);
-          completed_ = ++state_.step;
+          roster_.completed = ++state_.step;
           end_step();
         }
         if (!ready_) continue;
@@ -124,14 +123,9 @@ class elastic_loop {
   // The present one; another after each change of the ranks.
   communicator<Transport>& comm() noexcept { return *comm_; }
   // The steps that are completed. Any thread may ask for them and for the members, as `report` may.
-  std::uint64_t step() const noexcept { return completed_; }
+  std::uint64_t step() const noexcept { return roster_.completed; }
   // All that this process has seen, by their numbers.
-  std::vector<member> members() const {
-    std::scoped_lock const alone(talking_);
-    std::vector<member> out = members_;
-    std::ranges::sort(out, {}, &member::number);
-    return out;
-  }
+  std::vector<member> members() const { return roster_.members(); }
 
  private:
   // None if this process is to join others.
@@ -231,18 +225,19 @@ class elastic_loop {
     }
     expect_enough();
     state_.restore(*comm_, all, where_);
-    completed_ = state_.step;
+    roster_.completed = state_.step;
     state_.take_snapshot(*comm_, where_);
     barrier(*comm_, {}, where_);
     state_.forget_others();
     numbers_.clear();
     for (auto const& one : all) {
       numbers_.push_back(one.number);
-      note(one.number, static_cast<int>(numbers_.size()) - 1, member_state::healthy, "");
+      roster_.note(one.number, static_cast<int>(numbers_.size()) - 1, member_state::healthy, "");
     }
     lookout_.emplace(*comm_, options_.suspect_after, [this](int rank, bool suspected) {
-      note(numbers_[static_cast<std::size_t>(rank)], rank, suspected ? member_state::suspected : member_state::healthy,
-           suspected ? "other ranks wait for it" : "");
+      roster_.note(numbers_[static_cast<std::size_t>(rank)], rank,
+                   suspected ? member_state::suspected : member_state::healthy,
+                   suspected ? "other ranks wait for it" : "");
     });
     ready_ = true;
     if (is_new_) tutti::detail::report_join(number_);
@@ -282,7 +277,7 @@ class elastic_loop {
         if (number >= 0) left.push_back(number);
         ++to;
       } else {
-        note(number, rank, member_state::failed, all_live ? "" : text_of(why));
+        roster_.note(number, rank, member_state::failed, all_live ? "" : text_of(why));
       }
     }
     numbers_ = std::move(left);
@@ -325,7 +320,7 @@ class elastic_loop {
     for (std::size_t i = 0; i < newcomers.size(); ++i) numbers[i] = newcomers[i].number;
     broadcast(*comm_, numbers, 0, {}, where_);
     for (int i = 0; i < count; ++i)
-      note(numbers[static_cast<std::size_t>(i)], comm_->size() + i, member_state::recovering, "");
+      roster_.note(numbers[static_cast<std::size_t>(i)], comm_->size() + i, member_state::recovering, "");
     std::optional<communicator<shm>> made;
     std::string trouble;
     auto const began = std::chrono::steady_clock::now();
@@ -347,7 +342,7 @@ class elastic_loop {
       replace_comm(std::move(*made));
       return;
     }
-    for (int const number : numbers) note(number, -1, member_state::failed, trouble);
+    for (int const number : numbers) roster_.note(number, -1, member_state::failed, trouble);
     // Those that cannot join may try for ever, and cost the others a tenth of their time at most.
     auto const now = std::chrono::steady_clock::now();
     next_look_ = now + std::max<std::chrono::steady_clock::duration>(between_looks, 10 * (now - began));
@@ -401,9 +396,7 @@ class elastic_loop {
                       : job_.min_ranks > 0   ? job_.min_ranks
                                              : (most_ranks_ + 1) / 2;
     if (comm_->size() >= least) return;
-    std::vector<int> lost;
-    for (member const& one : members())
-      if (one.state == member_state::failed) lost.push_back(one.number);
+    std::vector<int> const lost = roster_.failed();
     is_fatal_ = true;
     using tutti::detail::join;
     throw error(
@@ -422,19 +415,6 @@ class elastic_loop {
     return join({"the newest checkpoint in ", options_.folder, " is that of step ", state_.saved});
   }
 
-  // -- Members.
-
-  void note(int number, int rank, member_state now, std::string const& why) {
-    if (number < 0) return;
-    std::scoped_lock const alone(talking_);
-    auto at = std::ranges::find(members_, number, &member::number);
-    bool const is_known = at != members_.end();
-    if (!is_known) at = members_.insert(at, {number, rank, now});
-    // All are healthy at the start; one that comes later is as one that had failed.
-    member_state const before = is_known ? at->state : now == member_state::recovering ? member_state::failed : now;
-    *at = {number, rank, now};
-    if (before != now && options_.report) options_.report({*at, before, completed_, why});
-  }
   static std::string text_of(std::exception_ptr const& why) {
     try {
       if (why) std::rethrow_exception(why);
@@ -458,11 +438,9 @@ class elastic_loop {
   std::optional<tutti::detail::open_door> door_;
   std::chrono::steady_clock::time_point next_look_{};
   std::uint64_t steps_ = 0;
-  std::atomic<std::uint64_t> completed_ = 0;  // state_.step, for the thread that watches
   bool ready_ = false, is_new_ = false, is_fatal_ = false;
   std::source_location where_{};
-  mutable std::recursive_mutex talking_;  // `report` may ask for the members
-  std::vector<member> members_;
+  tutti::detail::roster roster_{options_.report};
   std::optional<tutti::detail::lookout<Transport>> lookout_;  // before all that its thread uses goes
 };
 
