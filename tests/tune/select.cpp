@@ -203,6 +203,17 @@ TEST_CASE("one level or two, by the links between ranks") {
       CHECK((tuned.select(ragged).algorithm == algorithm_id::two_level) == known);
     }
   }
+  SUBCASE("where each node has one rank, one level") {
+    problem spread = small;
+    spread.node_count = spread.ranks;
+    tuning tuned = table_with(memory, messages, {10'000'000, 1'000'000});
+    for (collective const c : every_collective)
+      for (bool const library : {true, false}) {
+        spread.what = c;
+        spread.native = library;
+        CHECK(tuned.select(spread).algorithm != algorithm_id::two_level);
+      }
+  }
   SUBCASE("ranks that share cores take turns at the network") {
     problem crowded = small;
     crowded.crowded = true;

@@ -32,8 +32,9 @@ TUTTI_INLINE choice tuning::select(problem p) {
   if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
   if (rule const* const r = table_.find(p))
     return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+  // Where each node has one rank, two levels send the same messages as one level.
   bool const library = may_leave_to_library(p),
-             two_levels = p.node_count > 1 && objection(algorithm_id::two_level, p).empty();
+             two_levels = p.node_count > 1 && p.ranks > p.node_count && objection(algorithm_id::two_level, p).empty();
   if (library && !two_levels)
     return {.algorithm = algorithm_id::native, .why = "the library's own, because no other was measured to be faster"};
   return p.node_count == 1 ? estimate(p, constants(p.crowded)) : over_nodes(in_small(p), library, two_levels);
