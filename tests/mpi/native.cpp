@@ -78,6 +78,8 @@ TEST_CASE("what a library would round on the way is not left to it") {
           all_reduce(comm, v, mean{});
           for (half const x : v)
             if (static_cast<float>(x) != 40000.0f) throw std::runtime_error("a mean has overflowed");
+          CHECK(explain<half, mean>(comm, collective::all_reduce, v.size()).algorithm != algorithm_id::native);
+          CHECK(explain<half>(comm, collective::broadcast, 10 * v.size()).algorithm == algorithm_id::native);
         }) == "");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "tutti/call/perform.hpp"
 #include "tutti/call/topology.hpp"
@@ -45,6 +46,7 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
                           .how = o.protocol,
                           .commutative = !reduces(what) || is_commutative<Op>,
                           .prepares = reduces(what) && detail::reducing<T, Op>::prepares,
+                          .wide = reduces(what) && !std::is_same_v<accumulator_for<Op, T>, T>,
                           .at_once = reduces(what) && detail::combines_at_once<Op>,
                           .type = detail::type_id<T>(),
                           .op = reduces(what) ? detail::type_id<Op>() : 0,
