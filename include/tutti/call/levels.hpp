@@ -129,7 +129,9 @@ class levels {
   }
 
  private:
-  // A call in parts. `Ragged`: of a _v form.
+  // A call in parts, and its memory. `Ragged`: of a _v form.
+  template <collective C, class T, bool Ragged>
+  class memory_of_parts;
   template <class Levels, collective C, class Body, bool Ragged>
   class parts;
 
