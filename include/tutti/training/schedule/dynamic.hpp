@@ -17,12 +17,13 @@ class dynamic_pipeline_schedule final {
   // A copy must be excluded first, because pipeline_schedule asks whether copies can be made.
   template <class S>
     requires(!std::same_as<S, dynamic_pipeline_schedule> && pipeline_schedule<S>)
-  dynamic_pipeline_schedule(S schedule)
-      : schedule_(std::make_shared<S const>(std::move(schedule))),
-        name(as<S>(schedule_.get()).name),
-        functions_(&functions_of<S>) {}
+  dynamic_pipeline_schedule(S schedule) : dynamic_pipeline_schedule(std::make_shared<S const>(std::move(schedule))) {}
 
  private:
+  template <class S>
+  explicit dynamic_pipeline_schedule(std::shared_ptr<S const> own)
+      : schedule_(own), name(own->name), functions_(&functions_of<S>) {}
+
   std::shared_ptr<void const> schedule_;
 
  public:

@@ -217,6 +217,11 @@ class mpi_board {
     news_->self.left = true;
     news_->send_to_all();
   }
+  // All ranks are about to close. A notice that is sent from here on might find nobody who receives it.
+  void end_notices() noexcept {
+    auto const lock = locked();
+    news_->ended = true;
+  }
   // Whether all notices of this rank have been received.
   bool delivered() noexcept {
     auto const lock = locked();

@@ -179,9 +179,11 @@ class mpi : public detail::mpi_ranks {
       if (awaited == all_here && channels_.done(meeting, rank_)) {
         board_.listen();
         if (strays_ || board_.faulty()) channels_.send_farewells();
+        board_.end_notices();
         awaited = farewells;
       }
-      if (awaited == farewells && channels_.farewells_received() && meet()) awaited = all_received;
+      if (awaited == farewells && channels_.farewells_received() && board_.delivered() && meet())
+        awaited = all_received;
       bool const last = awaited == all_received && channels_.done(meeting, rank_) && channels_.idle();
       return last ? detail::progress::done : detail::progress::stuck;
     };

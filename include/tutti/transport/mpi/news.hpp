@@ -135,6 +135,11 @@ struct mpi_news {
   void listen() noexcept {
     MPI_Status status;
     while (has_spare() && receive_one(status)) {
+      // If a rank could not close a former communicator in order, the MPI may deliver its notice here.
+      if (status.MPI_SOURCE >= ranks()) {
+        post_receive();
+        continue;
+      }
       std::unique_ptr<notice>& last = peers[static_cast<std::size_t>(status.MPI_SOURCE)].last;
       if (!last) last = std::move(spare);
       *last = received;
@@ -213,7 +218,7 @@ struct mpi_news {
     waited.store(now, std::memory_order_relaxed);
     look_for_lost();
     // Another thread may have ended a call while this one sent a notice of it.
-    if (now >= quiet_time && (sent_call != called || sent_finished != finished)) send_to_all();
+    if (!ended && now >= quiet_time && (sent_call != called || sent_finished != finished)) send_to_all();
   }
 
   bool close() noexcept {
@@ -233,6 +238,7 @@ struct mpi_news {
   MPI_Request receiving = MPI_REQUEST_NULL;
   bool calls_revoked = false;
   bool behind = false;  // some peer has a stale notice
+  bool ended = false;   // no further notices are sent because of waiting
   std::uint64_t sent_finished = 0;
   std::size_t names_known = 0;
 };
