@@ -21,7 +21,7 @@ class dynamic_pipeline_schedule final {
 
  private:
   template <class S>
-  explicit dynamic_pipeline_schedule(std::shared_ptr<S const> own)
+  explicit dynamic_pipeline_schedule(std::shared_ptr<S const> const& own)
       : schedule_(own), name(own->name), functions_(&functions_of<S>) {}
 
   std::shared_ptr<void const> schedule_;
