@@ -77,7 +77,16 @@ class messages_in_flight : public call_queue<Transport> {
   template <class Ready, class Awaited>
   void announce_and_nap(Ready const& ready, Awaited&& awaited) {
     announce_wait(awaited);
-    engine_.transport().nap(ready);
+    std::exception_ptr thrown;  // by ready(); nap() is noexcept
+    engine_.transport().nap([&]() noexcept {
+      try {
+        return ready();
+      } catch (...) {
+        thrown = std::current_exception();
+        return true;
+      }
+    });
+    if (thrown) std::rethrow_exception(thrown);
   }
   // Withdraws the announcement. It stays after a fault, for peers that look for the reason of theirs.
   void clear_awaited() noexcept {
