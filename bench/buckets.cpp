@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "median.hpp"
 #include "tutti/training.hpp"
 #include "tutti/tutti.hpp"
 
@@ -52,12 +53,6 @@ void step(model_type& model, options const& how) {
     model.ready(layer);
   }
   model.finish();
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 void measure(tutti::communicator<tutti::shm>& comm, options const& how) {

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "median.hpp"
 #include "tutti/reduce/combine.hpp"
 #include "tutti/reduce/ops.hpp"
 
@@ -72,12 +73,6 @@ double turn(double min_ms, F const& f) {
     }
     if (double const took = milliseconds_since(begin); took >= min_ms) return took * 1e6 / static_cast<double>(calls);
   }
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 template <class T, class Op>

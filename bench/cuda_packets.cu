@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crossover.hpp"
+#include "median.hpp"
 #include "tutti/cuda.cuh"
 
 namespace {
@@ -27,12 +28,6 @@ double time_of(Ranks const& ranks, Buffers const& data, protocol how) {
   for (int i = 0; i < calls; ++i) all_reduce<one_shot>(ranks, data, data, sum{}, {.protocol = how});
   ranks.on().wait({}, deadline::after(std::chrono::seconds{30}));
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / calls;
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 template <class Channels>

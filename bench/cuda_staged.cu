@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "crossover.hpp"
+#include "median.hpp"
 #include "tutti/cuda.cuh"
 #include "tutti/tutti.hpp"
 
@@ -37,12 +38,6 @@ double time_of(Comm& comm, cuda_device const& gpu, F const& call) {
   double took = std::chrono::duration<double, std::micro>(clock_type::now() - began).count();
   all_reduce(comm, std::span(&took, 1), tutti::max{});
   return took;
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // The GPU of this rank, to which this program's own CUDA calls go.

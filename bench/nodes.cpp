@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "median.hpp"
 #include "tutti/mpi.hpp"
 
 namespace {
@@ -136,12 +137,6 @@ std::int64_t messages_of(nodes_communicator& comm, arrays& a, contestant const& 
   c.call(comm, a);
   counter.nodes = nullptr;
   return all_reduce(comm, std::int64_t{counter.messages});
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void compare(nodes_communicator& comm, std::string_view what, std::size_t most_rounds) {

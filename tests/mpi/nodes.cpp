@@ -78,22 +78,15 @@ void check_collectives(Comm& comm, Op const& op, std::vector<std::size_t> const&
         ++turn;
         for (algorithm_id const id : {algorithm_id::automatic, algorithm_id::two_level}) {
           if (id == algorithm_id::two_level && !two_levels_serve(comm, c, is_commutative<Op>)) continue;
-          check.template check<T>(c,
-                                  {.options = {.algorithm = id},
-                                   .count = count,
-                                   .root = root,
-                                   .in_place = turn % 2 == 0,
-                                   .shared = turn % 4 < 2},
-                                  op);
-          if (!by_block(c) || (id == algorithm_id::two_level && !two_levels_serve(comm, c, is_commutative<Op>, true)))
-            continue;
-          check.template check_ragged<T>(c,
-                                         {.options = {.algorithm = id},
-                                          .count = count,
-                                          .root = root,
-                                          .in_place = turn % 2 == 0,
-                                          .shared = turn % 4 < 2},
-                                         op);
+          trial const how{.options = {.algorithm = id},
+                          .count = count,
+                          .root = root,
+                          .in_place = turn % 2 == 0,
+                          .shared = turn % 4 < 2};
+          check.template check<T>(c, how, op);
+          bool const serves_ragged =
+              id == algorithm_id::automatic || two_levels_serve(comm, c, is_commutative<Op>, true);
+          if (by_block(c) && serves_ragged) check.template check_ragged<T>(c, how, op);
         }
       }
 }
