@@ -11,7 +11,6 @@
 #include <exception>
 #include <optional>
 #include <source_location>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +31,8 @@
 #include "tutti/training/elastic/lookout.hpp"
 #include "tutti/training/elastic/member.hpp"
 #include "tutti/training/elastic/roster.hpp"
+#include "tutti/training/elastic/standing.hpp"
+#include "tutti/training/elastic/votes.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 
 namespace tutti::training {
@@ -112,7 +113,7 @@ class elastic_loop {
         if (finish()) return;
       } catch (vote_on_loss const&) {
       } catch (error const& e) {
-        if (is_fatal_ || !comm_ || !can_vote() || !is_loss(e.code())) throw;
+        if (is_fatal_ || !comm_ || !tutti::detail::can_vote(*comm_) || !is_loss(e.code())) throw;
         why = std::current_exception();
         decide(false, false);
       }
@@ -165,33 +166,13 @@ class elastic_loop {
          .way_out = "start the program by tutti-run --elastic, or unset the variable"});
   }
 
-  // -- Votes. Ranks may find out about a loss in different steps, or not at all, so whatever changes the group, or ends the run,
-  // begins with a vote, of which all have the same result.
+  // -- Votes.
 
-  enum class outcome { agreed, refused, lost };
+  using outcome = tutti::detail::outcome;
   struct vote_on_loss {};  // thrown when a vote has told that ranks are lost
 
-  // `agrees`: to what this rank was about to do. `intact`: whether it knows of no loss.
   outcome decide(bool agrees, bool intact) {
-    int const mine = (agrees ? 1 : 0) | (intact ? 2 : 0);
-    agreement all{mine, {}};
-    if (options_.exclude_after.count() == 0) {
-      all = comm_->agree(mine, where_);
-    } else if (comm_->size() > 1) {
-      tutti::detail::resolution const seen =
-          tutti::detail::hold_vote(comm_->engine(), tutti::detail::motion::agree, static_cast<std::uint32_t>(mine),
-                                   options_.exclude_after, where_);
-      all = {static_cast<int>(seen.flags), seen.gone};
-    }
-    if ((all.flags & 2) == 0 || !all.gone.empty()) return outcome::lost;
-    return (all.flags & 1) != 0 ? outcome::agreed : outcome::refused;
-  }
-  bool can_vote() {
-    using namespace tutti::detail;
-    if constexpr (has_levels<Transport>)
-      if (comm_->engine().levels->only_node() != nullptr) return true;
-    if constexpr (may_survive<Transport>) return comm_->engine().transport().survives();
-    return holds_votes<Transport>;
+    return tutti::detail::vote(*comm_, agrees, intact, options_.exclude_after, where_);
   }
   bool is_loss(error_code code) const {
     return code == error_code::rank_lost || code == error_code::rank_left || code == error_code::revoked ||
@@ -218,7 +199,7 @@ class elastic_loop {
       comm_.reset();
       return;
     }
-    expect_same_steps(all);
+    tutti::detail::expect_same_steps(all, comm_->rank(), where_);
     for (auto const& one : all) {
       most_ranks_ = std::max(most_ranks_, one.most_ranks);
       meetings_ = std::max(meetings_, one.meetings);
@@ -258,7 +239,7 @@ class elastic_loop {
 
   // Whether all ranks have completed the last step and are alive.
   bool finish() {
-    if (can_vote()) return decide(true, true) == outcome::agreed;
+    if (tutti::detail::can_vote(*comm_)) return decide(true, true) == outcome::agreed;
     barrier(*comm_, {}, where_);
     return true;
   }
@@ -374,23 +355,6 @@ class elastic_loop {
     comm_ = std::move(next);
   }
 
-  // Ranks with other numbers of steps would leave the loop while the rest wait for them. New ones among them go alone.
-  void expect_same_steps(std::span<tutti::detail::standing const> all) {
-    using tutti::detail::join;
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r].steps == all[0].steps) continue;
-      if (all[r].is_new != 0 && static_cast<int>(r) != comm_->rank()) continue;
-      throw error(
-          {.code = error_code::bad_argument,
-           .rank = comm_->rank(),
-           .what =
-               join({"run() is to take ", all[r].steps, " steps on rank ", r, ", but ", all[0].steps, " on rank 0"}),
-           .way_out =
-               "pass the same number on all ranks; a process that replaces a lost rank begins with the first call of "
-               "run(), so make only one",
-           .where = where_});
-    }
-  }
   void expect_enough() {
     int const least = options_.min_ranks > 0 ? options_.min_ranks
                       : job_.min_ranks > 0   ? job_.min_ranks
