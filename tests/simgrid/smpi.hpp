@@ -28,9 +28,11 @@ class patient_test {
     else if (failed_.push_back(request); std::ranges::count(failed_, request) == enough) wait();
     return code;
   }
+  // After a call that blocks, other requests may have succeeded.
+  void begin_anew() { failed_.clear(); }
 
  private:
-  static constexpr int enough = 4;  // a poll looks at a request twice at most
+  static constexpr int enough = 4;  // a poll looks at a request twice at most, before a call that blocks and after it
 
   void wait() {
     std::ranges::sort(failed_);
@@ -52,10 +54,12 @@ inline patient_test test;
 // SimGrid cannot wait for one of several barriers, and has no MPI_Comm_idup: these block, and their requests have ended.
 inline int barrier(MPI_Comm ranks, MPI_Request* request) {
   *request = MPI_REQUEST_NULL;
+  test.begin_anew();
   return MPI_Barrier(ranks);
 }
 inline int duplicate(MPI_Comm original, MPI_Comm* made, MPI_Request* request) {
   *request = MPI_REQUEST_NULL;
+  test.begin_anew();
   return MPI_Comm_dup(original, made);
 }
 
