@@ -21,10 +21,10 @@ TEST_CASE("a rank that is stopped is suspected, then excluded, and cannot come b
   using training::member_state;
   shared_with_forks<toy_end> ends(3);
   shared_with_forks<int> seen(4);  // how often a rank has seen member 1 become each state
-  toy_job job{.timeout = "2"};
+  toy_job job{.timeout = "4"};
   job.options = [&](int process) {
     return training::elastic_options{
-        .suspect_after = 200ms, .exclude_after = 500ms, .report = [&seen, process](auto const& t) {
+        .suspect_after = 500ms, .exclude_after = 1500ms, .report = [&seen, process](auto const& t) {
           if (process == 0 && t.who.number == 1) seen[static_cast<std::size_t>(t.who.state)] += 1;
         }};
   };

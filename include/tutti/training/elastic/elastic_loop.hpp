@@ -239,8 +239,9 @@ class elastic_loop {
 
   // Whether all ranks have completed the last step and are alive.
   bool finish() {
-    if (tutti::detail::can_vote(*comm_)) return decide(true, true) == outcome::agreed;
-    barrier(*comm_, {}, where_);
+    if (!tutti::detail::can_vote(*comm_)) barrier(*comm_, {}, where_);
+    else if (decide(true, true) != outcome::agreed) return false;
+    lookout_->end();
     return true;
   }
 

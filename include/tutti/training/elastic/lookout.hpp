@@ -29,12 +29,19 @@ class lookout {
 
   // `say(rank, suspected)` is called by the thread, when that changes. The communicator must outlive this.
   lookout(communicator<Transport>& comm, std::chrono::nanoseconds after, std::function<void(int, bool)> say)
-      : ranks_(&comm.engine()), after_(after), say_(std::move(say)) {
+      : ranks_(&comm.engine()), after_(after), say_(std::move(say)), beats_(static_cast<std::size_t>(comm.size())) {
     if constexpr (watches)
       if (comm.size() > 1) thread_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
   }
   lookout(lookout const&) = delete;
   lookout& operator=(lookout const&) = delete;
+
+  // Ends the watch. A rank that has caught up since the thread last looked is suspected no longer.
+  void end() {
+    if (!thread_.joinable()) return;
+    thread_ = {};
+    look();
+  }
 
  private:
   using clock = std::chrono::steady_clock;
@@ -46,20 +53,19 @@ class lookout {
   };
 
   void watch(std::stop_token const& stop) {
-    std::vector<beat> all(static_cast<std::size_t>(ranks_->ranks()));
     std::mutex alone;
     std::condition_variable_any asked_to_stop;
     std::unique_lock lock(alone);
-    while (!asked_to_stop.wait_for(lock, stop, after_ / 4, [&] { return stop.stop_requested(); })) look(all);
+    while (!asked_to_stop.wait_for(lock, stop, after_ / 4, [&] { return stop.stop_requested(); })) look();
   }
 
-  void look(std::vector<beat>& all) {
+  void look() {
     auto const& board = ranks_->notices();
     std::uint64_t latest = 0;
     for (int r = 0; r < ranks_->ranks(); ++r) latest = std::max(latest, board.called(r));
     auto const now = clock::now();
     for (int r = 0; r < ranks_->ranks(); ++r) {
-      beat& one = all[static_cast<std::size_t>(r)];
+      beat& one = beats_[static_cast<std::size_t>(r)];
       if (r == ranks_->rank()) continue;
       std::uint64_t const called = board.called(r);
       bool const late = called < latest;
@@ -79,7 +85,8 @@ class lookout {
   engine<Transport>* ranks_;
   std::chrono::nanoseconds after_;
   std::function<void(int, bool)> say_;
-  std::jthread thread_;  // last, so that it ends first
+  std::vector<beat> beats_;  // by rank
+  std::jthread thread_;      // last, so that it ends first
 };
 
 }  // namespace tutti::detail
