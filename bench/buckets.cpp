@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct options {
                                  std::size_t{100} << 20};
   std::size_t first = std::size_t{25} << 20;  // size with which the search begins
   int rounds = 15, steps = 5;
-  bool progress_thread = false;
+  bool progress_thread = false, device = false;
 };
 
 struct contender {
@@ -45,9 +46,11 @@ struct contender {
 };
 
 void step(model_type& model, options const& how) {
+  auto end = clock_type::now();
   for (std::size_t layer = model.size(); layer-- > 0;) {
-    auto const end = clock_type::now() + std::chrono::microseconds(how.layer_us);
-    std::ranges::fill(model.gradient(layer), 1.0f);
+    end = (how.device ? end : clock_type::now()) + std::chrono::microseconds(how.layer_us);
+    if (!how.device) std::ranges::fill(model.gradient(layer), 1.0f);
+    if (how.device) std::this_thread::sleep_until(end);
     while (clock_type::now() < end) {
     }
     model.ready(layer);
@@ -107,6 +110,7 @@ int main(int argc, char** argv) {
   app.add_option("--first", how.first, "size with which the adaptive one begins")->transform(CLI::AsSizeValue(false));
   app.add_option("--rounds", how.rounds, "turns of each, of which the median counts")->check(CLI::PositiveNumber);
   app.add_option("--steps", how.steps, "steps of a turn")->check(CLI::PositiveNumber);
+  app.add_flag("--device", how.device, "computed elsewhere, as by a device: the cores of the ranks are free");
   app.add_flag("--progress-thread", how.progress_thread, "a thread drives communication");
   CLI11_PARSE(app, argc, argv);
   tutti::run_local(how.ranks, [&](auto& comm) { measure(comm, how); });
