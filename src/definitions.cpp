@@ -27,6 +27,7 @@
 #include "tutti/training/checkpoint/durable_file_impl.hpp"
 #include "tutti/training/checkpoint/manifest_impl.hpp"
 #include "tutti/training/elastic/elastic_options_impl.hpp"
+#include "tutti/training/elastic/growth_impl.hpp"
 #include "tutti/training/elastic/member_impl.hpp"
 #include "tutti/training/elastic/roster_impl.hpp"
 #include "tutti/training/elastic/snapshots_impl.hpp"

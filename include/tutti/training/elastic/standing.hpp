@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <source_location>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "tutti/training/elastic/snapshots.hpp"
 
@@ -22,9 +24,20 @@ struct standing {
   std::int32_t is_new = 0;
 };
 
+// By rank.
+[[gnu::cold]] std::vector<int> numbers_of(std::span<standing const> all);
+
 // Ranks with other numbers of steps would leave the loop while the rest wait for them. New ones among them go alone. `all`: by
 // rank. Throws error: bad_argument.
 [[gnu::cold]] void expect_same_steps(std::span<standing const> all, int rank, std::source_location where);
+
+struct head_count {
+  int ranks, least, most;  // that are left, that are needed, and that there have been at once
+};
+// Too few ranks are left. `lost`: the numbers of members; `saved`: the step of the newest checkpoint in `folder`. Throws error:
+// rank_lost.
+[[noreturn, gnu::cold]] void refuse_too_few(head_count seen, int rank, std::vector<int> const& lost,
+                                            std::string const& folder, std::uint64_t saved, std::source_location where);
 
 }  // namespace tutti::detail
 

@@ -5,13 +5,22 @@
 #include <cstddef>
 #include <source_location>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "tutti/core/config.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/training/elastic/standing.hpp"
+#include "tutti/transport/absence.hpp"
 
 namespace tutti::detail {
+
+TUTTI_INLINE std::vector<int> numbers_of(std::span<standing const> all) {
+  std::vector<int> out;
+  for (standing const& one : all) out.push_back(one.number);
+  return out;
+}
 
 TUTTI_INLINE void expect_same_steps(std::span<standing const> all, int rank, std::source_location where) {
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -26,6 +35,20 @@ TUTTI_INLINE void expect_same_steps(std::span<standing const> all, int rank, std
              "run(), so make only one",
          .where = where});
   }
+}
+
+TUTTI_INLINE void refuse_too_few(head_count seen, int rank, std::vector<int> const& lost, std::string const& folder,
+                                 std::uint64_t saved, std::source_location where) {
+  std::string const checkpoint = folder.empty() ? "there are no checkpoints, because no folder was named"
+                                 : saved == 0   ? join({"there is no checkpoint in ", folder, " yet"})
+                                              : join({"the newest checkpoint in ", folder, " is that of step ", saved});
+  throw error({.code = error_code::rank_lost,
+               .rank = rank,
+               .peer = lost.size() == 1 ? lost[0] : -1,
+               .what = join({"of ", seen.most, " ranks, ", seen.ranks, " are left, and elastic training needs ",
+                             seen.least, "; lost are the members ", list_of(lost), "; ", checkpoint}),
+               .way_out = "start the job again",
+               .where = where});
 }
 
 }  // namespace tutti::detail

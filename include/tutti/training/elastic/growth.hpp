@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How processes that replace lost ranks join elastic training.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/call/communicator.hpp"
+#include "tutti/launch/newcomers.hpp"
+#include "tutti/training/elastic/elastic_options.hpp"
+#include "tutti/training/elastic/roster.hpp"
+#include "tutti/transport/shared_memory/shm.hpp"
+
+namespace tutti::detail {
+
+// A process that is to join listens on a socket, its door. After a step, rank 0 looks whether there are any; if so, all ranks
+// meet those that wait, as processes meet in init(), and then vote on whether the meeting has succeeded: then its communicator
+// replaces theirs, or else they go on as they were, and those that wait may be asked again. Only shared memory can grow.
+class growth {
+ public:
+  // Both outlive this.
+  growth(training::elastic_options const& options, roster& members) : options_(options), roster_(members) {}
+
+  // This process is one of these ranks. Others may join them if they are all that a launcher has started.
+  [[gnu::cold]] void begin_as_rank(int rank, int ranks, bool share_memory);
+  // This process is to join others. Throws error: bad_argument if nobody would ask it.
+  [[gnu::cold]] void begin_as_newcomer(int number);
+
+  int number() const { return number_; }  // of this member
+  bool is_new() const { return is_new_; }
+  std::uint64_t meetings = 0;  // attempts so far, which have names of their own; the same on all ranks
+
+  // -- Ranks.
+
+  // On rank 0: those that wait. `present`: the numbers of the members. Looks from time to time only, and never waits.
+  [[gnu::cold]] std::vector<newcomer> find(std::span<int const> present);
+
+  struct attempt {
+    std::vector<int> numbers{};  // of the newcomers
+    std::optional<communicator<shm>> made{};
+    std::string trouble{};  // why there is none
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+  };
+  // Collective: meets `count` newcomers, which rank 0 has found. Throws error as a collective does; a meeting that fails throws
+  // nothing.
+  [[gnu::cold]] attempt meet(communicator<shm>& comm, std::vector<newcomer> const& found, std::size_t count,
+                             std::uint64_t generation, std::source_location where);
+  // After a meeting that has not succeeded on all ranks.
+  [[gnu::cold]] void give_up(attempt const& failed);
+
+  // -- A process that joins.
+
+  // Waits until the others have asked it, and are in a communicator with it. Throws error: timeout, mismatch.
+  [[gnu::cold]] communicator<shm> enter(std::uint64_t& generation);
+  // It has the state of the others.
+  [[gnu::cold]] void finish_joining();
+
+ private:
+  training::elastic_options const& options_;
+  roster& roster_;
+  std::string name_;  // of the doors and meetings; empty if nobody can join
+  int number_ = 0;
+  int most_members_ = 0;  // that there may be
+  bool is_new_ = false;
+  std::optional<open_door> door_;
+  std::chrono::steady_clock::time_point next_look_{};
+};
+
+}  // namespace tutti::detail
+
+#if !defined(TUTTI_COMPILED)
+#include "tutti/training/elastic/growth_impl.hpp"
+#endif

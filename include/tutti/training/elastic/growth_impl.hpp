@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of training/elastic/growth.hpp.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "tutti/collective/broadcast.hpp"
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/fault/survival.hpp"
+#include "tutti/launch/place.hpp"
+#include "tutti/training/elastic/growth.hpp"
+
+namespace tutti::detail {
+
+inline constexpr std::chrono::steady_clock::duration between_looks = std::chrono::milliseconds(20);
+
+TUTTI_INLINE void growth::begin_as_rank(int rank, int ranks, bool share_memory) {
+  number_ = rank;
+  if (!share_memory) return;
+  place const me = find_place();
+  most_members_ = std::max(me.size, elastic_job::from_environment().max_ranks);
+  if (!me.launcher.empty() && ranks == me.size) name_ = me.job;
+}
+
+TUTTI_INLINE void growth::begin_as_newcomer(int number) {
+  number_ = number;
+  is_new_ = true;
+  place const me = find_place();
+  most_members_ = std::max(me.size, elastic_job::from_environment().max_ranks);
+  name_ = me.job;
+  if (!me.launcher.empty() && number_ < most_members_) return;
+  throw error({.code = error_code::bad_argument,
+               .what = join({join_variable, "=", number_,
+                             me.launcher.empty() ? std::string(" is set, but no launcher has started this process")
+                                                 : join({" is not a member of a job of ", most_members_}),
+                             ", so no ranks would ask it to join"}),
+               .way_out = "start the program by tutti-run --elastic, or unset the variable"});
+}
+
+TUTTI_INLINE std::vector<newcomer> growth::find(std::span<int const> present) {
+  std::vector<newcomer> out;
+  auto const now = std::chrono::steady_clock::now();
+  int const room = most_members_ - static_cast<int>(present.size());
+  if (name_.empty() || room <= 0 || now < next_look_) return out;
+  next_look_ = now + between_looks;
+  for (int number = 0; number < most_members_ && static_cast<int>(out.size()) < room; ++number)
+    if (std::ranges::count(present, number) == 0)
+      if (auto one = find_newcomer(name_, number)) out.push_back(std::move(*one));
+  return out;
+}
+
+TUTTI_INLINE growth::attempt growth::meet(communicator<shm>& comm, std::vector<newcomer> const& found,
+                                          std::size_t count, std::uint64_t generation, std::source_location where) {
+  attempt out;
+  for (newcomer const& one : found) out.numbers.push_back(one.number);
+  out.numbers.resize(count);
+  broadcast(comm, out.numbers, 0, {}, where);
+  int rank = comm.size();
+  for (int const number : out.numbers) roster_.note(number, rank++, training::member_state::recovering, "");
+  ++meetings;
+  try {
+    out.made.emplace(admit(comm, name_, {.generation = generation, .meeting = meetings, .ranks = rank}, found,
+                           options_.join_within));
+  } catch (error const& e) {
+    out.trouble = e.happened();
+  }
+  return out;
+}
+
+TUTTI_INLINE void growth::give_up(attempt const& failed) {
+  for (int const number : failed.numbers) roster_.note(number, -1, training::member_state::failed, failed.trouble);
+  // Those that cannot join may try for ever, and cost the others a tenth of their time at most.
+  auto const now = std::chrono::steady_clock::now();
+  next_look_ = now + std::max(between_looks, 10 * (now - failed.began));
+}
+
+TUTTI_INLINE communicator<shm> growth::enter(std::uint64_t& generation) {
+  countdown until(options_.asked_within);
+  if (!door_) door_.emplace(name_, number_);
+  while (true) {
+    invitation const invited = door_->wait(until);
+    try {
+      communicator<shm> made = door_->join_as(invited, options_.join_within);
+      generation = invited.generation;
+      meetings = invited.meeting;
+      return made;
+    } catch (error const&) {  // it may be asked again
+    }
+  }
+}
+
+TUTTI_INLINE void growth::finish_joining() {
+  if (!is_new_) return;
+  report_join(number_);
+  is_new_ = false;
+  door_.reset();
+}
+
+}  // namespace tutti::detail
