@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A rank of elastic training that hangs is suspected, and then the others go on without it.
 // labels: processes waits
+// timeout: 300
 #include <doctest/doctest.h>
 
 #include <array>
@@ -8,6 +9,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "support/forked_rank.hpp"
@@ -45,6 +49,79 @@ TEST_CASE("a rank that is stopped is suspected, then excluded, and cannot come b
   CHECK(seen[static_cast<std::size_t>(member_state::suspected)] == 1);
   CHECK(seen[static_cast<std::size_t>(member_state::failed)] == 1);
   CHECK(seen[static_cast<std::size_t>(member_state::healthy)] == 0);
+}
+
+namespace {
+
+// Two ranks, of which rank 1 is late so many times, until rank 0 has had a timeout. Nobody waits long enough to exclude it.
+std::string run_late_rank(int times, int right_status) {
+  shared_with_forks<int> timeouts(1);
+  std::atomic_ref<int> const seen(timeouts[0]);
+  std::string const name = toy_job::new_name();
+  std::vector<pid_t> processes;
+  for (int r = 0; r < 2; ++r)
+    processes.push_back(fork_rank(name, r, 2, "3", [&] {
+      int late = 0;
+      std::uint64_t sum = 0;
+      training::elastic_loop loop({.exclude_after = 60s});
+      loop.run(
+          10, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+          [&](auto& comm, std::uint64_t number) {
+            if (number == 5 && r == 1 && late < times)
+              for (++late; seen < late;) std::this_thread::sleep_for(1ms);
+            try {
+              sum += all_reduce(comm, number);
+            } catch (error const& e) {
+              if (r == 0 && e.code() == error_code::timeout) ++seen;
+              throw;
+            }
+          });
+      if (sum != 2 * 10 * 11 / 2 || loop.comm().size() != 2) ::_exit(99);
+    }));
+  return end_of_ranks(processes, 100s, [&](int, int status) { return status == right_status; });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a rank that is back after a timeout, before it is excluded, goes on with the others, if it is not late for ever") {
+  for (int const times : {1, 3}) {
+    std::string const wrong = run_late_rank(times, 0);
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
+  std::string const wrong = run_late_rank(4, W_EXITCODE(1 + static_cast<int>(error_code::timeout), 0));
+  CHECK_MESSAGE(wrong.empty(), wrong);
+}
+
+TEST_CASE("a rank that is back while others are about to exclude it is excluded or goes on, and all ranks do alike") {
+  for (auto const delay : {500ms, 2000ms}) {
+    CAPTURE(delay.count());
+    shared_with_forks<toy_end> ends(3);
+    shared_with_forks<int> timeouts(1);
+    std::atomic_ref<int> const seen(timeouts[0]);
+    toy_job job{.timeout = "4"};
+    job.options = [](int) { return training::elastic_options{.exclude_after = 1500ms}; };
+    job.fails = [&](int process, error const& e) {
+      if (process == 0 && e.code() == error_code::timeout) ++seen;
+    };
+    job.stops = {1, 5, toy_training::place::computed};
+    auto const processes = job.start(ends.all());
+    auto const most = detail::deadline::after(60s);
+    while (seen == 0 && !most.passed()) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(delay);
+    ::kill(processes[1], SIGCONT);
+    bool excluded = false;
+    std::string const wrong = end_of_ranks(processes, 100s, [&](int p, int status) {
+      excluded |= p == 1 && WIFEXITED(status) && WEXITSTATUS(status) == 1 + static_cast<int>(error_code::excluded);
+      return status == 0 || (p == 1 && excluded);
+    });
+    CHECK_MESSAGE(wrong.empty(), wrong);
+    for (std::size_t p = 0; p < 3; ++p) {
+      if (p == 1 && excluded) continue;
+      CHECK(ends[p].hash == toy_training::hash_after(toy_steps));
+      CHECK(ends[p].size == (excluded ? 2 : 3));
+    }
+  }
 }
 
 TEST_CASE("a rank that is late is suspected, and healthy again when it arrives") {

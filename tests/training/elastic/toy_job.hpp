@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/forked_rank.hpp"
@@ -38,11 +39,12 @@ struct toy_job {
   int ranks = 3;
   std::vector<int> newcomers{};  // the numbers of members that further processes replace
   std::vector<toy_kill> kills{};
-  toy_kill stops{-1, 0, toy_training::place::begin};  // where a process stops itself
+  toy_kill stops{-1, 0, toy_training::place::begin};  // where a process stops itself, once
   int late = -1;                                      // a process that computes for a second in step 5
   std::function<training::elastic_options(int process)> options = [](int) { return training::elastic_options{}; };
-  std::function<void(int process, int times)> prepares = [](int, int) {};  // for the n-th time
-  std::chrono::milliseconds pause{0};                                      // in each step
+  std::function<void(int process, int times)> prepares = [](int, int) {};           // for the n-th time
+  std::function<void(int process, error const&)> fails = [](int, error const&) {};  // in a step
+  std::chrono::milliseconds pause{0};                                               // in each step
   std::string timeout = "60";
   std::uint64_t steps = toy_steps;
   std::uint64_t more_steps = 0;      // of newcomers
@@ -53,6 +55,7 @@ struct toy_job {
   void be_process(int p, toy_end& end) const {
     toy_training toy;
     int prepared = 0;
+    bool was_stopped = false;
     training::elastic_loop loop(options(p));
     loop.run(
         p < ranks ? steps : steps + more_steps,
@@ -63,11 +66,17 @@ struct toy_job {
         [&](auto& comm, std::uint64_t number) {
           if (!begun.empty()) std::atomic_ref(begun[static_cast<std::size_t>(p)]).store(number);
           std::this_thread::sleep_for(late == p && number == 5 ? std::chrono::milliseconds(1000) : pause);
-          toy.step(comm, number, [&](toy_training::place at) {
-            for (auto const& k : kills)
-              if (k.process == p && k.step == number && k.where == at) ::raise(SIGKILL);
-            if (stops.process == p && stops.step == number && stops.where == at) ::raise(SIGSTOP);
-          });
+          try {
+            toy.step(comm, number, [&](toy_training::place at) {
+              for (auto const& k : kills)
+                if (k.process == p && k.step == number && k.where == at) ::raise(SIGKILL);
+              bool const stop = stops.process == p && stops.step == number && stops.where == at;
+              if (stop && !std::exchange(was_stopped, true)) ::raise(SIGSTOP);
+            });
+          } catch (error const& e) {
+            fails(p, e);
+            throw;
+          }
         });
     int failed = 0;
     for (auto const& one : loop.members()) failed += one.state == training::member_state::failed ? 1 : 0;

@@ -60,16 +60,7 @@ class elastic_loop {
   // These ranks, over any transport that allows to shrink. All ranks pass the same options, but for `report`. Over shared memory
   // others may join them, if the communicator is that of all ranks of a launcher. Over MPI this is impossible.
   explicit elastic_loop(communicator<Transport> comm, elastic_options options = {})
-      : elastic_loop(std::optional(std::move(comm)), std::move(options)) {
-    if (job_.joins_as >= 0)
-      throw error(
-          {.code = error_code::bad_argument,
-           .what = tutti::detail::join({"this process replaces member ", job_.joins_as, ", but ranks over ",
-                                        Transport::name, " cannot join others that run already"}),
-           .way_out =
-               "on one machine let elastic_loop(options) find the ranks, over shared memory; otherwise start the "
-               "job without --elastic, and survivors go on without the lost ranks"});
-  }
+      : elastic_loop(std::optional(std::move(comm)), std::move(options)) {}
   elastic_loop(elastic_loop const&) = delete;
   elastic_loop& operator=(elastic_loop const&) = delete;
 
@@ -86,7 +77,8 @@ class elastic_loop {
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
   //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have
-  //                   gone on; and what state and step throw, unless it says that ranks were lost
+  //                   gone on; timeout if ranks are late, and none is excluded, four times in one step; and what state and
+  //                   step throw, unless it says that ranks were lost
   // Cost              per step: one all_reduce, a copy of the state, and a message with the parts of divided arrays
   template <class State, class Step>
   void run(std::uint64_t steps, State&& state, Step&& step,
@@ -103,6 +95,7 @@ class elastic_loop {
           step(*comm_, state_.step + 1);
           roster_.completed = ++state_.step;
           end_step();
+          setbacks_.note_end_of(state_.step);
         }
         if (!ready_) continue;
         if (finish()) return;
@@ -110,7 +103,7 @@ class elastic_loop {
       } catch (error const& e) {
         if (is_fatal_ || !comm_ || !tutti::detail::can_vote(*comm_) || !is_loss(e.code())) throw;
         why = std::current_exception();
-        decide(false, false);
+        decide({.takes_back = e.code() == error_code::timeout});
       }
       shrink(why);
     }
@@ -137,10 +130,10 @@ class elastic_loop {
       : options_(std::move(options)), state_(options_), comm_(std::move(comm)) {
     tutti::detail::check_elastic_options(options_);
     if (!comm_) {
-      growth_.begin_as_newcomer(job_.joins_as);
+      growth_.begin_as_newcomer(job_);
       return;
     }
-    growth_.begin_as_rank(comm_->rank(), comm_->size(), std::same_as<Transport, shm>);
+    growth_.begin_as_rank(job_, comm_->rank(), comm_->size(), Transport::name, std::same_as<Transport, shm>);
     if (options_.exclude_after.count() > 0) tutti::detail::expect_able_to_exclude(comm_->engine(), {});
     most_ranks_ = comm_->size();
     roster_.begin(comm_->size());
@@ -161,7 +154,12 @@ class elastic_loop {
                                   .most_ranks = most_ranks_,
                                   .is_new = growth_.is_new() ? 1 : 0},
                                  where_);
-    if (std::ranges::all_of(all, [](auto const& one) { return one.is_new != 0; })) return leave_meeting();
+    if (std::ranges::all_of(all, [](auto const& one) { return one.is_new != 0; })) {
+      // The others have not got through their part of the meeting, and have gone on without these.
+      former_.push_back(std::move(*comm_));
+      comm_.reset();
+      return;
+    }
     tutti::detail::expect_same_steps(all, comm_->rank(), where_);
     for (auto const& one : all) {
       most_ranks_ = std::max(most_ranks_, one.most_ranks);
@@ -196,16 +194,20 @@ class elastic_loop {
   // Whether all ranks have completed the last step and are alive.
   bool finish() {
     if (!tutti::detail::can_vote(*comm_)) barrier(*comm_, {}, where_);
-    else if (decide(true, true) != outcome::agreed) return false;
+    else if (decide({.agrees = true, .intact = true, .takes_back = true}) != outcome::agreed) return false;
     lookout_->end();
     return true;
   }
 
-  outcome decide(bool agrees, bool intact) {
-    return tutti::detail::vote(*comm_, agrees, intact, options_.exclude_after, where_);
+  outcome decide(tutti::detail::opinion mine) {
+    mine.takes_back &= setbacks_.may_have_another();
+    auto const [what, all_take_back] = tutti::detail::vote(*comm_, mine, options_.exclude_after, where_);
+    takes_back_ = all_take_back;
+    return what;
   }
 
-  // Called by all survivors after a vote. `why`: what this rank has caught, if anything.
+  // Called by all survivors after a vote. `why`: what this rank has caught, if anything. A rank that others have waited for, but
+  // that is back before they have excluded it, goes on with them.
   void shrink(std::exception_ptr const& why) {
     lookout_.reset();
     ready_ = false;
@@ -213,7 +215,8 @@ class elastic_loop {
     bool const all_live = next.size() == comm_->size();
     if (!all_live) roster_.lose_all_but(next.survivors(), why);
     enter(std::move(next));
-    if (!all_live) return;
+    setbacks_.note_shrink(all_live);
+    if (!all_live || takes_back_) return;
     if (why) std::rethrow_exception(why);
     throw error({.code = error_code::revoked,
                  .rank = comm_->rank(),
@@ -226,7 +229,7 @@ class elastic_loop {
   void grow(std::vector<tutti::detail::newcomer> const& found, std::size_t count) {
     if (!state_.has_snapshot_of(state_.step)) state_.take_snapshot(*comm_, where_);
     auto met = growth_.meet(*comm_, found, count, state_.generation + 1, where_);
-    outcome const all = decide(met.made.has_value(), true);
+    outcome const all = decide({.agrees = met.made.has_value(), .intact = true, .takes_back = true});
     if (all == outcome::agreed) {
       lookout_.reset();
       ready_ = false;
@@ -258,11 +261,6 @@ class elastic_loop {
     comm_ = std::move(next);
     ++state_.generation;
   }
-  // The others have not got through their part of the meeting, and have gone on without these.
-  void leave_meeting() {
-    former_.push_back(std::move(*comm_));
-    comm_.reset();
-  }
 
   void expect_enough() {
     int const least = options_.min_ranks > 0 ? options_.min_ranks
@@ -283,7 +281,8 @@ class elastic_loop {
   std::optional<communicator<Transport>> comm_;
   int most_ranks_ = 0;  // that there have been at once
   std::uint64_t steps_ = 0;
-  bool ready_ = false, is_fatal_ = false;
+  tutti::detail::setbacks setbacks_;
+  bool ready_ = false, is_fatal_ = false, takes_back_ = false;
   std::source_location where_{};
   std::optional<tutti::detail::lookout<Transport>> lookout_;  // before all that its thread uses goes
 };

@@ -25,7 +25,8 @@ struct elastic_options {
   int keep = 3;
   // A rank for which others wait longer is suspected. Longer than a step.
   std::chrono::nanoseconds suspect_after = std::chrono::seconds(10);
-  // After a timeout, the others go on without a rank that hangs; see communicator::shrink. 0: they throw the timeout.
+  // After a timeout, the others go on without a rank that hangs; see communicator::shrink. If it comes back before they have
+  // excluded it, it goes on with them, and the step is taken again, three times at most. 0: they throw the timeout.
   std::chrono::nanoseconds exclude_after{0};
   // How long all ranks wait for a new one that has answered, and how long a new one waits until it is asked to join.
   std::chrono::nanoseconds join_within = std::chrono::seconds(5), asked_within = std::chrono::hours(1);

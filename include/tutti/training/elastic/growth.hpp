@@ -9,6 +9,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
@@ -28,9 +29,11 @@ class growth {
   growth(training::elastic_options const& options, roster& members) : options_(options), roster_(members) {}
 
   // This process is one of these ranks. Others may join them if they are all that a launcher has started.
-  [[gnu::cold]] void begin_as_rank(int rank, int ranks, bool share_memory);
+  // Throws error: bad_argument if this process is to join others instead.
+  [[gnu::cold]] void begin_as_rank(elastic_job const& job, int rank, int ranks, std::string_view transport,
+                                   bool shares_memory);
   // This process is to join others. Throws error: bad_argument if nobody would ask it.
-  [[gnu::cold]] void begin_as_newcomer(int number);
+  [[gnu::cold]] void begin_as_newcomer(elastic_job const& job);
 
   int number() const { return number_; }  // of this member
   bool is_new() const { return is_new_; }

@@ -17,19 +17,27 @@ namespace tutti::detail {
 
 inline constexpr std::chrono::steady_clock::duration between_looks = std::chrono::milliseconds(20);
 
-TUTTI_INLINE void growth::begin_as_rank(int rank, int ranks, bool share_memory) {
+TUTTI_INLINE void growth::begin_as_rank(elastic_job const& job, int rank, int ranks, std::string_view transport,
+                                        bool shares_memory) {
+  if (job.joins_as >= 0)
+    throw error({.code = error_code::bad_argument,
+                 .what = join({"this process replaces member ", job.joins_as, ", but ranks over ", transport,
+                               " cannot join others that run already"}),
+                 .way_out =
+                     "on one machine let elastic_loop(options) find the ranks, over shared memory; otherwise start the "
+                     "job without --elastic, and survivors go on without the lost ranks"});
   number_ = rank;
-  if (!share_memory) return;
+  if (!shares_memory) return;
   place const me = find_place();
-  most_members_ = std::max(me.size, elastic_job::from_environment().max_ranks);
+  most_members_ = std::max(me.size, job.max_ranks);
   if (!me.launcher.empty() && ranks == me.size) name_ = me.job;
 }
 
-TUTTI_INLINE void growth::begin_as_newcomer(int number) {
-  number_ = number;
+TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
+  number_ = job.joins_as;
   is_new_ = true;
   place const me = find_place();
-  most_members_ = std::max(me.size, elastic_job::from_environment().max_ranks);
+  most_members_ = std::max(me.size, job.max_ranks);
   name_ = me.job;
   if (!me.launcher.empty() && number_ < most_members_) return;
   throw error({.code = error_code::bad_argument,

@@ -16,23 +16,50 @@ namespace tutti::detail {
 // a vote, of which all have the same result.
 enum class outcome { agreed, refused, lost };
 
-// `agrees`: to what this rank was about to do. `intact`: whether it knows of no loss. Ranks that do not come within
-// `exclude_after` are taken for lost, unless it is 0.
+// What a rank says.
+struct opinion {
+  bool agrees = false;      // to what it was about to do
+  bool intact = false;      // it knows of no loss
+  bool takes_back = false;  // if nobody turns out to be lost, it goes on, and does not give up
+};
+struct verdict {
+  outcome what = outcome::lost;
+  bool takes_back = false;  // all ranks do that have voted
+};
+
+// Ranks that do not come within `exclude_after` are taken for lost, unless it is 0.
 template <class Transport>
-outcome vote(communicator<Transport>& comm, bool agrees, bool intact, std::chrono::nanoseconds exclude_after,
+verdict vote(communicator<Transport>& comm, opinion mine, std::chrono::nanoseconds exclude_after,
              std::source_location where) {
-  int const mine = (agrees ? 1 : 0) | (intact ? 2 : 0);
-  agreement all{mine, {}};
+  int const flags = (mine.agrees ? 1 : 0) | (mine.intact ? 2 : 0) | (mine.takes_back ? 4 : 0);
+  agreement all{flags, {}};
   if (exclude_after.count() == 0) {
-    all = comm.agree(mine, where);
+    all = comm.agree(flags, where);
   } else if (comm.size() > 1) {
     resolution const seen =
-        hold_vote(comm.engine(), motion::agree, static_cast<std::uint32_t>(mine), exclude_after, where);
+        hold_vote(comm.engine(), motion::agree, static_cast<std::uint32_t>(flags), exclude_after, where);
     all = {static_cast<int>(seen.flags), seen.gone};
   }
-  if ((all.flags & 2) == 0 || !all.gone.empty()) return outcome::lost;
-  return (all.flags & 1) != 0 ? outcome::agreed : outcome::refused;
+  bool const takes_back = (all.flags & 4) != 0;
+  if ((all.flags & 2) == 0 || !all.gone.empty()) return {outcome::lost, takes_back};
+  return {(all.flags & 1) != 0 ? outcome::agreed : outcome::refused, takes_back};
 }
+// How often ranks were late in one step, and yet none was lost.
+class setbacks {
+ public:
+  bool may_have_another() const { return count_ < 3; }
+  void note_end_of(std::uint64_t step) {
+    if (step <= furthest_) return;
+    furthest_ = step;
+    count_ = 0;
+  }
+  void note_shrink(bool all_live) { count_ = all_live ? count_ + 1 : 0; }
+
+ private:
+  std::uint64_t furthest_ = 0;  // the last step that all ranks have completed
+  int count_ = 0;
+};
+
 template <class Transport>
 bool can_vote(communicator<Transport>& comm) {
   if constexpr (has_levels<Transport>)
