@@ -86,6 +86,7 @@ class elastic_loop {
     where_ = where;
     steps_ = steps;
     ready_ = false;
+    tutti::detail::watch_during_call<Transport> const no_longer{lookout_};
     while (true) {
       std::exception_ptr why;
       try {

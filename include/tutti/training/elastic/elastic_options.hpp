@@ -30,8 +30,9 @@ struct elastic_options {
   std::chrono::nanoseconds exclude_after{0};
   // How long all ranks wait for a new one that has answered, and how long a new one waits until it is asked to join.
   std::chrono::nanoseconds join_within = std::chrono::seconds(5), asked_within = std::chrono::hours(1);
-  // Called on each rank for what it learns of others: by the thread that is in run(), or, if a rank is suspected or no longer
-  // so, by a thread of the loop. Never by two at once. It must neither throw nor use the communicator.
+  // Called on each rank for what it learns of others, only while run() runs there: by the thread that is in run(), or, if a rank is
+  // suspected or no longer so, by a thread of the loop. Never by two at once; when run() returns or throws, the last call has
+  // returned. It must neither throw nor use the communicator.
   std::function<void(transition const&)> report{};
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -87,6 +88,13 @@ class lookout {
   std::function<void(int, bool)> say_;
   std::vector<beat> beats_;  // by rank
   std::jthread thread_;      // last, so that it ends first
+};
+
+// Ends the watch together with a call, even if that throws.
+template <class Transport>
+struct watch_during_call {
+  std::optional<lookout<Transport>>& watch;
+  ~watch_during_call() { watch.reset(); }
 };
 
 }  // namespace tutti::detail

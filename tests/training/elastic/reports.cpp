@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The function that elastic training tells of other ranks is called while run() runs, and not after that.
+// labels: threads
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "support/expect.hpp"
+#include "tutti/training/elastic/elastic_loop.hpp"
+#include "tutti/tutti.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+// Both ranks leave run() by an exception. Then rank 0 makes a call, for which rank 1 is late.
+TEST_CASE("nothing is reported when run() has thrown") {
+  std::atomic<int> reports = 0, left = 0;
+  std::atomic<bool> may_go_on = false;
+  run_threads(2, [&](auto& comm) {
+    int const rank = comm.rank();
+    training::elastic_loop loop(std::move(comm), {.suspect_after = 20ms, .report = [&](auto const&) { ++reports; }});
+    int sum = 0;
+    bool threw = false;
+    try {
+      loop.run(
+          5, [&](auto&) { return std::vector{training::replicated("sum", sum)}; },
+          [](auto&, std::uint64_t step) {
+            if (step == 3) throw std::runtime_error("no more data");
+          });
+    } catch (std::runtime_error const&) {
+      threw = true;
+    }
+    expect(threw, "the exception of a step was lost");
+    for (++left; left < 2;) std::this_thread::yield();
+    reports = 0;
+    if (rank == 1)
+      while (!may_go_on) std::this_thread::sleep_for(1ms);
+    work call = barrier(async(loop.comm()));
+    if (rank == 0) {
+      std::this_thread::sleep_for(500ms);
+      may_go_on = true;
+    }
+    call.wait();
+  });
+  CHECK(reports == 0);
+}
