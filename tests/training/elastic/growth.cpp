@@ -79,7 +79,7 @@ TEST_CASE("a process that dies between the invitation and the meeting disturbs n
     processes.push_back(job.start_process(name, r, r, false, ends[static_cast<std::size_t>(r)]));
   processes.push_back(fork_rank(name, 1, 3, "60", [&] {
     detail::countdown until(60s);
-    detail::open_door door(find_place().job, 1);
+    detail::open_door door(detail::name_of_loop(find_place().job, 0), 1);
     door.wait(until);
     ::raise(SIGKILL);
   }));

@@ -20,6 +20,10 @@
 
 namespace tutti::detail {
 
+// The doors and meetings of the n-th loop of a job that can grow have names of their own, so processes that wait to join one loop
+// are not asked by another. All ranks, and processes that join, make their loops in the same order.
+[[gnu::cold]] std::string name_of_loop(std::string const& job, int n);
+
 // A process that is to join listens on a socket, its door. After a step, rank 0 looks whether there are any; if so, all ranks
 // meet those that wait, as processes meet in init(), and then vote on whether the meeting has succeeded: then its communicator
 // replaces theirs, or else they go on as they were, and those that wait may be asked again. Only shared memory can grow.
@@ -29,7 +33,7 @@ class growth {
   growth(training::elastic_options const& options, roster& members) : options_(options), roster_(members) {}
 
   // This process is one of these ranks. Others may join them if they are all that a launcher has started.
-  // Throws error: bad_argument if this process is to join others instead.
+  // Throws error: bad_argument if this process is to join others, and has not done so in an earlier loop.
   [[gnu::cold]] void begin_as_rank(elastic_job const& job, int rank, int ranks, std::string_view transport,
                                    bool shares_memory);
   // This process is to join others. Throws error: bad_argument if nobody would ask it.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "tutti/collective/broadcast.hpp"
@@ -17,9 +18,21 @@ namespace tutti::detail {
 
 inline constexpr std::chrono::steady_clock::duration between_looks = std::chrono::milliseconds(20);
 
+TUTTI_INLINE std::string name_of_loop(std::string const& job, int n) { return join({job, "-loop-", n}); }
+
+// Of this process.
+struct loops_so_far {
+  std::atomic<int> made{0};
+  std::atomic<bool> has_joined{false};
+};
+TUTTI_INLINE loops_so_far& all_loops() {
+  static loops_so_far loops;
+  return loops;
+}
+
 TUTTI_INLINE void growth::begin_as_rank(elastic_job const& job, int rank, int ranks, std::string_view transport,
                                         bool shares_memory) {
-  if (job.joins_as >= 0)
+  if (job.joins_as >= 0 && !all_loops().has_joined)
     throw error({.code = error_code::bad_argument,
                  .what = join({"this process replaces member ", job.joins_as, ", but ranks over ", transport,
                                " cannot join others that run already"}),
@@ -30,7 +43,9 @@ TUTTI_INLINE void growth::begin_as_rank(elastic_job const& job, int rank, int ra
   if (!shares_memory) return;
   place const me = find_place();
   most_members_ = std::max(me.size, job.max_ranks);
-  if (!me.launcher.empty() && ranks == me.size) name_ = me.job;
+  if (me.launcher.empty() || ranks != me.size) return;
+  number_ = me.rank;  // which differs from the rank if an earlier loop has lost members and found new ones
+  name_ = name_of_loop(me.job, all_loops().made++);
 }
 
 TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
@@ -38,8 +53,10 @@ TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
   is_new_ = true;
   place const me = find_place();
   most_members_ = std::max(me.size, job.max_ranks);
-  name_ = me.job;
-  if (!me.launcher.empty() && number_ < most_members_) return;
+  if (!me.launcher.empty() && number_ < most_members_) {
+    name_ = name_of_loop(me.job, all_loops().made++);
+    return;
+  }
   throw error({.code = error_code::bad_argument,
                .what = join({join_variable, "=", number_,
                              me.launcher.empty() ? std::string(" is set, but no launcher has started this process")
@@ -104,6 +121,7 @@ TUTTI_INLINE void growth::finish_joining() {
   if (!is_new_) return;
   report_join(number_);
   is_new_ = false;
+  all_loops().has_joined = true;
   door_.reset();
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several elastic loops in one job, one after another or at the same time: a process joins the loop for which it waits.
+// labels: processes waits
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/forked_rank.hpp"
+#include "training/elastic/toy_job.hpp"
+
+using namespace tutti;
+using namespace tutti::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t steps_of_loop = 20;
+
+// Adds what follows from the steps to `sum`. `before(step)` is called in each.
+template <class Loop, class Before>
+void add_up(Loop& loop, char const* name, std::uint64_t& sum, Before const& before) {
+  loop.run(
+      steps_of_loop, [&](auto&) { return std::vector{training::replicated(name, sum)}; },
+      [&](auto& comm, std::uint64_t number) {
+        before(number);
+        std::this_thread::sleep_for(20ms);
+        sum += all_reduce(comm, comm.is_main() ? number : 0);
+      });
+}
+constexpr std::uint64_t right_sum = steps_of_loop * (steps_of_loop + 1) / 2;
+
+// Ranks 0 to 2, and a process that replaces rank 1, which ends by itself.
+template <class Body>
+std::vector<pid_t> start_four(Body const& body) {
+  std::string const name = toy_job::new_name();
+  std::vector<pid_t> out;
+  for (int p = 0; p < 4; ++p) {
+    int const number = p == 3 ? 1 : p;
+    out.push_back(fork_rank(name, number, 3, "60", [&] {
+      if (p == 3) ::setenv(detail::join_variable, "1", 1);
+      body(p);
+    }));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a process that waits to join a loop is not asked to join the next one") {
+  auto const processes = start_four([](int p) {
+    std::uint64_t first = 0, second = 0;
+    training::elastic_loop loop;
+    add_up(loop, "first", first, [](std::uint64_t) {});
+    training::elastic_loop next(loop.comm().split(0).value());
+    add_up(next, "second", second, [&](std::uint64_t number) {
+      if (p == 1 && number == 3) ::raise(SIGKILL);
+    });
+    if (first != right_sum || second != right_sum || next.comm().size() != 2) ::_exit(99);
+  });
+  std::string const wrong = end_of_ranks(std::span(processes).first(3), 100s,
+                                         [](int p, int status) { return p == 1 ? was_killed(status) : status == 0; });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+  ::kill(processes[3], SIGKILL);
+  std::string const late =
+      end_of_ranks(std::span(processes).last(1), 100s, [](int, int status) { return was_killed(status); });
+  CHECK_MESSAGE(late.empty(), late);
+}
+
+TEST_CASE("a process that has joined a loop is a rank of the next one") {
+  auto const processes = start_four([](int p) {
+    std::uint64_t first = 0, second = 0;
+    training::elastic_loop loop;
+    add_up(loop, "first", first, [&](std::uint64_t number) {
+      if (p == 1 && number == 3) ::raise(SIGKILL);
+    });
+    training::elastic_loop next(loop.comm().split(0).value());
+    add_up(next, "second", second, [](std::uint64_t) {});
+    if (first != right_sum || second != right_sum || next.comm().size() != 3) ::_exit(99);
+    for (training::member const& one : next.members())
+      if (one.rank == next.comm().rank() && one.number != (p == 3 ? 1 : p)) ::_exit(98);
+  });
+  std::string const wrong =
+      end_of_ranks(processes, 100s, [](int p, int status) { return p == 1 ? was_killed(status) : status == 0; });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+}
+
+TEST_CASE("a process joins two loops that run at the same time") {
+  auto const processes = start_four([](int p) {
+    std::array<std::uint64_t, 2> sums{};
+    training::elastic_loop first, second;
+    std::thread other([&] { add_up(second, "second", sums[1], [](std::uint64_t) {}); });
+    add_up(first, "first", sums[0], [&](std::uint64_t number) {
+      if (p == 1 && number == 3) ::raise(SIGKILL);
+    });
+    other.join();
+    if (sums != std::array{right_sum, right_sum} || first.comm().size() != 3 || second.comm().size() != 3) ::_exit(99);
+  });
+  std::string const wrong =
+      end_of_ranks(processes, 100s, [](int p, int status) { return p == 1 ? was_killed(status) : status == 0; });
+  CHECK_MESSAGE(wrong.empty(), wrong);
+}
