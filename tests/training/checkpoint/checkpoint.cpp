@@ -6,14 +6,18 @@
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +28,21 @@
 using namespace tutti;
 using namespace tutti::testing;
 namespace fs = std::filesystem;
+
+namespace {
+
+thread_local int reads_before_error = -1;  // calls of pread by this thread that succeed; negative: all
+
+}  // namespace
+
+// Takes the place of the C library's.
+extern "C" ::ssize_t pread(int file, void* to, std::size_t bytes, ::off_t offset) {
+  if (reads_before_error >= 0 && reads_before_error-- == 0) {
+    errno = EIO;
+    return -1;
+  }
+  return ::syscall(SYS_pread64, file, to, bytes, offset);
+}
 
 namespace {
 
@@ -132,6 +151,68 @@ TEST_CASE("a damaged checkpoint is refused by name, and the one before is used")
     all[std::string_view("tutti checkpoint ").size()] = '2';
     replace_contents(newest / "manifest", all);
   });
+}
+
+TEST_CASE("arrays are not half overwritten by a checkpoint that cannot be read after it was checked") {
+  temporary_folder const at;
+  save_some(at.path(), 1, 3);
+  save_some(at.path() / "none", 1);
+  fs::rename(at.path() / "none/checkpoint-000001", at.path() / "checkpoint-000002");  // of two ranks
+  run_threads(2, [&](auto& comm) {
+    training::checkpoints saved(at.path());
+    checkpointed_state state(comm.rank(), comm.size());
+    state.set(77);
+    if (comm.rank() == 0) reads_before_error = 3;  // by then, rank 1 has all of its values
+    training::resumed const seen = saved.load(comm, state.arrays());
+    reads_before_error = -1;
+    expect(seen && !seen.per_rank && seen.refused.size() == 1, "the older checkpoint was not used");
+    expect(contains(seen.refused[0], "checkpoint-000002/shard-1: Input/output error"), seen.refused[0]);
+    expect(state.is_of(10, false), "the restored values are wrong");
+    expect(state.has_own_of(77), "arrays of single ranks were changed");
+  });
+  fs::remove_all(at.path() / "checkpoint-000001");
+  run_threads(2, [&](auto& comm) {
+    training::checkpoints saved(at.path());
+    checkpointed_state state(comm.rank(), comm.size());
+    state.set(77);
+    if (comm.rank() == 0) reads_before_error = 3;
+    bool threw = false;
+    try {
+      saved.load(comm, state.arrays());
+    } catch (error const& e) {
+      threw = e.code() == error_code::system;
+    }
+    reads_before_error = -1;
+    expect(threw, "damage was not found");
+    expect(state.is_of(77, true), "arrays were changed");
+  });
+}
+
+TEST_CASE("the last step and the last number of a checkpoint are no exceptions") {
+  constexpr std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+  temporary_folder const at;
+  std::uint64_t weight = 5;
+  run_threads(2, [&](auto& comm) {
+    std::uint64_t mine = 5;
+    training::checkpoints saved(at.path());
+    saved.save(comm, last, std::vector{training::replicated("weight", mine)});
+    mine = 0;
+    expect(saved.load(comm, std::vector{training::replicated("weight", mine)}).step == last, "another step");
+    expect(mine == 5, "the restored value is wrong");
+  });
+  fs::rename(at.path() / "checkpoint-000001", at.path() / ("checkpoint-" + std::to_string(last)));
+  for (error const& e : errors_of(2, [&](auto& comm) {
+         std::uint64_t mine = 6;
+         training::checkpoints(at.path(), {.keep = 1}).save(comm, 1, std::vector{training::replicated("weight", mine)});
+       })) {
+    CHECK(e.code() == error_code::system);
+    CHECK_MESSAGE(contains(e, "/checkpoint-18446744073709551615 has the last number"), e.what());
+  }
+  weight = 0;
+  run_threads(1, [&](auto& comm) {
+    training::checkpoints(at.path()).load(comm, std::vector{training::replicated("weight", weight)});
+  });
+  CHECK(weight == 5);
 }
 
 TEST_CASE("if no checkpoint is intact, all ranks learn why") {

@@ -41,6 +41,11 @@ class checkpointed_state {
     return weights_ == right.weights_ && random_ == right.random_ && divided_ == right.divided_ &&
            (!with_local || local_ == right.local_);
   }
+  bool has_own_of(std::uint64_t step) const {
+    checkpointed_state right = *this;
+    right.set(step);
+    return local_ == right.local_;
+  }
 
  private:
   static double value(std::uint64_t step, std::size_t i) { return static_cast<double>(step * 10007 + i * i % 1009); }

@@ -170,9 +170,10 @@ class checkpoints {
   // per_rank are restored if the number of ranks and their sizes are those of the checkpoint. Collective.
   // Throws error, the same on all ranks: system, with what is wrong with each, if there are checkpoints but none is intact,
   // or if the folder cannot be read; bad_argument if the newest that is intact has other arrays; mismatch; rank_lost. If it
-  // throws, the values of the arrays are unspecified.
+  // throws, the arrays have their old values, unless it is rank_lost or a timeout: then those of some ranks may be new.
   //
-  // Cost      every shard is read once and checked by one rank; then each rank reads what it needs
+  // Cost      every shard is read once and checked by one rank; then each rank reads what it needs, into memory of the size of
+  //           its arrays, and copies it when all have succeeded
   template <transport Transport>
   resumed load(communicator<Transport>& comm, std::span<saved_array const> arrays,
                std::source_location where = std::source_location::current()) {
@@ -188,13 +189,15 @@ class checkpoints {
     broadcast(comm, numbers, 0, {}, where);
 
     resumed out;
+    if (numbers.empty()) return out;
+    copied_arrays copies;
+    do_everywhere(comm, where, [&] { copies = copied_arrays(arrays); });
     for (std::uint64_t const number : numbers) {
-      std::string trouble = load_from(comm, number, held, out, where);
+      std::string trouble = load_from(comm, number, held, copies, out, where);
       if (trouble.empty()) return out;
       folder_.refuse(number);
       out.refused.push_back(std::move(trouble));
     }
-    if (out.refused.empty()) return out;
     std::string all;
     for (std::string const& one : out.refused) all += (all.empty() ? "" : "; ") + one;
     throw error({.code = error_code::system,
@@ -208,7 +211,7 @@ class checkpoints {
   // Restores one checkpoint. Returns why it cannot be used, the same on all ranks; empty if it was restored.
   template <transport Transport>
   std::string load_from(communicator<Transport>& comm, std::uint64_t number, tutti::detail::held_arrays const& held,
-                        resumed& out, std::source_location where) {
+                        tutti::detail::copied_arrays const& copies, resumed& out, std::source_location where) {
     using namespace tutti::detail;
     auto const ranks = static_cast<std::size_t>(comm.size()), rank = static_cast<std::size_t>(comm.rank());
     std::string const path = folder_.path_of(number);
@@ -232,8 +235,9 @@ class checkpoints {
     });
     if (seen.rank >= 0) return seen.text;
     bool const per_rank = held.same_per_rank(saved);
-    seen = try_everywhere(comm, where, [&] { folder_.read(number, saved, held.arrays, held.begins(rank), per_rank); });
+    seen = try_everywhere(comm, where, [&] { folder_.read(number, saved, copies.all(), held.begins(rank), per_rank); });
     if (seen.rank >= 0) return seen.text;
+    copies.restore(held.arrays, per_rank);
     out.found = true, out.step = saved.step, out.path = path, out.per_rank = per_rank;
     return {};
   }

@@ -27,7 +27,8 @@ class checkpoint_folder {
 
   // -- Rank 0.
 
-  // Removes what checkpoints that were never finished have left, and creates a folder for a new one.
+  // Removes what checkpoints that were never finished have left, and creates a folder for a new one. Throws if no number is higher
+  // than those of the others.
   [[gnu::cold]] std::uint64_t begin();
   // Makes the checkpoint exist, and then removes all but the last `keep`. Refused ones do not count and stay.
   [[gnu::cold]] void finish(std::uint64_t number, manifest const& contents, int keep);
@@ -71,6 +72,21 @@ struct held_arrays {
   [[gnu::cold]] std::string difference_to(manifest const& saved) const;
   // Whether the ranks and what each has of arrays that are per_rank are those of a checkpoint.
   [[gnu::cold]] bool same_per_rank(manifest const& saved) const;
+};
+
+// Memory for the values of a checkpoint until all ranks have theirs.
+class copied_arrays {
+ public:
+  copied_arrays() = default;
+  [[gnu::cold]] explicit copied_arrays(std::span<training::saved_array const> arrays);
+
+  // As large as the arrays.
+  std::span<training::saved_array const> all() const { return all_; }
+  [[gnu::cold]] void restore(std::span<training::saved_array const> arrays, bool per_rank) const;
+
+ private:
+  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<training::saved_array> all_;
 };
 
 // "array weights, replicated, 1000 elements of 4 bytes"; the count only where all ranks have as many.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <dirent.h>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -92,6 +93,11 @@ TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
   auto const all = numbers();
   for (std::uint64_t const number : all)
     if (!exists(number)) remove(number);
+  if (!all.empty() && all.front() == std::numeric_limits<std::uint64_t>::max())
+    throw error(
+        {.code = error_code::system,
+         .what = join({path_of(all.front()), " has the last number, so no newer checkpoint can be saved in ", path_}),
+         .way_out = "give it a lower number, or save to an empty folder"});
   std::uint64_t const number = all.empty() ? 1 : all.front() + 1;
   make_folder(path_of(number));
   return number;
@@ -190,6 +196,16 @@ TUTTI_INLINE void checkpoint_folder::read(std::uint64_t number, manifest const& 
     }
     if (!parts.empty()) read_parts(join({path_of(number), "/", shard_name(s)}), parts);
   }
+}
+
+TUTTI_INLINE copied_arrays::copied_arrays(std::span<training::saved_array const> arrays)
+    : all_(arrays.begin(), arrays.end()) {
+  for (training::saved_array& one : all_) one.bytes = bytes_.emplace_back(one.bytes.size());
+}
+
+TUTTI_INLINE void copied_arrays::restore(std::span<training::saved_array const> arrays, bool per_rank) const {
+  for (std::size_t a = 0; a < arrays.size(); ++a)
+    if (per_rank || arrays[a].how != training::spread::per_rank) std::ranges::copy(bytes_[a], arrays[a].bytes.begin());
 }
 
 TUTTI_INLINE std::string describe_array(std::string_view name, training::spread how, std::string const& count,
