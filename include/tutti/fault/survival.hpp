@@ -10,7 +10,8 @@
 
 namespace tutti::detail {
 
-// The ends of the launcher and of the ranks, which inherit theirs.
+// A pipe from the ranks, which inherit it. Nobody waits: it holds 16,384 words, more than a launcher can have left unread while it
+// is busy, since it starts no process then.
 class survival_line {
  public:
   // Throws error: system.

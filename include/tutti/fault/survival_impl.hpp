@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <string>
 #include <string_view>
-#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tutti/core/text.hpp"
 #include "tutti/fault/survival.hpp"
@@ -19,16 +19,16 @@ namespace tutti::detail {
 inline constexpr char const* survival_variable = "TUTTI_SURVIVAL";
 
 // Its number, and that of its file: a program may have closed the descriptor and opened another under the number.
-TUTTI_INLINE std::string name_of_socket(int number) {
+TUTTI_INLINE std::string name_of_pipe(int number) {
   struct stat info{};
-  if (::fstat(number, &info) != 0 || !S_ISSOCK(info.st_mode)) return {};
+  if (::fstat(number, &info) != 0 || !S_ISFIFO(info.st_mode)) return {};
   return join({number, ":", info.st_ino});
 }
 
 TUTTI_INLINE survival_line::survival_line() {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw_system("cannot make a pair of sockets", "raise the limit of open files (ulimit -n)");
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw_system("cannot make a pipe", "raise the limit of open files (ulimit -n)");
   launcher_ = descriptor(ends[0]);
   ranks_ = descriptor(ends[1]);
 }
@@ -38,7 +38,7 @@ inline constexpr int survival_word = -1;
 
 TUTTI_INLINE survival_line::words survival_line::take() const {
   words out;
-  for (int word = 0; ::recv(launcher_.get(), &word, sizeof word, MSG_DONTWAIT) >= 0;) {
+  for (int word = 0; ::read(launcher_.get(), &word, sizeof word) == sizeof word;) {
     if (word < 0) out.survival = true;
     else out.joined.push_back(word);
   }
@@ -46,8 +46,9 @@ TUTTI_INLINE survival_line::words survival_line::take() const {
 }
 
 TUTTI_INLINE void survival_line::pass_on() const {
-  ::fcntl(ranks_.get(), F_SETFD, 0);
-  ::setenv(survival_variable, name_of_socket(ranks_.get()).c_str(), 1);
+  // Both ends: no SIGPIPE is raised in a process that could read the word itself, even if the launcher is gone.
+  for (int const end : {launcher_.get(), ranks_.get()}) ::fcntl(end, F_SETFD, 0);
+  ::setenv(survival_variable, name_of_pipe(ranks_.get()).c_str(), 1);
 }
 
 TUTTI_INLINE void send_to_launcher(int word) noexcept {
@@ -55,8 +56,8 @@ TUTTI_INLINE void send_to_launcher(int word) noexcept {
     char const* const line = std::getenv(survival_variable);
     int number = -1;
     if (line == nullptr || std::from_chars(line, line + std::strlen(line), number).ec != std::errc{}) return;
-    if (std::string_view(line) == name_of_socket(number))
-      ::send(number, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (std::string_view(line) != name_of_pipe(number)) return;
+    [[maybe_unused]] ssize_t const written = ::write(number, &word, sizeof word);
   } catch (...) {  // the launcher then ends the survivors, as if they had not told it
   }
 }
