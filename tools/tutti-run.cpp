@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -25,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -47,7 +49,10 @@ constexpr auto grace = 3s;             // after a failure, the other ranks have 
 constexpr auto termination_time = 5s;  // from SIGTERM to SIGKILL
 constexpr auto first_pause = 100ms;    // before a lost rank is replaced; doubled each time for the same rank
 constexpr auto longest_pause = 10s;
-constexpr int timed_out = 124;  // as timeout(1) does
+constexpr auto pause_without_room =
+    1s;                                // before the start of a process is tried again, if the system had no room for it
+constexpr double longest_limit = 1e9;  // seconds
+constexpr int timed_out = 124;         // as timeout(1) does
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 template <class... T>
@@ -60,9 +65,10 @@ void say(fmt::format_string<T...> format, T&&... values) {
   std::exit(1);
 }
 
+// Without descriptors, and with the reason in errno, if there can be no more.
 std::pair<descriptor, descriptor> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) give_up("cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   return {descriptor(ends[0]), descriptor(ends[1])};
 }
 
@@ -156,9 +162,10 @@ class job {
     ranks_.resize(static_cast<std::size_t>(options_.ranks));
     for (int r = 0; r < options_.ranks; ++r)
       if (int const code = start(r); code != 0) {
+        if (code < 0) say("cannot start rank {}: {}", r, std::strerror(-code));
         kill_all(SIGKILL);
         end_orphans();
-        return code;
+        return std::max(code, 1);
       }
     while (std::ranges::any_of(ranks_, [](rank const& one) { return one.process > 0 || one.restart; })) wait_and_act();
     end_orphans();
@@ -178,14 +185,15 @@ class job {
     std::optional<clock_type::time_point> kill{};  // when a process that nobody needs is killed, unless SIGTERM ends it
   };
 
-  // Returns 0, or an exit code if the program cannot be started.
+  // Returns 0, an exit code if the program cannot be started, or a negative number of errno if the system has no room for a process.
   int start(int r, bool joins = false) {
     auto [out, out_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [err, err_end] = options_.prefix ? make_pipe() : std::pair<descriptor, descriptor>{};
     auto [trouble, trouble_end] = make_pipe();  // closed by a successful exec
+    if (!trouble || (options_.prefix && (!out || !err))) return -errno;
     pid_t const parent = ::getpid();
     pid_t const process = ::fork();
-    if (process < 0) give_up(fmt::format("cannot fork rank {}", r));
+    if (process < 0) return -errno;
     if (process == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
@@ -316,7 +324,11 @@ class job {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r].restart || now < *ranks_[r].restart) continue;
       ranks_[r].restart.reset();
-      start(static_cast<int>(r), true);
+      int const code = start(static_cast<int>(r), true);
+      bool const said = std::exchange(lacks_room_, code < 0);
+      if (code >= 0) continue;
+      if (!said) say("cannot start rank {} again yet: {}", r, std::strerror(-code));
+      ranks_[r].restart = now + pause_without_room;
     }
   }
   // Somebody wants the job to end: a process that started now would not know of it.
@@ -419,16 +431,24 @@ class job {
   std::optional<clock_type::time_point> next_;   // the end of the stage, if it has a time limit
   int code_ = 0;
   int restarts_ = 0;
-  bool one_succeeded_ = false, survived_ = false, is_ending_ = false;
+  bool one_succeeded_ = false, survived_ = false, is_ending_ = false, lacks_room_ = false;
 };
 
 // "2:8"
 std::optional<std::pair<int, int>> parse_range(std::string const& text) {
-  int least = 0, most = 0, end = 0;
-  if (std::sscanf(text.c_str(), "%d:%d%n", &least, &most, &end) != 2 || static_cast<std::size_t>(end) != text.size() ||
-      least < 1 || most < least || most > tutti::max_ranks)
-    return {};
+  int least = 0, most = 0;
+  char const* const end = text.data() + text.size();
+  auto const [colon, trouble] = std::from_chars(text.data(), end, least);
+  if (trouble != std::errc{} || colon == end || *colon != ':') return {};
+  auto const [last, more_trouble] = std::from_chars(colon + 1, end, most);
+  if (more_trouble != std::errc{} || last != end || least < 1 || most < least || most > tutti::max_ranks) return {};
   return std::pair(least, most);
+}
+
+bool is_limit(std::string const& text) {
+  double seconds = 0;
+  auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return trouble == std::errc{} && end == text.data() + text.size() && seconds > 0 && seconds <= longest_limit;
 }
 
 }  // namespace
@@ -445,13 +465,17 @@ int main(int argc, char** argv) {
                  "MIN:MAX, in place of -n: start MAX ranks, go on while MIN are left, and replace those that are lost. "
                  "The program runs a tutti::training::elastic_loop")
       ->check([](std::string const& text) {
-        return parse_range(text) ? "" : text + " is not a range of ranks, such as 2:8";
+        return parse_range(text)
+                   ? ""
+                   : fmt::format("{} is not a range of ranks, such as 2:8, of {} at most", text, tutti::max_ranks);
       });
   auto* const restarts = app.add_option("--max-restarts", o.restarts, "Of all ranks of an elastic job together")
                              ->check(CLI::Range(0, 1'000'000))
                              ->capture_default_str();
   app.add_option("--timeout", o.seconds, "Seconds after which the job is terminated, with exit code 124")
-      ->check(CLI::PositiveNumber);
+      ->check([](std::string const& text) {
+        return is_limit(text) ? "" : fmt::format("{} is not a number of seconds, such as 0.5, up to 1e9", text);
+      });
   app.prefix_command();
   app.footer(
       "The program and its arguments follow the options. Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP,\n"

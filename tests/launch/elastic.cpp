@@ -65,6 +65,17 @@ TEST_CASE("a process that replaces a lost rank is told so, and ended when nobody
   CHECK(time.seconds() < 50);
 }
 
+TEST_CASE("if the system has no room for a process, its start is tried again, and the job goes on meanwhile") {
+  // Of all forks of tutti-run, the fourth and the fifth fail. Address sanitizers need not be first.
+  command c("env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" TUTTI_NO_ROOM " " + run_elastic +
+            "1:3 sh -c 'unset LD_PRELOAD; [ -z \"$TUTTI_ELASTIC_JOIN\" ] || { echo $TUTTI_RANK is back; exit 0; };"
+            " [ $TUTTI_RANK = 1 ] && exit 7; sleep 6'");
+  c.wait();
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, "tutti-run: cannot start rank 1 again yet: Resource temporarily unavailable\n") == 1);
+  CHECK(c.said("1 is back\n"));
+}
+
 TEST_CASE("a program that is not elastic does not join, and its survivors are not disturbed") {
   command c(run_elastic + "1:3 --max-restarts 2 " TUTTI_RANKS " survive 1");
   CHECK(c.wait() == 0);

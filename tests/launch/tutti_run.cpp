@@ -47,25 +47,33 @@ TEST_CASE("a wrong command line is rejected with a message") {
     char const* arguments;
     int code;
     char const* sentence;
-  } const cases[] = {{"-n 0 true", 2, "-n: Value 0 not in range"},
-                     {"-n -3 true", 2, "-n"},
-                     {"-n four true", 2, "-n: Value four not in range"},
-                     {"true", 2, "-n is required"},
-                     {"-n 2", 2, "A program to start is required"},
-                     {"-n 2 --timeout 0 true", 2, "--timeout"},
-                     {"--elastic 3:2 true", 2, "3:2 is not a range of ranks, such as 2:8"},
-                     {"--elastic 0:2 true", 2, "0:2 is not a range of ranks"},
-                     {"--elastic 2 true", 2, "2 is not a range of ranks"},
-                     {"--elastic 2:4x true", 2, "2:4x is not a range of ranks"},
-                     {"-n 2 --elastic 1:2 true", 2, "--elastic excludes -n"},
-                     {"-n 2 --max-restarts 3 true", 2, "--max-restarts requires --elastic"},
-                     {"--bogus", 2, "The following argument was not expected: --bogus"},
-                     {"--bogus -n 2 true", 2, "The following argument was not expected: --bogus"},
-                     {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},
-                     {"-np 0 true", 2, "-n: Value 0 not in range"},
-                     {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
-                     {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
-                     {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
+  } const cases[] = {
+      {"-n 0 true", 2, "-n: Value 0 not in range"},
+      {"-n -3 true", 2, "-n"},
+      {"-n four true", 2, "-n: Value four not in range"},
+      {"true", 2, "-n is required"},
+      {"-n 2", 2, "A program to start is required"},
+      {"-n 2 --timeout 0 true", 2, "--timeout: 0 is not a number of seconds"},
+      {"-n 2 --timeout 1e300 true", 2, "--timeout: 1e300 is not a number of seconds, such as 0.5, up to 1e9"},
+      {"-n 2 --timeout nan true", 2, "--timeout: nan is not a number of seconds"},
+      {"--elastic 3:2 true", 2, "3:2 is not a range of ranks, such as 2:8"},
+      {"--elastic 0:2 true", 2, "0:2 is not a range of ranks"},
+      {"--elastic 2 true", 2, "2 is not a range of ranks"},
+      {"--elastic 2:4x true", 2, "2:4x is not a range of ranks"},
+      {"--elastic 2:4294967298 true", 2, "2:4294967298 is not a range of ranks, such as 2:8, of 1024 at most"},
+      {"--elastic 4294967298:4294967299 true", 2, "4294967298:4294967299 is not a range of ranks"},
+      {"--elastic 2:1025 true", 2, "2:1025 is not a range of ranks"},
+      {"-n 4294967298 true", 2, "-n: Value 4294967298 not in range"},
+      {"--elastic 2:4 --max-restarts 4294967296 true", 2, "--max-restarts: Value 4294967296 not in range"},
+      {"-n 2 --elastic 1:2 true", 2, "--elastic excludes -n"},
+      {"-n 2 --max-restarts 3 true", 2, "--max-restarts requires --elastic"},
+      {"--bogus", 2, "The following argument was not expected: --bogus"},
+      {"--bogus -n 2 true", 2, "The following argument was not expected: --bogus"},
+      {"-n 2 --bogus true", 2, "The following argument was not expected: --bogus"},
+      {"-np 0 true", 2, "-n: Value 0 not in range"},
+      {"-n 2 /no/such/program", 127, "cannot start /no/such/program: No such file or directory"},
+      {"-n 2 no-such-program", 127, "cannot start no-such-program: No such file or directory"},
+      {"-n 2 /etc/passwd", 126, "cannot start /etc/passwd: Permission denied"}};
   for (auto const& one : cases) {
     command c(run + one.arguments);
     CAPTURE(one.arguments);
