@@ -51,7 +51,7 @@ template <transport Transport = shm>
 class elastic_loop {
  public:
   // The ranks that init finds; under tutti-run --elastic also a process that replaces a lost rank, which joins the others in
-  // run(), when they have completed a step.
+  // run(), when they have completed a step. A program may make several loops, in the same order on all ranks.
   // Throws error: as init does; bad_argument for options that make no sense.
   explicit elastic_loop(elastic_options options = {}, std::source_location where = std::source_location::current())
     requires std::same_as<Transport, shm>
