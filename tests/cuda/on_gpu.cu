@@ -55,6 +55,13 @@ void check_combine(cuda_device const& gpu, Op const& op) {
   report("combine " + std::string(type_name<T>()) + " by " + std::string(name_of<Op>()), wrong == 0);
 }
 
+// Arrays that are not aligned alike.
+template <class T, class Op>
+void check_alignments(cuda_device const& gpu, Op const& op, std::size_t every) {
+  report("sources and destinations of " + std::string(type_name<T>()) + " at every alignment",
+         wrong_at_alignments<T>(gpu, 1, op, every) + wrong_at_alignments<T>(gpu, 2, op, every) == 0);
+}
+
 // Sums of elements of one type, rounded to another.
 template <class In, class Out>
 void check_conversion(cuda_device const& gpu) {
@@ -369,6 +376,10 @@ int main(int argc, char** argv) {
     check_combine<bfloat16>(gpu, sum{});
     check_combine<float8_e4m3>(gpu, sum{});
     check_combine<float8_e5m2>(gpu, tutti::min{});
+    check_alignments<float>(gpu, sum{}, 1);
+    check_alignments<std::int8_t>(gpu, sum{}, quick ? 3 : 1);
+    check_alignments<bfloat16>(gpu, sum{}, quick ? 3 : 1);
+    check_alignments<std::uint64_t>(gpu, bit_xor{}, 1);
     check_combine<located<float>>(gpu, max_location{});
     check_combine<summary>(gpu, summarise{});
     check_combine<affine>(gpu, compose{});

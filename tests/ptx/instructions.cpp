@@ -250,6 +250,22 @@ struct shr {
     out(t, i, std::is_signed_v<T> && a < T{0} ? static_cast<T>(~T{0}) : T{0});
   }
 };
+// The low word of two words that are shifted right as one, by up to 31 bits. By whole bytes, bytes stay what they are.
+struct shift_both_right {
+  template <class T>
+  static void run(thread& t, instruction const& i) {
+    static_assert(sizeof(T) == 4);
+    word const low = t.word_of(i.in[0]), high = t.word_of(i.in[1]);
+    std::uint32_t const by = in<std::uint32_t>(t, i, 2) & 31;
+    auto const both = [](std::uint64_t a, std::uint64_t b, int width) {
+      return (a & ((1ull << width) - 1)) | b << width;
+    };
+    std::uint64_t const unwritten = both(low.unwritten, high.unwritten & 0xfu, 4);
+    bool const used = by % 8 == 0 ? false : (unwritten >> (by / 8) & 0x1f) != 0;
+    t.set(i.to[0], word{both(low.value, high.value, 32) >> by & 0xffff'ffff,
+                        used ? std::uint8_t{0xf} : static_cast<std::uint8_t>(unwritten >> (by / 8) & 0xf)});
+  }
+};
 struct selp {
   template <class T>
   static void run(thread& t, instruction const& i) {
@@ -734,6 +750,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
     } else if (word == "lo" || word == "hi" || word == "wide" || word == "add" || word == "exch" || word == "cas" ||
                word == "bfly" || word == "or") {
       variant = word;
+    } else if (name == "shf" && (word == "r" || word == "wrap")) {
     } else if (word == "down") {
       i.down = true;
     } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
@@ -770,6 +787,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "not") return bits<bit_not>(i.of);
   if (name == "shl") return integers<shl>(i.of);
   if (name == "shr") return integers<shr>(i.of);
+  if (name == "shf" && i.of == type::b32) return shift_both_right::run<std::uint32_t>;
   if (name == "selp") return anything<selp>(i.of);
   if (name == "popc") return words<popc>(i.of);
   if (name == "clz") return words<clz>(i.of);

@@ -104,6 +104,38 @@ int wrong_of_type(D const& on, std::span<std::size_t const> counts, Op const& op
   return wrong;
 }
 
+// A source and a destination at every pair of alignments, and `fan_in - 1` more sources at others; of several lengths, so that packs
+// begin and end where arrays do. Memory of sources ends with them.
+template <class T, detail::device D, class Op>
+int wrong_at_alignments(D const& on, int fan_in, Op const& op, std::size_t every = 1) {
+  constexpr std::size_t places = detail::access_bytes / sizeof(T);
+  int wrong = 0;
+  std::size_t turn = 0;
+  for (std::size_t source = 0; source < places; source += every)
+    for (std::size_t destination = 0; destination < places; destination += every) {
+      std::size_t const n = 4 * places + turn++ % places;
+      std::vector<detail::device_array<D, T>> memory;
+      std::vector<std::vector<T>> values;
+      std::vector<T const*> sources, at_host;
+      for (int k = 0; k < fan_in; ++k) {
+        std::size_t const offset = (source + static_cast<std::size_t>(k) * (turn % 3)) % places;
+        values.push_back(std::vector<T>(n));
+        for (std::size_t i = 0; i < n; ++i) values.back()[i] = make_value<T>(k, i);
+        at_host.push_back(values.back().data());
+        sources.push_back(memory.emplace_back(on, offset + n).data() + offset);
+        on.copy({}, memory.back().data() + offset, values.back().data(), n * sizeof(T));
+      }
+      device_values<D, T> const to(on, n, destination, 100);
+      std::vector<T> expected(n);
+      T* const at[] = {to.data()};
+      T* const result[] = {expected.data()};
+      detail::combine(detail::one_thread{}, at_host.data(), fan_in, result, 1, n, op);
+      cuda_combine(on, {}, std::span<T const* const>(sources), std::span<T* const>(at), n, op);
+      wrong += to.differ(expected.data());
+    }
+  return wrong;
+}
+
 // Every code of a narrow type is converted to float and back without change, except for NaNs.
 template <class T, detail::device D>
 int wrong_codes(D const& on) {

@@ -47,6 +47,27 @@ TEST_CASE("every type: tails, fan-ins, fan-outs, alignments, in place, by one th
   }
 }
 
+TEST_CASE_TEMPLATE("sources at every alignment, with destinations at every other", T, std::uint8_t, std::uint16_t,
+                   float, double) {
+  for (int const threads : {1, 5})
+    CHECK(wrong_at_alignments<T>(device_stand_in{.threads = threads}, 2, first_operation<T>{}) == 0);
+}
+
+TEST_CASE("narrow sources at every alignment of their packs") {
+  std::vector<bfloat16> memory(300, bfloat16(2.0f));
+  for (std::size_t const n : {std::size_t{11}, std::size_t{12}, std::size_t{13}, std::size_t{250}})
+    for (std::size_t offset = 0; offset < 4; ++offset) {
+      for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = bfloat16(static_cast<float>(i));
+      bfloat16 const* const sources[] = {memory.data() + offset, memory.data()};
+      std::vector<float> out(n);
+      float* const to[] = {out.data()};
+      cuda_combine(device_stand_in{.threads = 3}, 0, std::span<bfloat16 const* const>(sources),
+                   std::span<float* const>(to), n, sum{});
+      for (std::size_t i = 0; i < n; ++i)
+        CHECK(out[i] == float{bfloat16(static_cast<float>(i + offset))} + float{bfloat16(static_cast<float>(i))});
+    }
+}
+
 TEST_CASE("an operation that is not commutative combines in the order of the sources") {
   CHECK(wrong_combined<affine>(device_stand_in{}, 300, 9, 2, false, 1, true, compose{}) == 0);
 }

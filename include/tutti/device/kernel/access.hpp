@@ -54,6 +54,43 @@ TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&t
     for (std::size_t i = 0; i < N; ++i) to[i] = source[static_cast<std::ptrdiff_t>(at + i)];
   }
 }
+
+// The low word of two words that are shifted right as one.
+TUTTI_HOST_DEVICE inline std::uint32_t funnel_shift(std::uint32_t low, std::uint32_t high, unsigned bits) {
+#if defined(__CUDA_ARCH__)
+  return __funnelshift_r(low, high, bits);
+#else
+  return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> bits);
+#endif
+}
+// N elements, which may begin at any element, from the two aligned packs around them. The second is not read if the first has them all.
+template <std::size_t N, class T>
+TUTTI_HOST_DEVICE inline void load_around(T const* from, T (&to)[N]) {
+  constexpr std::size_t bytes = sizeof to;
+  constexpr int count = static_cast<int>(bytes / sizeof(std::uint32_t));
+  static_assert(bytes % sizeof(std::uint32_t) == 0);
+  using pack = words<std::uint32_t, count>;
+  std::uintptr_t const address = reinterpret_cast<std::uintptr_t>(from);
+  unsigned const offset = static_cast<unsigned>(address % bytes);
+  auto const* const packs = reinterpret_cast<pack const*>(address - offset);
+  pack const first = packs[0];
+  pack const second = offset != 0 ? packs[1] : first;
+  std::uint32_t all[2 * count];
+  TUTTI_UNROLL
+  for (int i = 0; i < count; ++i) all[i] = first.of[i], all[count + i] = second.of[i];
+  // By whole words, a power of two at a time, so that no index depends on the address; then by bytes.
+  TUTTI_UNROLL
+  for (int step = count / 2; step > 0; step /= 2) {
+    bool const moves = (offset / 4 & static_cast<unsigned>(step)) != 0;
+    TUTTI_UNROLL
+    for (int i = 0; i + step < 2 * count; ++i) all[i] = moves ? all[i + step] : all[i];
+  }
+  pack out;
+  TUTTI_UNROLL
+  for (int i = 0; i < count; ++i) out.of[i] = funnel_shift(all[i], all[i + 1], offset % 4 * 8);
+  std::memcpy(static_cast<void*>(to), &out, bytes);
+}
+
 template <std::size_t N, class T>
 TUTTI_HOST_DEVICE inline void store_elements(T* to, T const (&from)[N]) {
   if constexpr (N > 1) {

@@ -44,7 +44,8 @@ struct combine_pass {
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
     auto const from = [this](int k) { return sources[k]; };
     auto const to = [this](int k) { return destinations[k]; };
-    combining<FanIn, decltype(from), decltype(to), Fused>{from, source_count, to, destination_count, n, how}(group);
+    combining<FanIn, decltype(from), decltype(to), Fused, true>{
+        from, source_count, to, destination_count, n, how}(group);
   }
 };
 
@@ -117,7 +118,9 @@ static_assert(device_source<float const*>);
 //              fuse unless told not to (nvcc: -fmad=false)
 //   throws     error: bad_argument, system. `wait` or a later call reports errors of the device itself
 //
-// Fastest if all arrays start at the same address modulo 16 bytes; otherwise accesses are single elements.
+// Fastest if all arrays start at the same address modulo 16 bytes. Otherwise sources are loaded in packs of up to 16 bytes and
+// shifted, and results are stored in packs where the destination starts as the first one does; other destinations, and all
+// accesses if arrays of an epilogue start differently, are single elements.
 template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
 void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
                   std::span<Out* const> destinations, std::size_t n, How const& how) {

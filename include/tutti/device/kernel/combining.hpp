@@ -59,12 +59,13 @@ TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at,
   }
 }
 
-// from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0.
-template <int FanIn, class From, class To, class Fused>
+// from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0. Arrays that are
+// not aligned alike are read in packs too if AnyAlignment, and otherwise one element at a time.
+template <int FanIn, class From, class To, class Fused, bool AnyAlignment = false>
 struct combining;
 
-template <int FanIn, class From, class To, class Op, class Before, class After>
-struct combining<FanIn, From, To, fused<Op, Before, After>> {
+template <int FanIn, class From, class To, class Op, class Before, class After, bool AnyAlignment>
+struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   From const& from;
   int sources;
   To const& to;
@@ -82,15 +83,23 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
   // Each thread has eight packs in flight, as far as all accumulators fit into its registers.
   static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
 
-  // Combines the next Sources sources, all loaded before the first is combined. First: there is no result yet.
-  template <int Sources, bool First, int Turns, std::size_t N>
+  // Whether sources that are not aligned as the destinations are read in packs.
+  static constexpr bool shifts = AnyAlignment && pack > 1 &&
+                                 std::is_pointer_v<source>&& pack * sizeof(in) % sizeof(std::uint32_t) == 0;
+
+  // Combines the next Sources sources, all loaded before the first is combined. First: there is no result yet. Around: by the
+  // packs around their elements.
+  template <int Sources, bool First, bool Around = false, int Turns, std::size_t N>
   TUTTI_HOST_DEVICE void add(int begin, std::size_t at, std::size_t stride, A (&all)[Turns][N]) const {
     in loaded[Turns][Sources][N];
     TUTTI_UNROLL
     for (int t = 0; t < Turns; ++t) {
       TUTTI_UNROLL
-      for (int k = 0; k < Sources; ++k)
-        load_elements<N>(from(begin + k), at + static_cast<std::size_t>(t) * stride, loaded[t][k]);
+      for (int k = 0; k < Sources; ++k) {
+        std::size_t const here = at + static_cast<std::size_t>(t) * stride;
+        if constexpr (Around) load_around<N>(from(begin + k) + here, loaded[t][k]);
+        else load_elements<N>(from(begin + k), here, loaded[t][k]);
+      }
     }
     TUTTI_UNROLL
     for (int t = 0; t < Turns; ++t) {
@@ -106,7 +115,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
     }
   }
 
-  template <std::size_t N>
+  template <bool Around = false, std::size_t N>
   TUTTI_HOST_DEVICE void finish(std::size_t at, A const (&all)[N]) const {
     A ended[N];
     out result[N];
@@ -114,7 +123,9 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
     TUTTI_UNROLL
     for (std::size_t i = 0; i < N; ++i) result[i] = narrowed<out>(ended[i]);
     TUTTI_NO_UNROLL
-    for (int k = 0; k < destinations; ++k) store_elements<N>(to(k) + at, result);
+    for (int k = 0; k < destinations; ++k)
+      if constexpr (Around) store_some<N>(to(k) + at, N, is_aligned(to(k), at), result);
+      else store_elements<N>(to(k) + at, result);
   }
 
   // `Turns` packs of N elements, `stride` apart.
@@ -155,28 +166,63 @@ struct combining<FanIn, From, To, fused<Op, Before, After>> {
     }
   }
 
-  // The number of elements before the first pack: all of them if the arrays are not aligned alike.
+  // The number of elements before the first pack, which a destination or an array of the epilogue decides; `pack` if it begins
+  // between two elements.
   TUTTI_HOST_DEVICE std::size_t before_packs() const {
-    if constexpr (pack == 1) return 0;
+    auto const is_aligned_for_stores = [this](std::size_t head) {
+      if (destinations > 0) return is_aligned(to(0), head);
+      if constexpr (arrays > 0) return is_aligned(how.after.arrays[0], head);
+      else return true;
+    };
     std::size_t head = 0;
-    if constexpr (std::is_pointer_v<source>) {
-      while (head < pack && !is_aligned(from(0), head)) ++head;
-    } else {
-      if (destinations > 0)
-        while (head < pack && !is_aligned(to(0), head)) ++head;
-    }
-    bool all = head < n && head < pack;
-    for (int k = 0; k < sources; ++k) all = all && is_aligned(from(k), head);
-    for (int k = 0; k < destinations; ++k) all = all && is_aligned(to(k), head);
+    while (head < pack && !is_aligned_for_stores(head)) ++head;
+    return head;
+  }
+  TUTTI_HOST_DEVICE bool arrays_are_aligned(std::size_t head) const {
+    bool all = true;
     if constexpr (arrays > 0)
       for (int k = 0; k < arrays; ++k) all = all && is_aligned(how.after.arrays[k], head);
-    return all ? head : n;
+    return all;
+  }
+  TUTTI_HOST_DEVICE bool are_aligned(std::size_t head) const {
+    bool all = arrays_are_aligned(head);
+    for (int k = 0; k < sources; ++k) all = all && is_aligned(from(k), head);
+    for (int k = 0; k < destinations; ++k) all = all && is_aligned(to(k), head);
+    return all;
+  }
+
+  // One pack, of one source after the other, because two packs are loaded for it.
+  TUTTI_HOST_DEVICE void turn_around(std::size_t at) const {
+    A all[1][pack];
+    add<1, true, true>(0, at, 0, all);
+    if constexpr (FanIn != 1) {
+      TUTTI_NO_UNROLL
+      for (int k = 1; k < sources; ++k) add<1, false, true>(k, at, 0, all);
+    }
+    finish<true>(at, all[0]);
+  }
+  // Nothing outside of the sources is read: the packs around the first and the last one are within them.
+  template <class Group>
+  TUTTI_HOST_DEVICE void sweep_around(Group const& group, std::size_t head) const {
+    std::size_t const begin = head + pack, packs = (n - begin) / pack - 1, tail = begin + packs * pack;
+    sweep<1, 1>(group, 0, begin);
+    std::size_t const size = static_cast<std::size_t>(group.size());
+    for (std::size_t i = static_cast<std::size_t>(group.rank()); i < packs; i += size) turn_around(begin + i * pack);
+    sweep<1, 1>(group, tail, n - tail);
   }
 
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    std::size_t const head = before_packs(), packs = (n - head) / pack, tail = head + packs * pack;
-    if constexpr (pack > 1) sweep<1, 1>(group, 0, head);
+    std::size_t head = 0;
+    if constexpr (pack > 1) {
+      head = before_packs();
+      bool const alike = head < pack && head < n && are_aligned(head);
+      if constexpr (shifts)
+        if (!alike && head < pack && head + 3 * pack <= n && arrays_are_aligned(head)) return sweep_around(group, head);
+      if (!alike) head = n;
+      sweep<1, 1>(group, 0, head);
+    }
+    std::size_t const packs = (n - head) / pack, tail = head + packs * pack;
     sweep<pack, turns>(group, head, packs);
     if constexpr (pack > 1) sweep<1, 1>(group, tail, n - tail);
   }
