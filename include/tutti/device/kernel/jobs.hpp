@@ -11,6 +11,7 @@
 #include "tutti/core/partition.hpp"
 #include "tutti/device/kernel/combine.hpp"
 #include "tutti/device/kernel/combining.hpp"
+#include "tutti/device/kernel/shares.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/rows.hpp"
@@ -156,25 +157,9 @@ struct local_jobs {
   }
 };
 
-// The members of a group that take every `teams`-th job from the `first` on. A team has whole warps, whose threads touch
-// neighbouring memory.
-struct team {
-  static constexpr std::size_t block_bytes = access_bytes;
-  int rank_, size_, first, teams;
-
-  TUTTI_HOST_DEVICE int rank() const { return rank_; }
-  TUTTI_HOST_DEVICE int size() const { return size_; }
-};
-inline constexpr int warp_threads = 32;
-template <cooperating_group Group>
-TUTTI_HOST_DEVICE team team_of(Group const& group, int jobs) {
-  int const warp = group.size() % warp_threads == 0 ? warp_threads : 1, warps = group.size() / warp;
-  int const teams = jobs < warps ? jobs : warps, number = group.rank() / warp, first = number % teams;
-  return {number / teams * warp + group.rank() % warp, (warps - first + teams - 1) / teams * warp, first, teams};
-}
-
 // Where the blocks of a message begin, and how many elements they have.
 struct even_blocks {
+  static constexpr bool even = true;
   std::size_t n;
 
   TUTTI_HOST_DEVICE std::size_t begin(int block) const { return static_cast<std::size_t>(block) * n; }
@@ -182,6 +167,7 @@ struct even_blocks {
 };
 // Blocks of uneven sizes, one after another.
 struct ragged_blocks {
+  static constexpr bool even = false;
   std::size_t begins[max_destinations + 1];
 
   TUTTI_HOST_DEVICE std::size_t begin(int block) const { return begins[block]; }
@@ -199,23 +185,45 @@ struct local_work {
   Fused how;
   static constexpr int fan_in = reduces(C) ? 0 : 1;
 
+  // The number of threads that have something to do.
+  std::size_t items() const {
+    std::size_t const jobs = static_cast<std::size_t>(count);
+    if constexpr (Blocks::even) return jobs * (blocks.count(first) / row + 1) * warp_threads;
+    else return ((blocks.begin(first + count) - blocks.begin(first)) / row + 1) * warp_threads;
+  }
+
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    team const mine = team_of(group, count);
-    TUTTI_NO_UNROLL
-    for (int job = first + mine.first; job < first + count; job += mine.teams) {
-      auto const from = [this, job](int k) {
-        place const p = plan.from(job, k);
-        return in[p.rank] + blocks.begin(p.block);
-      };
-      auto const to = [this, job](int k) {
-        place const p = plan.to(job, k);
-        return out[p.rank] + blocks.begin(p.block);
-      };
-      if (plan.sources(job) == 0) continue;
-      combining<fan_in, decltype(from), decltype(to), Fused>{
-          from, plan.sources(job), to, plan.destinations(), blocks.count(job), how}(mine);
+    if constexpr (Blocks::even) {
+      team const mine = team_of(group, count);
+      TUTTI_NO_UNROLL
+      for (int job = first + mine.first; job < first + count; job += mine.teams)
+        carry_out(mine, job, 0, blocks.count(job));
+    } else {
+      share_evenly(
+          group, count, [this](int job) { return blocks.begin(first + job + 1) - blocks.begin(first); }, row,
+          [this](team const& mine, int job, std::size_t begin, std::size_t n) {
+            carry_out(mine, first + job, begin, n);
+          });
     }
+  }
+
+ private:
+  static constexpr std::size_t row = warp_threads * device_pack<T>;  // elements that a warp loads at once
+
+  // A part of a job.
+  TUTTI_HOST_DEVICE void carry_out(team const& mine, int job, std::size_t begin, std::size_t n) const {
+    if (plan.sources(job) == 0) return;
+    auto const from = [this, job, begin](int k) {
+      place const p = plan.from(job, k);
+      return in[p.rank] + blocks.begin(p.block) + begin;
+    };
+    auto const to = [this, job, begin](int k) {
+      place const p = plan.to(job, k);
+      return out[p.rank] + blocks.begin(p.block) + begin;
+    };
+    combining<fan_in, decltype(from), decltype(to), Fused, true>{from, plan.sources(job), to, plan.destinations(), n,
+                                                                 how}(mine);
   }
 };
 
@@ -225,7 +233,7 @@ TUTTI_HOST_DEVICE void move_words(Group const& group, Word const* from, Word* to
   auto const source = [from](int) { return from; };
   auto const destination = [to](int) { return to; };
   fused<bit_or> const how{};  // a constant of the host is none on a device
-  combining<1, decltype(source), decltype(destination), fused<bit_or>>{source, 1, destination, 1, n, how}(group);
+  combining<1, decltype(source), decltype(destination), fused<bit_or>, true>{source, 1, destination, 1, n, how}(group);
 }
 template <cooperating_group Group, class T>
 TUTTI_HOST_DEVICE void move_elements(Group const& group, T const* from, T* to, std::size_t n) {
@@ -239,27 +247,30 @@ struct block_moves {
   struct block {
     Word const* from;
     Word* to;
-    std::size_t n;
+    std::size_t end;  // words of this block and of those before it
   };
   block all[max_destinations];
   int count = 0;
 
   void add(Word const* from, Word* to, std::size_t n) {
-    if (n > 0 && from != to) all[count++] = {from, to, n};
+    if (n == 0 || from == to) return;
+    all[count] = {from, to, (count > 0 ? all[count - 1].end : 0) + n};
+    ++count;
   }
   // The number of threads that have something to do.
-  std::size_t items() const {
-    std::size_t out = 0;
-    for (int i = 0; i < count; ++i) out += (all[i].n / device_pack<Word> / warp_threads + 1) * warp_threads;
-    return out;
-  }
+  std::size_t items() const { return count > 0 ? (all[count - 1].end / row + 1) * warp_threads : 0; }
 
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
-    team const mine = team_of(group, count);
-    TUTTI_NO_UNROLL
-    for (int job = mine.first; job < count; job += mine.teams) move_words(mine, all[job].from, all[job].to, all[job].n);
+    share_evenly(
+        group, count, [this](int job) { return all[job].end; }, row,
+        [this](team const& mine, int job, std::size_t begin, std::size_t n) {
+          move_words(mine, all[job].from + begin, all[job].to + begin, n);
+        });
   }
+
+ private:
+  static constexpr std::size_t row = warp_threads * device_pack<Word>;  // words that a warp moves at once
 };
 
 }  // namespace tutti::detail

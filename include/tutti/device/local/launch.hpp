@@ -68,13 +68,12 @@ void launch_jobs(cuda_local<D, Reach> const& ranks, local_arrays<T> const& array
       .in = {}, .out = {}, .plan = {ranks.size()}, .first = 0, .count = 0, .blocks = blocks, .how = how};
   std::ranges::copy(arrays.in, work.in);
   std::ranges::copy(arrays.out, work.out);
-  std::size_t const warps = arrays.n / device_pack<T> / warp_threads + 1;
   ranks.team().on_each(stream, [&](int k, stream_of<D> its) {
     extent const mine = work.plan.jobs_of(ranks.ranks_on(k));
     if (mine.count == 0) return;
     work.first = static_cast<int>(mine.begin);
     work.count = static_cast<int>(mine.count);
-    ranks.team().at(k).launch(its, mine.count * warps * warp_threads, work);
+    ranks.team().at(k).launch(its, work.items(), work);
   });
 }
 template <device D, class Reach>
