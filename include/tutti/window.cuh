@@ -7,3 +7,4 @@
 #include "tutti/device/api/ipc_window.hpp"
 #include "tutti/device/api/kernels.cuh"
 #include "tutti/device/api/local_window.hpp"
+#include "tutti/device/on/window.hpp"

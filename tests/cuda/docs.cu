@@ -154,9 +154,9 @@ __global__ void add_all(__grid_constant__ tutti::window<float> const shared, flo
   if (!good) return;
 }
 
-void own_kernels(tutti::cuda_ipc<tutti::cuda_device, tutti::shm>& near, tutti::cuda_device& gpu, cudaStream_t stream,
+void own_kernels(tutti::cuda_ranks<tutti::cuda_device, tutti::shm>& ranks, tutti::cuda_device& gpu, cudaStream_t stream,
                  thrust::device_vector<float>& gradient, thrust::device_vector<float>& sums) {
-  auto shared = tutti::open_window<float>(near, 1000);     // near: a cuda_ipc of ranks with a GPU each, or a cuda_local
+  auto shared = tutti::open_window<float>(ranks, 1000);    // of tutti::on, a cuda_ipc or a cuda_local
   tutti::launch_together(gpu, stream, 1, 256, pass_on, shared.on_device(), tutti::device_data(gradient), 1000);
   shared.wait(stream);                                     // or throws: names the rank that did not come
 

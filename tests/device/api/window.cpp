@@ -16,6 +16,7 @@
 #include "support/device_windows.hpp"
 #include "support/expect.hpp"
 #include "support/sharing_stand_in.hpp"
+#include "tutti/device/on/window.hpp"
 #include "tutti/tutti.hpp"
 
 using namespace tutti;
@@ -164,16 +165,77 @@ TEST_CASE("a window is refused to processes that share a device, with other size
     cuda_ipc ranks(comm, own, 4096);
     auto const size = static_cast<std::size_t>(10 + comm.rank());
     expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, size)); }), error_code::bad_argument,
-                 "rank 0 opens a window of 40 bytes for 32 blocks and 256 packets, rank 1 one of 44");
+                 "rank 0 opens a window of 10 x 4 bytes for 32 blocks and 256 packets, rank 1 one of 11");
     expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, {.blocks = 2000})); }),
                  error_code::bad_argument, "a window for 2000 blocks");
     window_options const bad_at_one{.blocks = comm.rank() == 0 ? 32 : 2000};
     expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, bad_at_one)); }),
-                 error_code::bad_argument, "rank 1 one of 4 bytes for 2000 blocks and 256 packets");
+                 error_code::bad_argument, "rank 1 one of 1 x 4 bytes for 2000 blocks and 256 packets");
     window_options const late{.timeout = comm.rank() == 0 ? 1s : -1s};
-    expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, 1, late)); }), error_code::bad_argument,
-                 "with a timeout of 1 s, rank 1 one of 4 bytes for 32 blocks and 256 packets, with a timeout of -1 s");
+    expect_error(
+        error_of([&] { static_cast<void>(open_window<float>(ranks, 1, late)); }), error_code::bad_argument,
+        "with a timeout of 1 s, rank 1 one of 1 x 4 bytes for 32 blocks and 256 packets, with a timeout of -1 s");
   });
+}
+
+TEST_CASE("a window of more elements than memory holds is refused at all ranks") {
+  // The last two have 4 bytes, and none, if the product of count and size overflows.
+  for (std::size_t const size : {~std::size_t{0}, (std::size_t{1} << 62) + 1, std::size_t{1} << 62}) {
+    run_threads(2, [size](auto& comm) {
+      sharing_stand_in const device(comm.rank() + 1);
+      cuda_ipc ranks(comm, device, 4096);
+      expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, size)); }), error_code::bad_argument,
+                   "a window has " + std::to_string(size) + " elements, which no memory holds");
+      std::size_t const other = comm.rank() == 0 ? std::size_t{1} : (std::size_t{1} << 62) + 1;
+      expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, other)); }), error_code::bad_argument,
+                   "rank 0 opens a window of 1 x 4 bytes");
+      static_cast<void>(open_window<float>(ranks, 1));
+    });
+    sharing_stand_in const device;
+    cuda_local const local(device, 2);
+    expect_error(error_of([&] { static_cast<void>(open_window<float>(local, size)); }), error_code::bad_argument,
+                 "elements, which no memory holds");
+  }
+}
+
+TEST_CASE("ranks of `on` communicate through a window") {
+  for (int const p : {1, 2})
+    run_threads(p, [](auto& comm) {
+      sharing_stand_in const device(comm.rank() + 1);
+      auto ranks = on(comm, device, {.path = device_path::ipc, .arena = 4096, .slices = {.slice = 2048}});
+      own_rank const own(comm, ranks, stand_in_launch{});
+      expect(passes_on(own, 37, 3, 2), "puts and signals");
+      expect(adds_packets(own, 9, 7), "packets");
+    });
+}
+
+TEST_CASE("the window of ranks of `on` waits for their stream") {
+  run_threads(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank() + 1);
+    stand_in_stream stream;
+    auto ranks = on(comm, device, {.stream = &stream, .arena = 4096, .slices = {.slice = 2048}});
+    auto const w = open_window<float>(ranks, 1, {.blocks = 1, .packets = 1});
+    std::atomic<bool> ended = false;
+    stream.add([&] {
+      std::this_thread::sleep_for(50ms);
+      ended = true;
+    });
+    w.wait();
+    expect(ended, "what the stream was given before");
+  });
+}
+
+TEST_CASE("a window is refused to ranks of `on` that do not read each other's memory") {
+  auto const said_to = [](device_path path) {
+    return errors_of(2, [path](auto& comm) {
+      sharing_stand_in const device(comm.rank() + 1);
+      auto ranks = on(comm, device, {.path = path, .arena = 4096, .slices = {.slice = 2048}});
+      static_cast<void>(open_window<float>(ranks, 1));
+    });
+  };
+  for (error const& e : said_to(device_path::staged))
+    expect_error(e, error_code::bad_argument,
+                 "among ranks that do not all read each other's memory, because the program asked for it");
 }
 
 TEST_CASE("the elements of a window are a symmetric buffer of collectives") {

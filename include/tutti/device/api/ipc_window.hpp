@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
@@ -28,7 +29,7 @@ namespace detail {
 
 // What all ranks must pass alike.
 struct window_card {
-  std::size_t bytes;
+  std::size_t size, element_bytes;
   int blocks, packets;
   std::chrono::nanoseconds timeout;
 
@@ -37,7 +38,7 @@ struct window_card {
     std::string const how_long =
         timeout.count() == 0 ? ""
                              : join({", with a timeout of ", std::chrono::duration<double>(timeout).count(), " s"});
-    return join({bytes, " bytes for ", blocks, " blocks and ", packets, " packets", how_long});
+    return join({size, " x ", element_bytes, " bytes for ", blocks, " blocks and ", packets, " packets", how_long});
   }
 };
 [[noreturn, gnu::cold]] inline void refuse_different_windows(int rank, window_card const& first, int q,
@@ -53,11 +54,14 @@ struct window_card {
 template <element T, class D, transport Transport>
 class ipc_window {
  public:
-  ipc_window(cuda_ipc<D, Transport>& ranks, std::size_t size, window_options const& o, std::source_location where)
-      : ranks_{&ranks}, size_{size} {
+  // `usual`: the stream that wait() waits for if it names none.
+  ipc_window(cuda_ipc<D, Transport>& ranks, std::size_t size, window_options const& o, std::source_location where,
+             detail::stream_of<D> usual = {})
+      : ranks_{&ranks}, size_{size}, usual_{usual} {
     auto* const group = ranks.shared_group();
     if (group != nullptr)
       expect_same_at_all_ranks(*group, o, where);  // first, so that what is refused is so at all ranks
+    if (!detail::is_possible_size<T>(size)) detail::refuse_impossible_size(rank(), "a window", size, where);
     map_ = detail::window_map::checked(ranks.size(), o, ranks.usual_timeout());
     if (group != nullptr) open_among(*group, where);
     else open_alone();
@@ -75,10 +79,12 @@ class ipc_window {
   // timeout then names the rank that it waited for; rank_lost, one whose process has ended. Kernels of the stream end before it
   // throws, unless that takes longer than TUTTI_TIMEOUT.
   void wait(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) const {
+    detail::stream_of<D> its = stream;
+    if (its == detail::stream_of<D>{}) its = usual_;
     try {
-      ranks_->work(stream, where).wait();
+      ranks_->work(its, where).wait();
     } catch (...) {
-      let_kernels_end(stream);
+      let_kernels_end(its);
       throw;
     }
     expect_no_fault(where);
@@ -101,7 +107,7 @@ class ipc_window {
 
   // After a fault, kernels give up soon, but use memory of the cuda_ipc until then. If they take too long, its destructor waits for
   // them too.
-  [[gnu::cold]] void let_kernels_end(detail::passed_stream<D> stream) const noexcept {
+  [[gnu::cold]] void let_kernels_end(detail::stream_of<D> stream) const noexcept {
     try {
       if (auto* const group = ranks_->shared_group()) {
         group->order(stream);
@@ -135,7 +141,7 @@ class ipc_window {
   }
   template <class Group>
   void expect_same_at_all_ranks(Group& group, window_options const& o, std::source_location where) const {
-    auto const all = group.exchange(detail::window_card{size_ * sizeof(T), o.blocks, o.packets, o.timeout}, where);
+    auto const all = group.exchange(detail::window_card{size_, sizeof(T), o.blocks, o.packets, o.timeout}, where);
     for (std::size_t q = 1; q < all.size(); ++q)
       if (all[q] != all[0]) detail::refuse_different_windows(rank(), all[0], static_cast<int>(q), all[q], where);
   }
@@ -143,6 +149,7 @@ class ipc_window {
   cuda_ipc<D, Transport>* ranks_;
   detail::window_map map_{};
   std::size_t size_;
+  detail::stream_of<D> usual_;
   std::shared_ptr<single const> alone_;  // of a single rank
 };
 
@@ -150,8 +157,8 @@ class ipc_window {
 // options. Memory as for cuda_local. From then on, a rank that destroys its cuda_ipc because of an exception ends the kernels of all
 // (rank_left).
 //
-// Throws error, at all ranks: bad_argument, if ranks share a device or disagree, or for options that are not supported; system, if
-// a device has too little memory; the errors of all_gather.
+// Throws error, at all ranks: bad_argument, if ranks share a device or disagree, for options that are not supported, or a size
+// that no memory holds; system, if a device has too little memory; the errors of all_gather.
 //
 //   tutti::cuda_ipc ranks(comm, gpu);
 //   auto shared = tutti::open_window<float>(ranks, 1000);

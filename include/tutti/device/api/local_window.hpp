@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "tutti/call/check_arguments.hpp"
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
@@ -72,10 +73,11 @@ template <element T, detail::staging_device D>
 class local_window {
  public:
   template <class Reach>
-  local_window(cuda_local<D, Reach> const& ranks, std::size_t size, window_options const& o)
+  local_window(cuda_local<D, Reach> const& ranks, std::size_t size, window_options const& o, std::source_location where)
       : map_{detail::window_map::checked(ranks.size(), o, detail::settings::from_environment().timeout)},
         size_{size},
         report_(std::make_unique<detail::report_memory<D>>(ranks.on())) {
+    if (!detail::is_possible_size<T>(size)) detail::refuse_impossible_size(no_rank_of_its_own, "a window", size, where);
     for (int k = 0; k < ranks.team().size(); ++k) devices_.push_back(&ranks.team().at(k));
     for (int r = 0; r < ranks.size(); ++r)
       map_.posts[r] = posts_.emplace_back(detail::make_post(ranks.on(r), map_, size * sizeof(T))).data();
@@ -103,6 +105,8 @@ class local_window {
   }
 
  private:
+  static constexpr int no_rank_of_its_own = -1;
+
   detail::window_map map_;
   std::size_t size_;
   std::unique_ptr<detail::report_memory<D>> report_;
@@ -113,7 +117,8 @@ class local_window {
 // Opens a window of `size` elements for each virtual rank, whose contents are undefined. A post takes 0.5 KiB for each block and
 // rank, and 32 bytes for each block, rank and packet, besides the elements.
 //
-// Throws error: bad_argument, for options that are not supported; system, if a device has too little memory.
+// Throws error: bad_argument, for options that are not supported, or a size that no memory holds; system, if a device has too little
+// memory.
 //
 //   tutti::cuda_local ranks(gpus, 4);
 //   auto shared = tutti::open_window<float>(ranks, 1000);
@@ -121,8 +126,9 @@ class local_window {
 //   shared.wait(stream);
 template <element T, detail::staging_device D, class Reach>
 [[nodiscard]] local_window<T, D> open_window(cuda_local<D, Reach> const& ranks, std::size_t size,
-                                             window_options const& o = {}) {
-  return {ranks, size, o};
+                                             window_options const& o = {},
+                                             std::source_location where = std::source_location::current()) {
+  return {ranks, size, o, where};
 }
 
 }  // namespace tutti

@@ -106,6 +106,10 @@ class cuda_ranks {
          staged, " among all ranks.\n", levels_->explain(), messages_from_devices()});
   }
 
+  // -- For windows: null on other paths than `ipc`, and why.
+  cuda_ipc<D, Transport>* near() noexcept { return ipc_ ? &*ipc_ : nullptr; }
+  std::string_view why_not_near() const noexcept { return why_staged_; }
+
   // -- For the messages and the collectives.
   communicator<Transport>& host() noexcept { return comm_; }
   detail::device_messages<D, Transport>& messages() { return *messages_; }
