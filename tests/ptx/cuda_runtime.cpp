@@ -62,6 +62,7 @@ struct CUstream_st {
   std::vector<CUstream_st*> joined;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   bool invalidated = false;
+  bool blocking = false;  // it waits for the default stream, and that for it
 };
 struct CUevent_st {
   std::shared_ptr<CUevent_st> self;  // until the program destroys it; jobs and graphs keep it longer
@@ -781,9 +782,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, void const* function)
 
 // -- Streams.
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
   auto const held = lock();
   *out = new CUstream_st;
+  (*out)->blocking = flags == cudaStreamDefault;
   (*out)->gpu = current_gpu;
   (*out)->agent = runtime::instance().machine().new_agent(current_gpu);
   runtime::instance().streams().insert(*out);
@@ -816,6 +818,9 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
   auto const held = lock();
+  if (stream == nullptr)
+    for (CUstream_st const* const other : runtime::instance().streams())
+      if (other->blocking && other->captured_by != nullptr) return note(cudaErrorStreamCaptureImplicit);
   CUstream_st const& s = *runtime::instance().stream_of(stream, current_gpu);
   *out = s.captured_by == nullptr     ? cudaStreamCaptureStatusNone
          : s.captured_by->invalidated ? cudaStreamCaptureStatusInvalidated

@@ -131,6 +131,49 @@ TEST_CASE("a batch progresses while its rank waits for something else, and calls
   });
 }
 
+TEST_CASE("messages in flight are held back while their stream is captured, and their copies are in no graph") {
+  with_messages(2, [](auto& ranks, auto& comm, auto const& device) {
+    std::size_t const n = 4000;
+    int const other = 1 - comm.rank();
+    halo const mine = halo_of(device, uneven_values<float>(comm.rank(), n)), theirs(device, n);
+    stand_in_stream stream;
+    device_batch both(ranks);
+    both.send(mine, other).recv(theirs, other);
+    work done = both.start({.stream = &stream});
+    stream.begin_capture();
+    for (int i = 0; i < 1000; ++i) {
+      done.advance();
+      std::this_thread::yield();
+    }
+    stand_in_stream::graph const captured = stream.end_capture();
+    expect(captured.empty(), "the graph has nothing of the messages");
+    done.wait();
+    expect(floats_of(device, theirs) == uneven_values<float>(other, n), "the message");
+  });
+}
+
+TEST_CASE("waiting in a capture for messages of its stream ends with a sentence") {
+  auto const errors = errors_of(2, [](auto& comm) {
+    sharing_stand_in const device(comm.rank());
+    auto ranks = on(comm, device, {.arena = 4096, .slices = {.slice = 2048}});
+    halo const data(device, 4000);
+    stand_in_stream stream;
+    device_batch one(ranks);
+    if (comm.rank() == 0) one.recv(data, 1);
+    else one.send(data, 0);
+    work done = one.start({.stream = &stream, .timeout = std::chrono::milliseconds{200}});
+    stream.begin_capture();
+    try {
+      done.wait();
+    } catch (...) {
+      static_cast<void>(stream.end_capture());
+      throw;
+    }
+  });
+  for (error const& e : errors)
+    expect_error(e, error_code::timeout, "were held back for 0.2 s, because their stream is being captured");
+}
+
 TEST_CASE("a batch refuses what it cannot serve") {
   with_messages(2, [](auto& ranks, auto& comm, auto const& device) {
     halo const data = halo_of(device, {1, 2, 3});

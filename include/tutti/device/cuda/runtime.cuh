@@ -225,8 +225,12 @@ class cuda_device {
   bool capturing(stream_type stream) const {
     detail::current_device const here(index_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    detail::expect_cuda(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-    return status != cudaStreamCaptureStatusNone;
+    cudaError_t const code = cudaStreamIsCapturing(stream, &status);
+    // Of the default stream, while another that it would wait for is captured.
+    bool const would_spoil = code == cudaErrorStreamCaptureImplicit;
+    if (would_spoil) static_cast<void>(cudaGetLastError());
+    else detail::expect_cuda(code, "cudaStreamIsCapturing");
+    return would_spoil || status != cudaStreamCaptureStatusNone;
   }
 
   // -- Memory that processes share, and streams that wait for words.

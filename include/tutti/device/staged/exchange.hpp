@@ -65,7 +65,17 @@ class device_exchange final : public watched_work {
   // Messages of the host have timeouts of their own, which name ranks.
   static constexpr std::chrono::seconds grace{1};
 
+  // While its stream is captured, copies would become part of the graph, so the messages wait for the end of that.
+  bool is_held_back() {
+    bool const was = std::exchange(held_back_, how_.on.capturing(how_.stream));
+    if (was && !held_back_) time_ = countdown(limit_ + grace);
+    return held_back_;
+  }
   void poll() {
+    if (is_held_back()) {
+      if (time_.passed()) throw_captured();
+      return;
+    }
     progress reached = progress::stuck;
     for (auto const& one : all_)
       if (one->poll(how_) == progress::moved) reached = progress::moved;
@@ -79,6 +89,15 @@ class device_exchange final : public watched_work {
                  .what = join(
                      {"messages of device memory of rank ", how_.comm.rank(), " made no progress for ", seconds, " s"}),
                  .way_out = "raise the timeout, or check the earlier work of the stream",
+                 .where = how_.where});
+  }
+  [[noreturn, gnu::cold]] void throw_captured() const {
+    double const seconds = std::chrono::duration<double>(limit_).count();
+    throw error({.code = error_code::timeout,
+                 .rank = how_.comm.rank(),
+                 .what = join({"messages of device memory of rank ", how_.comm.rank(), " were held back for ", seconds,
+                               " s, because their stream is being captured into a graph"}),
+                 .way_out = "end the capture before waiting for messages, or give them a stream of their own",
                  .where = how_.where});
   }
   [[gnu::cold]] bool fetches() noexcept {
@@ -107,6 +126,7 @@ class device_exchange final : public watched_work {
   transfer_terms<D, Transport> how_;
   std::chrono::nanoseconds limit_;
   countdown time_{limit_ + grace};
+  bool held_back_ = false;
   std::exception_ptr thrown_now_;
   std::thread::id const thread_ = std::this_thread::get_id();
 };
