@@ -46,15 +46,16 @@ consteval void refuse_const_communicator() {
 
 [[gnu::cold]] inline void check_members(std::vector<int> const& members, int rank, int ranks,
                                         std::source_location where) {
-  for (auto m = members.begin(); m != members.end(); ++m) {
-    if (*m < 0 || *m >= ranks)
-      refuse(rank,
-             join({"the list of a group contains rank ", *m, ", but the communicator has only ", ranks, " ranks"}),
+  std::vector<bool> listed(static_cast<std::size_t>(ranks));
+  for (int const m : members) {
+    if (m < 0 || m >= ranks)
+      refuse(rank, join({"the list of a group contains rank ", m, ", but the communicator has only ", ranks, " ranks"}),
              join({"list ranks from 0 to ", ranks - 1}), where);
-    if (std::find(members.begin(), m, *m) != m)
-      refuse(rank, join({"the list of a group contains rank ", *m, " twice"}), "list every rank once", where);
+    if (listed[static_cast<std::size_t>(m)])
+      refuse(rank, join({"the list of a group contains rank ", m, " twice"}), "list every rank once", where);
+    listed[static_cast<std::size_t>(m)] = true;
   }
-  if (std::find(members.begin(), members.end(), rank) == members.end())
+  if (!listed[static_cast<std::size_t>(rank)])
     refuse(rank, join({"rank ", rank, " creates a group whose list does not contain it: {", list_of(members), "}"}),
            "let only the listed ranks create the group", where);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -43,12 +44,19 @@ class topology {
 
   topology(std::vector<detail::location> places, detail::tuning const& tuned) : places_(std::move(places)) {
     for (detail::distance const d : detail::every_distance) links_[d] = tuned.link(d).time;
+    // Ranks with equal locations get the same number for their cache, and a rank without a known cache one of its own.
+    auto const word = [](detail::location const& l) {
+      return static_cast<std::uint64_t>(l.node) << 32 | static_cast<std::uint32_t>(l.cache);
+    };
+    std::vector<std::uint64_t> sorted;
+    for (detail::location const& l : places_) sorted.push_back(word(l));
+    std::sort(sorted.begin(), sorted.end());
     std::vector<int> caches, nodes;
     for (int r = 0; r < ranks(); ++r) {
       detail::location const& here = places_[static_cast<std::size_t>(r)];
-      auto const first = std::find(places_.begin(), places_.end(), here) - places_.begin();
+      auto const number = std::lower_bound(sorted.begin(), sorted.end(), word(here)) - sorted.begin();
       nodes.push_back(here.node);
-      caches.push_back(here.cache == detail::no_cache ? r : static_cast<int>(first));
+      caches.push_back(here.cache == detail::no_cache ? ranks() + r : static_cast<int>(number));
     }
     detail::node_map const by_cache(caches), by_node(nodes);
     auto const add = [&](detail::distance d, detail::node_map const& of, std::string_view noun) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tutti/call/engine.hpp"
+#include "tutti/core/shape.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 
@@ -53,19 +54,24 @@ template <class Transport>
   on.expect_no_fault();
 }
 
-// Broadcasts a text of one rank by one message to each of the others. Leaves the channels empty.
+// Broadcasts a text of one rank along a binomial tree, so that each rank has at most log2 p channels afterwards. Leaves the
+// channels empty.
 template <class Transport>
 class announcement final : public early_work {
  public:
   announcement(Transport& transport, int from, std::string text)
-      : transport_(transport),
-        from_(from),
-        text_(std::move(text)),
-        sent_(static_cast<std::size_t>(transport.ranks())) {}
+      : transport_(transport), text_(std::move(text)), complete_(transport.rank() == from) {
+    int const ranks = transport.ranks(), own = wrap(transport.rank() - from, ranks);
+    parent_ = wrap((own & (own - 1)) + from, ranks);
+    for (int bit = 1; own + bit < ranks && (own & bit) == 0; bit *= 2)
+      children_.insert(children_.begin(), {wrap(own + bit + from, ranks), 0});  // the largest subtree first
+  }
 
-  [[gnu::cold]] progress poll() override { return transport_.rank() == from_ ? send() : receive(); }
+  [[gnu::cold]] progress poll() override { return complete_ || receive() ? send() : progress::stuck; }
   bool awaits(int peer) const noexcept override {
-    return transport_.rank() == from_ ? sent_[static_cast<std::size_t>(peer)] < text_.size() : peer == from_;
+    if (!complete_) return peer == parent_;
+    return std::any_of(children_.begin(), children_.end(),
+                       [&](child const& c) { return c.rank == peer && c.sent < text_.size(); });
   }
   std::string take() { return std::move(text_); }
 
@@ -74,9 +80,7 @@ class announcement final : public early_work {
 
   progress send() noexcept {
     progress out = progress::done;
-    for (int peer = 0; peer < transport_.ranks(); ++peer) {
-      if (peer == from_) continue;
-      std::size_t& sent = sent_[static_cast<std::size_t>(peer)];
+    for (auto& [peer, sent] : children_)
       while (sent < text_.size()) {
         std::size_t const bytes = std::min(text_.size() - sent, Transport::slice_bytes);
         std::byte* const place = transport_.claim(peer, 0, bytes, 1);
@@ -88,27 +92,32 @@ class announcement final : public early_work {
         sent += bytes;
         transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
       }
-    }
     if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) out = progress::stuck;
     return out;
   }
-  progress receive() {
+  // Whether all has been received.
+  bool receive() {
     while (!complete_) {
-      arrival const a = transport_.peek(from_, 0, tag);
-      if (!a) return progress::stuck;
+      arrival const a = transport_.peek(parent_, 0, tag);
+      if (!a) return false;
       text_.append(reinterpret_cast<char const*>(a.data), a.bytes);
       complete_ = !a.more;
-      transport_.release(from_, 0);
+      transport_.release(parent_, 0);
     }
-    return progress::done;
+    return true;
   }
 
+  struct child {
+    int rank;
+    std::size_t sent;  // bytes
+  };
+
   Transport& transport_;
-  int from_;
   std::string text_;
-  std::vector<std::size_t> sent_;  // bytes, to each peer
-  bool complete_ = false;
+  bool complete_;
+  int parent_ = 0;
+  std::vector<child> children_;
 };
 
 // Returns the text of rank `from` at all ranks. All ranks call it, before their first call.

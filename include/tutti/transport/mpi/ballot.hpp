@@ -94,8 +94,7 @@ class mpi_ballot {
   };
 
   struct urn {
-    urn(MPI_Comm c, int t, int r, int n, mpi_board const& b)
-        : comm(c), tag(t), rank(r), ranks(n), board(b), pages(static_cast<std::size_t>(n)) {}
+    urn(MPI_Comm c, int t, int r, int n, mpi_board const& b) : comm(c), tag(t), rank(r), ranks(n), board(b) {}
     urn(urn const&) = delete;
     urn& operator=(urn const&) = delete;
 
@@ -103,10 +102,12 @@ class mpi_ballot {
 
     page const& at(int from, std::uint64_t n) const noexcept {
       static page const empty;
+      if (pages.empty()) return empty;
       page const& p = pages[static_cast<std::size_t>(from)][n % kept];
       return p.number == n ? p : empty;
     }
     void store(int from, letter const& l) {
+      if (pages.empty()) pages.resize(static_cast<std::size_t>(ranks));
       page& p = pages[static_cast<std::size_t>(from)][l.number % kept];
       if (p.number > l.number) return;
       if (p.number < l.number) p = {.number = l.number};
@@ -225,7 +226,7 @@ class mpi_ballot {
     int rank;
     int ranks;
     mpi_board board;
-    std::vector<std::array<page, kept>> pages;  // of all ranks
+    std::vector<std::array<page, kept>> pages;  // of all ranks, once there has been a vote
     std::uint64_t number = 0;                   // of the current or last agreement
     std::optional<resolution> opinion;
     int turn = 0;  // the rank whose turn is awaited

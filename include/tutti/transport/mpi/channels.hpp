@@ -2,6 +2,7 @@
 // Messages between the ranks of an MPI communicator: a channel per peer and track, each with a window of slots.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,8 +21,11 @@
 
 namespace tutti::detail {
 
-// A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. Flow
-// control needs no messages of its own. A peer that is in a later call has received everything sent to it in earlier ones. If
+// A channel opens when it is first used: the receiver keeps a window of receives posted, and the sender has as many slots. Of a peer
+// that this rank has exchanged nothing with, it holds one pointer, for most algorithms have few peers among many ranks. Pages of slots
+// through which no message has gone take no memory.
+//
+// Flow control needs no messages of its own. A peer that is in a later call has received everything sent to it in earlier ones. If
 // a sender has sent half a window without such confirmation, the first message of each further half is synchronous: it
 // completes only once its receive is matched, and messages are matched in order, so the sender cannot run far ahead.
 // An error of the MPI becomes a fault on the board; the data path throws nothing.
@@ -35,17 +39,18 @@ class mpi_channels {
         rank_(rank),
         ranks_(ranks),
         tracks_(tracks),
-        outgoing_(static_cast<std::size_t>(ranks * tracks)),
-        incoming_(static_cast<std::size_t>(ranks * tracks)) {}
+        peers_(static_cast<std::size_t>(ranks)) {}
   mpi_channels(mpi_channels const&) = delete;
   mpi_channels& operator=(mpi_channels const&) = delete;
 
   // -- Sending: claim a place, write to it, publish. Null while the window is full.
   std::byte* claim(int to, int track) noexcept {
+    if (!knows(to) && !meet(to)) [[unlikely]]
+      return nullptr;
     sender& out = outgoing(to, track);
     if (!out.slots && !open(out.slots, to)) return nullptr;
     if (out.published - out.sent == window && !(advance(out, to), out.published - out.sent < window)) return nullptr;
-    return out.slots.get()[out.published % window].data;
+    return out.slots->all[out.published % window].data;
   }
   void publish(int to, int track, std::size_t bytes, bool more, std::uint32_t tag) noexcept {
     sender& out = outgoing(to, track);
@@ -60,17 +65,18 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     send(out, to, track, {tag, static_cast<std::uint32_t>(bytes) << 1, 0}, bytes, awaited ? out.published : 0);
   }
-  std::uint64_t published(int to, int track) noexcept { return outgoing(to, track).published; }
+  std::uint64_t published(int to, int track) noexcept { return knows(to) ? outgoing(to, track).published : 0; }
   // Whether the first `count` messages of a channel have left.
   bool has_left(int to, int track, std::uint64_t count) noexcept {
+    if (!knows(to)) return count == 0;
     sender& out = outgoing(to, track);
     return out.sent >= count || (advance(out, to), out.sent >= count);
   }
   // Whether all messages of all channels have left.
   bool idle() noexcept {
-    for (int track = 0; track < tracks_; ++track)
-      for (int to = 0; to < ranks_; ++to)
-        if (!has_left(to, track, published(to, track))) return false;
+    for (int const to : known_)
+      for (int track = 0; track < tracks_; ++track)
+        if (!advance(outgoing(to, track), to)) return false;
     return true;
   }
   // Whether all messages of calls have left, so that no receiver depends on this rank to poll.
@@ -81,12 +87,16 @@ class mpi_channels {
 
   // -- Receiving: peek, use the view, release.
   arrival peek(int from, int track, std::uint32_t tag) noexcept {
+    if (!knows(from) && !meet(from)) [[unlikely]]
+      return {};
     receiver& in = incoming(from, track);
     if (!in.slots && !(open(in.slots, from) && post_all(in, from, track))) return {};
-    slot& here = in.slots.get()[in.taken % window];
+    std::size_t const place = in.taken % window;
+    slot& here = in.slots->all[place];
+    MPI_Request& request = in.slots->requests[place];
     // If a rank was lost, the MPI may have ended the receive without a message.
-    bool const ended = mpi_survives() && here.request == MPI_REQUEST_NULL;
-    if (!in.arrived && (ended || !done(here.request, from))) return {};
+    bool const ended = mpi_survives() && request == MPI_REQUEST_NULL;
+    if (!in.arrived && (ended || !done(request, from))) return {};
     in.arrived = true;
     bool const ours = here.front.tag == tag;
     if (ours) board_.note_call(from, here.front.sequence);
@@ -103,14 +113,14 @@ class mpi_channels {
 
   // Receives messages that have no posted receive, farewells included, and drops them.
   void discard() noexcept {
-    if (!unexpected_) unexpected_.reset(new (std::nothrow) slot);
+    if (!unexpected_) unexpected_.reset(new (std::nothrow) lone_slot);
     while (unexpected_ && (unexpected_->request == MPI_REQUEST_NULL || done(unexpected_->request, rank_))) {
       int there = 0;
       MPI_Status found;
       if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
         return;
-      check(MPI_Irecv(&unexpected_->front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG, comm_,
-                      &unexpected_->request),
+      check(MPI_Irecv(&unexpected_->place.front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG,
+                      comm_, &unexpected_->request),
             "MPI_Irecv", found.MPI_SOURCE);
     }
   }
@@ -130,13 +140,15 @@ class mpi_channels {
 
   // Cancels the posted receives. A slot that a stalled sender has begun to fill is left to the MPI.
   void cancel_receives(deadline until) noexcept {
-    for (receiver& in : incoming_) in.cancel(until);
+    for (int const from : known_)
+      for (int track = 0; track < tracks_; ++track) incoming(from, track).cancel(until);
     while (unexpected_ && unexpected_->request != MPI_REQUEST_NULL && !done(unexpected_->request, rank_))
       if (until.passed()) static_cast<void>(unexpected_.release());
   }
   // Leaves the memory of messages that have not left to the MPI.
   void abandon_sends() noexcept {
-    for (sender& out : outgoing_) out.abandon();
+    for (int const to : known_)
+      for (int track = 0; track < tracks_; ++track) outgoing(to, track).abandon();
   }
 
   // -- Calls of the MPI. Raises an error as a fault, except the loss of a rank, which the waiting caller identifies. Returns
@@ -162,15 +174,26 @@ class mpi_channels {
     std::uint64_t sequence;
   };
   struct alignas(cache_line) slot {
-    MPI_Request request = MPI_REQUEST_NULL;
-    std::byte unused[cache_line - sizeof(MPI_Request) - sizeof(head)];
+    std::byte unused[cache_line - sizeof(head)];
     head front;
     std::byte data[slice_bytes];
   };
   static_assert(offsetof(slot, data) == cache_line && offsetof(slot, data) == offsetof(slot, front) + sizeof(head));
 
+  // Requests are apart from the slots, so that making a window does not touch the pages of its slots.
+  struct slot_window {
+    std::array<MPI_Request, window> requests;
+    std::array<slot, window> all;
+
+    slot_window() noexcept { requests.fill(MPI_REQUEST_NULL); }
+  };
+  struct lone_slot {
+    MPI_Request request = MPI_REQUEST_NULL;
+    slot place;
+  };
+
   struct sender {
-    std::unique_ptr<slot[]> slots;
+    std::unique_ptr<slot_window> slots;
     std::uint64_t published = 0;
     std::uint64_t sent = 0;
     bool listed = false;          // in busy_
@@ -191,14 +214,14 @@ class mpi_channels {
     }
   };
   struct receiver {
-    std::unique_ptr<slot[]> slots;
+    std::unique_ptr<slot_window> slots;
     std::uint64_t taken = 0;
     bool arrived = false;  // at the head of the channel
 
     void cancel(deadline until) noexcept {
       if (!slots) return;
       for (std::size_t place = 0; place < window; ++place) {
-        MPI_Request& r = slots.get()[place].request;
+        MPI_Request& r = slots->requests[place];
         if (r == MPI_REQUEST_NULL) continue;
         MPI_Cancel(&r);
         int ended = 0;
@@ -214,9 +237,18 @@ class mpi_channels {
     int to;
   };
 
-  sender& outgoing(int to, int track) noexcept { return outgoing_[static_cast<std::size_t>(track * ranks_ + to)]; }
+  // The ends of the channels with a peer on one track.
+  struct ends {
+    sender out;
+    receiver in;
+  };
+
+  bool knows(int peer) const noexcept { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
+  sender& outgoing(int to, int track) noexcept {
+    return peers_[static_cast<std::size_t>(to)][static_cast<std::size_t>(track)].out;
+  }
   receiver& incoming(int from, int track) noexcept {
-    return incoming_[static_cast<std::size_t>(track * ranks_ + from)];
+    return peers_[static_cast<std::size_t>(from)][static_cast<std::size_t>(track)].in;
   }
 
   template <class Text>
@@ -230,14 +262,24 @@ class mpi_channels {
     }
   }
 
-  [[gnu::cold]] bool open(std::unique_ptr<slot[]>& slots, int peer) noexcept {
-    slots.reset(new (std::nothrow) slot[window]);
+  [[gnu::cold]] bool meet(int peer) noexcept {
+    try {
+      auto all = std::make_unique<ends[]>(static_cast<std::size_t>(tracks_));
+      known_.push_back(peer);
+      peers_[static_cast<std::size_t>(peer)] = std::move(all);
+    } catch (std::bad_alloc const&) {
+      fail(peer, [] { return "cannot allocate memory for a channel"; });
+    }
+    return knows(peer);
+  }
+  [[gnu::cold]] bool open(std::unique_ptr<slot_window>& slots, int peer) noexcept {
+    slots.reset(new (std::nothrow) slot_window);
     if (!slots) fail(peer, [] { return "cannot allocate memory for a channel"; });
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
-    slot& here = in.slots.get()[place];
-    return check(MPI_Irecv(&here.front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_, &here.request),
+    return check(MPI_Irecv(&in.slots->all[place].front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_,
+                           &in.slots->requests[place]),
                  "MPI_Irecv", from);
   }
   [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
@@ -246,15 +288,17 @@ class mpi_channels {
     return true;
   }
   void send(sender& out, int to, int track, head const& front, std::size_t bytes, std::uint64_t unconfirmed) noexcept {
-    slot& here = out.slots.get()[out.published++ % window];
+    std::size_t const place = out.published++ % window;
+    slot& here = out.slots->all[place];
     here.front = front;
     auto const begin = unconfirmed != 0 && unconfirmed % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    check(begin(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_, &here.request),
+    check(begin(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_,
+                &out.slots->requests[place]),
           "MPI_Isend", to);
   }
   // Whether all has left.
   bool advance(sender& out, int to) noexcept {
-    while (out.sent < out.published && done(out.slots.get()[out.sent % window].request, to)) ++out.sent;
+    while (out.sent < out.published && done(out.slots->requests[out.sent % window], to)) ++out.sent;
     return out.sent == out.published;
   }
 
@@ -263,10 +307,10 @@ class mpi_channels {
   int rank_;
   int ranks_;
   int tracks_;
-  std::vector<sender> outgoing_;
-  std::vector<receiver> incoming_;
-  std::vector<busy> busy_;  // channels with messages that have not left
-  std::unique_ptr<slot> unexpected_;
+  std::vector<std::unique_ptr<ends[]>> peers_;  // by track; null for those that no channel has been used with
+  std::vector<int> known_;                      // the others
+  std::vector<busy> busy_;                      // channels with messages that have not left
+  std::unique_ptr<lone_slot> unexpected_;
   std::vector<MPI_Request> farewells_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mpi.h>
@@ -24,6 +25,7 @@ class mpi_meeting {
       : comm_(comm), tag_(tag), leads_(members.front() == rank), attempt_(attempt) {
     for (int const m : members)
       if (m != rank && (leads_ || m == members.front())) partners_.push_back({.rank = m});
+    unseen_ = partners_.size();
     for (partner& p : partners_) post_receive(p);
     if (!leads_) send(partners_.front(), letter::here, attempt_);
   }
@@ -89,14 +91,13 @@ class mpi_meeting {
   void lead(partner& p) {
     letter const& l = *p.received;
     if (l.kind == letter::here) {
+      if (p.stage == letter::nothing) --unseen_;
       p.stage = letter::here;
       p.attempt = l.attempt;
     } else if (l.kind == letter::still_here && l.attempt == p.attempt) {
       p.stage = letter::admitted;
     }
-    if (l.kind != letter::here ||
-        std::ranges::any_of(partners_, [](partner const& q) { return q.stage < letter::here; }))
-      return;
+    if (l.kind != letter::here || unseen_ > 0) return;
     // All have arrived. Ask each whether it is still here; a member that has come back is asked alone.
     for (partner& q : partners_)
       if (q.stage == letter::here) {
@@ -149,6 +150,7 @@ class mpi_meeting {
   bool independent_ = false;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
   std::vector<partner> partners_;
+  std::size_t unseen_ = 0;  // those from whom no letter has come
 };
 
 }  // namespace tutti::detail

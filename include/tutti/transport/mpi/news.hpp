@@ -27,8 +27,11 @@ namespace tutti::detail {
 struct mpi_news {
   static constexpr int no_fault = -1;
   static constexpr std::uint64_t nothing = ~std::uint64_t{0};
-  // A rank sends notices only once it has waited this long: a message to every peer is expensive.
-  static constexpr std::chrono::milliseconds quiet_time{50};
+  // A rank sends notices only once it has waited this long, because a message to every peer is expensive: at most one
+  // message for each 0.8 ms, however many peers there are.
+  static constexpr std::chrono::milliseconds quiet_time(int ranks) {
+    return std::max(std::chrono::milliseconds(50), std::chrono::milliseconds(ranks * 4LL / 5));
+  }
   // Each notice carries the last calls of its rank; this rank itself remembers more.
   static constexpr std::size_t calls_in_notice = 8;
 
@@ -218,7 +221,7 @@ struct mpi_news {
     waited.store(now, std::memory_order_relaxed);
     look_for_lost();
     // Another thread may have ended a call while this one sent a notice of it.
-    if (!ended && now >= quiet_time && (sent_call != called || sent_finished != finished)) send_to_all();
+    if (!ended && now >= quiet_time(ranks()) && (sent_call != called || sent_finished != finished)) send_to_all();
   }
 
   bool close() noexcept {
