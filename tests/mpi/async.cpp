@@ -28,6 +28,18 @@ TEST_CASE("started calls do what blocking ones do on a node") {
   CHECK(on_ranks(3, hierarchical_ranks, [](auto& comm) { check_lists(comm); }) == "");
 }
 
+TEST_CASE("what cannot be started over nodes is refused with the reason") {
+  CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) {
+          options const in_two_levels{.algorithm = algorithm_id::two_level};
+          std::vector<int> ones(3, 1), all(12);
+          std::vector<std::size_t> const counts(4, 3);
+          expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, in_two_levels); }),
+                       error_code::bad_argument, "two_level waits internally, so it cannot carry out a started call");
+          expect_error(error_of([&] { return gather_v(async(comm), ones, all, counts, {}, 0, in_two_levels); }),
+                       error_code::bad_argument, "two_level cannot do gather: it does not serve the _v form");
+        }) == "");
+}
+
 TEST_CASE("started calls end with an error over MPI") {
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);

@@ -214,7 +214,12 @@ void check_started_mismatch(Comm& comm) {
   expect_error(error_of([&] { return all_reduce(async(comm), ones, wrong); }), error_code::bad_argument,
                "the output of all_reduce has 9 elements, but");
   expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
-               error_code::bad_argument, "native waits internally");
+               error_code::bad_argument,
+               detail::has_native_collectives<typename Comm::transport_type>
+                   ? "native waits internally"
+                   : "native cannot do all_reduce: this transport has no collectives of its own");
+  expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::two_level}); }),
+               error_code::bad_argument, "two_level cannot do all_reduce: this transport has no nodes");
   std::vector<int> uneven(static_cast<std::size_t>(comm.rank() + 1));
   work fits = all_reduce(async(comm), ones);
   fits.wait();

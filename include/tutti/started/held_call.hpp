@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -128,6 +129,18 @@ persistent hold(engine<Transport>& on, Call&& c, Packing&& packing) {
           collective_queue<Transport>::start};
 }
 
+// Refuses to start a call by an algorithm that waits inside. If it could not carry out a blocking call either, that is the reason.
+template <class Transport>
+[[noreturn, gnu::cold]] void refuse_to_start(engine<Transport>& on, request const& asked, schedule_finder& schedules,
+                                             std::source_location where) {
+  auto const why = objection(asked.algorithm, problem_of(on, asked, schedules));
+  if (why.empty())
+    refuse(on.rank(), join({name(asked.algorithm), " waits internally, so it cannot carry out a started call"}),
+           "name another algorithm or none, or make a blocking call", where);
+  refuse(on.rank(), join({name(asked.algorithm), " cannot do ", name(asked.what), ": ", why}),
+         "name another algorithm or none", where);
+}
+
 // Keeps a call on this communicator, to be started any number of times.
 template <class Transport, class Call, class Packing>
 persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
@@ -138,8 +151,7 @@ persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
             lone_call<Transport, Call, Packing>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)
-    refuse(comm.rank(), join({name(asked), " waits internally, so it cannot carry out a started call"}),
-           "name another algorithm or none, or make a blocking call", c.where);
+    refuse_to_start(comm.engine(), c.asked, find_schedule_of<Call::what>, c.where);
   if (auto* const node = node_for<typename Call::algorithm>(comm, asked, c.where))
     return hold(node->engine(), std::forward<Call>(c), std::forward<Packing>(packing));
   return hold(comm.engine(), std::forward<Call>(c), std::forward<Packing>(packing));
