@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti::compiled: every definition that is no template.
 #include "tutti/analyze/critical_path_impl.hpp"
+#include "tutti/analyze/verify_two_level_impl.hpp"
 #include "tutti/core/crc32c_impl.hpp"
 #include "tutti/core/error_impl.hpp"
 #include "tutti/core/file_impl.hpp"
 #include "tutti/core/json_impl.hpp"
+#include "tutti/core/nodes_impl.hpp"
 #include "tutti/core/process_impl.hpp"
 #include "tutti/core/text_impl.hpp"
 #include "tutti/fault/observer_impl.hpp"

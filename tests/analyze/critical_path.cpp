@@ -32,7 +32,7 @@ TEST_CASE("the longest chains are those of the simulation") {
 }
 
 TEST_CASE("what goes from node to node is counted apart, and goes through the ports of its node") {
-  auto const effort_of = [](algorithm_id id, even_nodes nodes) {
+  auto const effort_of = [](algorithm_id id, node_sizes nodes) {
     return critical_path(find_schedule(id, collective::all_reduce), {8}, 1, nodes).longest;
   };
   // Partners at distance 1 and 2 share a node of consecutive ranks; those at distance 4 do where ranks are dealt out to four

@@ -176,7 +176,7 @@ TEST_CASE("one level or two, by the links between ranks") {
     std::size_t const slow = last(table_with(memory, messages, {40'000'000, 100'000}), exchange);
     CHECK(quick < slow);
     CHECK(slow < std::size_t{1} << 24);
-    exchange.even_nodes = false;  // the blocks of a node pass through one rank
+    exchange.largest_node = 9;  // the blocks of a node pass through one rank
     CHECK(last(table_with(memory, messages, {40'000'000, 100'000}), exchange) < slow);
   }
   SUBCASE("scans go in two levels where ranks are in the order of nodes, and also combine fewer bytes across") {
@@ -248,10 +248,30 @@ TEST_CASE("one level or two, by the links between ranks") {
                               .wide = wide,
                               .nodes = order,
                               .node_count = nodes,
-                              .even_nodes = ranks % nodes == 0};
+                              .largest_node = ranks % nodes == 0 ? 0 : ranks - nodes + 1};
               INFO(name(c), ", ", ranks, " ranks on ", nodes, " nodes");
               CHECK(objection(tuned.select(p).algorithm, p).empty());
             }
+  }
+  SUBCASE("uneven nodes take as long as the largest, and longer, the larger it is") {
+    auto const time_in_two_levels = [&](problem const& p) {
+      choice const c = table_with(memory, messages, {30'000'000, 8'000'000}).select(p);
+      return c.algorithm == algorithm_id::two_level ? c.picoseconds : c.runner_up_picoseconds;
+    };
+    for (collective const c : every_collective) {
+      if (c == collective::all_to_all) continue;  // most of which stays in a node that has most ranks
+      problem p = small;
+      p.what = c;
+      p.bytes = c == collective::barrier ? 0 : 16 << 10;
+      std::uint64_t const even = time_in_two_levels(p);
+      p.largest_node = 12;
+      std::uint64_t const uneven = time_in_two_levels(p);
+      p.largest_node = 29;
+      INFO(name(c), ": ", even, ", ", uneven, " and ", time_in_two_levels(p));
+      CHECK(even <= uneven);
+      CHECK(uneven <= time_in_two_levels(p));
+      if (c != collective::barrier) CHECK(even < time_in_two_levels(p));
+    }
   }
   SUBCASE("and the reason says both times") {
     tuning tuned = table_with(memory, messages, {30'000'000, 8'000'000});

@@ -19,20 +19,25 @@ struct efforts {
   effort longest, busiest;
 };
 
-// Nodes with the same number of ranks, placed consecutively or round-robin. A node sends all far messages through one
-// port and receives them through another, and `longest` is at least the work of these ports.
-struct even_nodes {
+// Nodes of ranks, placed consecutively or round-robin. Of uneven nodes, the first is the largest, and the others share the rest. A
+// node sends all far messages through one port and receives them through another, and `longest` is at least the work of these ports.
+struct node_sizes {
   int count = 1;
   bool consecutive = true;
+  int largest = 0;  // ranks of the largest node; 0: all nodes have the same number
 
-  constexpr int node_of(int rank, int ranks) const { return consecutive ? rank / (ranks / count) : rank % count; }
+  constexpr int node_of(int rank, int ranks) const {
+    if (!consecutive) return rank % count;
+    if (largest == 0 || count == 1) return rank / (ranks / count);
+    return rank < largest ? 0 : 1 + (rank - largest) * (count - 1) / (ranks - largest);
+  }
 };
 
 // Computes the result of simulate.hpp for one slice or two, without its events, observers and symmetries, which would
 // add a second to the compilation of every program, and in integers, so that ranks compiled differently agree. Each
 // lane has ports of its own: if lanes share ports, `longest` is an underestimate.
 // `slices`: of a chunk; more than one only if the schedule is pipelined.
-efforts critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes = {});
+efforts critical_path(dynamic_schedule const& schedule, shape s, int slices, node_sizes nodes = {});
 
 }  // namespace tutti::analyze
 

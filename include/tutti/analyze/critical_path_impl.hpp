@@ -15,7 +15,7 @@ namespace tutti::analyze {
 
 class message_chains {
  public:
-  message_chains(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes)
+  message_chains(dynamic_schedule const& schedule, shape s, int slices, node_sizes nodes)
       : schedule_(schedule),
         shape_(s),
         nodes_(nodes),
@@ -180,7 +180,7 @@ class message_chains {
 
   dynamic_schedule schedule_;
   shape shape_;
-  even_nodes nodes_;
+  node_sizes nodes_;
   int lanes_, phases_, tracks_;
   even_chunks sizes_;
   effort prices_{};  // of one unit of each kind of work
@@ -193,7 +193,7 @@ class message_chains {
   std::vector<head> heads_{};
 };
 
-TUTTI_INLINE efforts critical_path(dynamic_schedule const& schedule, shape s, int slices, even_nodes nodes) {
+TUTTI_INLINE efforts critical_path(dynamic_schedule const& schedule, shape s, int slices, node_sizes nodes) {
   return message_chains(schedule, s, slices, nodes).measure();
 }
 

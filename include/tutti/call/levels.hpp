@@ -121,7 +121,7 @@ class levels {
     if constexpr (Call::body_type::prepares) detail::copy_input<C>(whole_, c.body, memory, elements);
     inside_.engine().follow(begun.tag());
     if (across_) across_->engine().follow(begun.tag());
-    parts<levels_named, C, typename Call::body_type, ragged>(*this, begun, c.body).run(c.asked.root, memory, elements);
+    parts<levels_named, C, typename Call::body_type, ragged>(*this, begun, c.body, c.asked.root).run(memory, elements);
     detail::finish_output<C>(whole_, c.body, memory, elements);
     // An empty message is not acknowledged, so it does not show that the others have arrived.
     if (all_hear_all(C) && !ragged && c.asked.count > 0) whole_.transport().note_all_arrived();
@@ -129,9 +129,7 @@ class levels {
   }
 
  private:
-  // A call in parts, and its memory. `Ragged`: of a _v form.
-  template <collective C, class T, bool Ragged>
-  class memory_of_parts;
+  // A call in parts. `Ragged`: of a _v form.
   template <class Levels, collective C, class Body, bool Ragged>
   class parts;
 

@@ -60,7 +60,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
     out.nodes = t.nodes().consecutive() ? node_order::consecutive : node_order::scattered;
     out.schedules = find_schedule;  // for the parts of two levels
     out.node_count = t.nodes().count();
-    out.even_nodes = t.nodes().even();
+    out.largest_node = t.nodes().even() ? 0 : t.nodes().largest();
     out.inside = share_caches(t.locations(), t.nodes()) ? distance::cache : distance::node;
   }
   return out;

@@ -23,7 +23,7 @@ struct estimated_work {
 inline constexpr int max_estimated_ranks = 32;
 
 [[gnu::cold]] estimated_work work_of(dynamic_schedule const& schedule, collective what, int ranks,
-                                     analyze::even_nodes nodes = {});
+                                     analyze::node_sizes nodes = {});
 
 // Estimates larger messages as this size. The best algorithm no longer changes above it, and the sums fit a word.
 inline constexpr std::size_t max_estimated_bytes = std::size_t{1} << 32;
@@ -45,11 +45,16 @@ constexpr std::uint64_t time_of(estimated_work const& w, std::size_t bytes, cost
   return time_of(w.first, streamed_slice, c, far) + (slices - 1) * time_of(w.further, streamed_slice, c, far);
 }
 
-// Reduces a problem to the number of ranks and even nodes that work_of can still search, in one level and in two.
+// Reduces a problem to the number of ranks and nodes that work_of can still search, in one level and in two.
 constexpr problem in_small(problem p) {
   int const each = std::clamp((p.ranks + p.node_count - 1) / p.node_count, 1, max_estimated_ranks / 2);
+  std::int64_t const largest = std::int64_t{p.largest_node} * p.node_count * each / p.ranks;
   p.node_count = std::min(p.node_count, max_estimated_ranks / each);
   p.ranks = each * p.node_count;
+  // Still the largest, and every other node has a rank.
+  if (p.largest_node > 0)
+    p.largest_node =
+        static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(largest, each), p.ranks - p.node_count + 1));
   return p;
 }
 

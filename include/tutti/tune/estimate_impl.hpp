@@ -9,7 +9,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE estimated_work work_of(dynamic_schedule const& schedule, collective what, int ranks,
-                                    analyze::even_nodes nodes) {
+                                    analyze::node_sizes nodes) {
   shape const s{std::min(ranks, max_estimated_ranks)};
   int const chunks = schedule.chunks(s) * schedule.lanes(s);
   auto const most = [](analyze::effort const& a, analyze::effort const& b) -> analyze::effort {

@@ -1,153 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A collective in two levels as a list of collectives, within nodes and across them. collective/two_level.hpp executes
-// the list, and the cost model prices it.
+// What the parts of a collective in two levels send and work, for the cost model.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 
-#include "tutti/algorithm/registry.hpp"
+#include "tutti/algorithm/parts.hpp"
 #include "tutti/tune/problem.hpp"
 
 namespace tutti::detail {
 
-// From this size on, every rank of a node reduces a share of an all_reduce, if nodes are even.
-inline constexpr std::size_t min_split_bytes = 32 * 1024;
-
-// The memory that parts read and write. `whole` is the whole message, or the blocks of all ranks; `block` is the blocks
-// of a node's ranks at the representative of the node, or the share of a rank in a split all_reduce.
-//
-// In a scan, `total` is what the ranks of the node make together, at its last rank, `block` the same at the representative,
-// and `whole` what all earlier nodes make. In an all_to_all, `whole` is the blocks in the order in which a part sends them,
-// and `block` those that it has received.
-enum class part_memory : unsigned char { none, input, output, whole, block, total };
-
-// What ranks do besides on their own memory.
-enum class part_work : unsigned char {
-  none,
-  arranges,  // before: those that send copy the blocks of an all_to_all into the order of the recipients
-  totals,    // after: the last rank of a node adds its contribution to those of the ranks before it
-  folds,     // after: every rank combines what earlier nodes make with its result
-};
-
-// One collective: within each node, or across nodes among their representatives.
-struct level_part {
-  bool across = false;
-  collective what{};
-  part_memory from{}, to{};
-  bool by_all = false;  // across nodes, each rank with those of the same local rank
-  bool detour = false;  // only if nodes are uneven, where a root, or the last rank in a scan, is not the representative
-  part_work work = part_work::none;
-};
-
-struct level_parts {
-  std::array<level_part, 4> all{};
-  std::size_t count = 0;
-
-  constexpr level_part const* begin() const { return all.data(); }
-  constexpr level_part const* end() const { return all.data() + count; }
-};
-
-// Whether every rank sends a part of the message across nodes, to the ranks with the same local rank. It shares an
-// all_reduce that is worth dividing. In an all_to_all, it takes the blocks for those ranks; representatives would send
-// fewer messages, but hold the blocks of a whole node.
-constexpr bool all_cross(collective what, bool even_nodes, std::size_t bytes) {
-  return even_nodes && (what == collective::all_to_all || (what == collective::all_reduce && bytes >= min_split_bytes));
+// The ranks of the largest node, which the others wait for.
+constexpr int ranks_of_largest(problem const& p) {
+  return p.largest_node > 0 ? p.largest_node : p.ranks / p.node_count;
 }
 
-// `split`: every rank takes part across nodes; see all_cross. (For all_to_all: J. L. Träff, S. Hunold, "Decomposing
-// collectives for exploiting multi-lane communication", 2020.)
-constexpr level_parts parts_of(collective what, bool split) {
-  using enum collective;
-  using enum part_memory;
-  constexpr bool inside = false, across = true;
-  switch (what) {
-    case barrier: return {{{{inside, barrier}, {across, barrier}, {inside, barrier}}}, 3};
-    case broadcast:
-      return {{{{inside, broadcast, whole, whole, false, true},
-                {across, broadcast, whole, whole},
-                {inside, broadcast, whole, whole}}},
-              3};
-    case reduce:
-      return {{{{inside, reduce, input, whole},
-                {across, reduce, whole, whole},
-                {inside, scatter, whole, output, false, true}}},
-              3};
-    case all_reduce:
-      if (split)
-        return {{{{inside, reduce_scatter, input, block},
-                  {across, all_reduce, block, block, true},
-                  {inside, all_gather, block, whole}}},
-                3};
-      return {{{{inside, reduce, input, whole}, {across, all_reduce, whole, whole}, {inside, broadcast, whole, whole}}},
-              3};
-    case reduce_scatter:
-      return {
-          {{{inside, reduce, input, whole}, {across, reduce_scatter, whole, block}, {inside, scatter, block, output}}},
-          3};
-    case all_gather:
-      return {{{{inside, gather, input, block}, {across, all_gather, block, whole}, {inside, broadcast, whole, whole}}},
-              3};
-    case gather:
-      return {{{{inside, gather, input, block},
-                {across, gather, block, whole},
-                {inside, scatter, whole, output, false, true}}},
-              3};
-    case scatter:
-      return {{{{inside, gather, input, whole, false, true},
-                {across, scatter, whole, block},
-                {inside, scatter, block, output}}},
-              3};
-    case all_to_all:
-      if (split)
-        return {{{{inside, all_to_all, whole, block, false, false, part_work::arranges},
-                  {across, all_to_all, whole, output, true, false, part_work::arranges}}},
-                2};
-      return {{{{inside, gather, input, block},
-                {across, all_to_all, whole, block, false, false, part_work::arranges},
-                {inside, scatter, whole, output, false, false, part_work::arranges}}},
-              3};
-    case scan:
-      return {{{{inside, scan, input, output},
-                {inside, gather, total, block, false, true},
-                {across, exclusive_scan, block, whole},
-                {inside, broadcast, whole, whole, false, false, part_work::folds}}},
-              4};
-    case exclusive_scan:
-      return {{{{inside, exclusive_scan, input, output, false, false, part_work::totals},
-                {inside, gather, total, block, false, true},
-                {across, exclusive_scan, block, whole},
-                {inside, broadcast, whole, whole, false, false, part_work::folds}}},
-              4};
-  }
-  return {};
-}
-
-static_assert(std::all_of(every_collective.begin(), every_collective.end(),
-                          [](collective c) { return parts_of(c, false).count > 0; }),
-              "list the parts of every collective in two levels");
-
-// problem::bytes of a part. If all ranks of a node take part across nodes at once, their data pass through one link, so
-// their sum counts as one message.
+// problem::bytes of a part, on the largest node or from it. If all ranks of a node take part across nodes at once, their data pass
+// through one link, so their sum counts as one message.
 constexpr std::size_t bytes_of(level_part const& part, problem const& whole) {
   std::size_t const ranks = static_cast<std::size_t>(whole.ranks), nodes = static_cast<std::size_t>(whole.node_count);
+  std::size_t const here = static_cast<std::size_t>(ranks_of_largest(whole));
   std::size_t const message = by_block(whole.what) ? whole.bytes * ranks : whole.bytes;
   if (!by_block(part.what)) return message;
+  if (part.detour) return message / here;  // of which one rank has all
   if (whole.what == collective::all_to_all) {
-    // Of this message for each rank, a node sends a part to each node.
-    if (part.across) return message * (ranks / nodes) / nodes;
-    return part.what == collective::all_to_all ? message / (ranks / nodes) : message;
+    // Of this message for each rank, a node sends a part to each node: of uneven ones, most from the largest to one of the others.
+    if (part.across)
+      return whole.largest_node > 0 ? whole.bytes * here * ((ranks - here) / (nodes - 1)) : message * here / nodes;
+    return part.what == collective::all_to_all ? message / here : message;
   }
-  return message / (part.across ? nodes : by_block(whole.what) ? ranks : ranks / nodes);
+  if (part.across) return message * here / ranks;
+  return message / (by_block(whole.what) ? ranks : here);
 }
 
 // The bytes that a rank copies or combines besides in a part.
 constexpr std::size_t worked_bytes(level_part const& part, problem const& whole) {
-  std::size_t const ranks = static_cast<std::size_t>(whole.ranks), nodes = static_cast<std::size_t>(whole.node_count);
+  std::size_t const ranks = static_cast<std::size_t>(whole.ranks),
+                    here = static_cast<std::size_t>(ranks_of_largest(whole));
   if (part.work != part_work::arranges) return whole.bytes;
   bool const own = part.by_all || (part.what == collective::all_to_all && !part.across);  // not those of the node
-  return whole.bytes * ranks * (own ? 1 : ranks / nodes);
+  return whole.bytes * ranks * (own ? 1 : here);
 }
 
 }  // namespace tutti::detail

@@ -26,7 +26,7 @@ struct problem {
   bool at_once = false;   // all contributions to an element are combined in one place
   node_order nodes = node_order::unknown;
   int node_count = 1;
-  bool even_nodes = true;                      // all nodes have the same number of ranks
+  int largest_node = 0;                        // the number of ranks on it; 0: all nodes have the same number
   distance inside = distance::node;            // the largest distance between ranks of a node
   schedule_finder* schedules = find_schedule;  // among which to choose
 };

@@ -110,14 +110,14 @@ TUTTI_INLINE choice tuning::over_nodes(problem p, bool library, bool two_levels)
 TUTTI_INLINE std::uint64_t tuning::time_in_two_levels(problem const& p) {
   std::uint64_t out = 0;
   costs const own = constants(p.crowded, p.inside);
-  for (level_part const& of : parts_of(p.what, all_cross(p.what, p.even_nodes, p.bytes))) {
-    if (of.detour) continue;  // the model assumes even nodes
+  for (level_part const& of : parts_of(p.what, all_cross(p.what, p.largest_node == 0, p.bytes))) {
+    if (of.detour && p.largest_node == 0) continue;
     if (of.work != part_work::none)
       out += (of.work == part_work::arranges ? own.sent : own.combined) *
              std::min(worked_bytes(of, p), max_estimated_bytes) / 1000;
     problem const alone{.what = of.what,
                         .bytes = bytes_of(of, p),
-                        .ranks = of.across ? p.node_count : p.ranks / p.node_count,
+                        .ranks = of.across ? p.node_count : ranks_of_largest(p),
                         .commutative = p.commutative,
                         .crowded = p.crowded,
                         .schedules = p.schedules};
@@ -133,10 +133,11 @@ TUTTI_INLINE std::string tuning::microseconds(std::uint64_t nanoseconds) {
 
 TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
   for (auto const& k : known_)
-    if (k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes)
+    if (k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes &&
+        k->of.largest_node == p.largest_node)
       return k->works;
   auto made = std::make_shared<known_works>(known_works{.of = p});
-  analyze::even_nodes const nodes{p.node_count, p.nodes != node_order::scattered};
+  analyze::node_sizes const nodes{p.node_count, p.nodes != node_order::scattered, p.largest_node};
   for (std::size_t i = 0; i < made->works.size(); ++i)
     if (dynamic_schedule const s = p.schedules(static_cast<algorithm_id>(i + 1), p.what))
       made->works[i] = work_of(s, p.what, p.ranks, nodes);
