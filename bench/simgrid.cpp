@@ -24,7 +24,8 @@ constexpr algorithm_id algorithms_compared[] = {algorithm_id::binomial_tree, alg
                                                 algorithm_id::ring};
 constexpr std::size_t sizes[] = {8, 1 << 10, 16 << 10, 256 << 10, 1 << 20};
 // The constants of the platform: 1 us per link, two links to a host at the same switch and four to any other host.
-constexpr analyze::model fat_tree{.alpha = 4e-6, .beta = 8e-11, .gamma = 0, .ranks_per_node = 32, .alpha_inside = 2e-6};
+analyze::model const fat_tree{
+    .alpha = 4e-6, .beta = 8e-11, .gamma = 0, .enclosures = {{.ranks = 32, .alpha = 2e-6, .beta = 8e-11}}};
 
 double predict(algorithm_id algorithm, int ranks, std::size_t bytes, analyze::model const& machine) {
   analyze::workload const work{static_cast<double>(bytes), static_cast<double>(mpi::slice_bytes)};
@@ -70,7 +71,7 @@ void compare(MPI_Comm some, int ranks) {
 // For hosts that are all four links apart.
 void predict_alone(int ranks) {
   analyze::model far = fat_tree;
-  far.ranks_per_node = 0;
+  far.enclosures.clear();
   for (auto const algorithm : algorithms_compared)
     std::fprintf(output,
                  R"({"algorithm": "%s", "ranks": %d, "bytes": 8, "predicted_us": %.2f})"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/simulate.hpp"
@@ -53,7 +54,7 @@ TEST_CASE("one rank stands for all exactly where all do the same, and its clock 
 
 TEST_CASE("nodes: messages within one are nearer") {
   auto const ring_all_reduce = find_schedule(algorithm_id::ring, collective::all_reduce);
-  model const m{.alpha = 10, .beta = 0, .gamma = 0, .ranks_per_node = 4, .alpha_inside = 1};
+  model const m{.alpha = 10, .beta = 0, .gamma = 0, .enclosures = {{.ranks = 4, .alpha = 1}}};
   observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
   outcome const by_node = simulate(ring_all_reduce, {16}, {8}, m),
                 full = simulate(ring_all_reduce, {16}, {8}, m, &none);
@@ -88,4 +89,32 @@ TEST_CASE("what would take hours is refused") {
     CHECK(std::string(e.what()).find("a simulation of more than 200000000 messages") != std::string::npos);
     CHECK(e.way_out().find("use fewer ranks") != std::string::npos);
   }
+}
+
+TEST_CASE("ranks share the links of what encloses them") {
+  // Each rank sends to the one that is four further, in the next node.
+  auto const shifted = find_schedule(algorithm_id::pairwise, collective::all_to_all);
+  auto const time = [&](std::vector<enclosure> const& enclosures, int ranks = 8) {
+    observer const none{.on_step = [](step_event const&) {}, .on_message = [](message_event const&) {}};
+    model const m{.alpha = 0, .beta = 1, .gamma = 0, .enclosures = enclosures};
+    outcome const fast = simulate(shifted, {ranks}, {1.0 * ranks}, m),
+                  full = simulate(shifted, {ranks}, {1.0 * ranks}, m, &none);
+    CHECK(fast.seconds == doctest::Approx(full.seconds));
+    return full.seconds;
+  };
+  double const alone = time({});
+  CHECK(alone == doctest::Approx(7));
+  CHECK(time({{.ranks = 4, .beta = 1}}) == doctest::Approx(alone));
+  CHECK(time({{.ranks = 4, .beta = 1, .uplink = 0.25}}) <
+        1.25 * alone);  // as fast as the four ranks, which take turns at it
+  // 16 messages leave a node, one at a time; meanwhile those inside have arrived.
+  CHECK(time({{.ranks = 4, .beta = 1, .uplink = 1}}) >= 16);
+  CHECK(time({{.ranks = 4, .beta = 1, .uplink = 1}}) < 16 + alone);
+  // In 32 ranks, each half sends 16 * 16 messages to the other through a link that carries two at a time.
+  CHECK(time({{.ranks = 4, .beta = 1}, {.ranks = 16, .beta = 1, .uplink = 0.5}}, 32) >= 128);
+  // Within a node, messages are faster; between nodes, the slowest link decides.
+  auto const one = find_schedule(algorithm_id::one_shot, collective::broadcast);
+  model const m{.alpha = 0, .beta = 1, .gamma = 0, .enclosures = {{.ranks = 2, .alpha = 3, .beta = 0.1, .uplink = 2}}};
+  CHECK(simulate(one, {2}, {10}, m).seconds == doctest::Approx(3 + 1));
+  CHECK(simulate(one, {3}, {10}, m).seconds >= 20);
 }

@@ -14,22 +14,12 @@
 #include <vector>
 
 #include "tutti/algorithm/cursor.hpp"
+#include "tutti/analyze/machine_model.hpp"
 #include "tutti/analyze/sizes.hpp"
 #include "tutti/analyze/symmetry.hpp"
 #include "tutti/core/error.hpp"
 
 namespace tutti::analyze {
-
-// The times of a machine, in seconds. A message of n bytes arrives alpha + n * beta after it is sent (Hockney, 1994); n bytes
-// are combined in n * gamma. A rank sends one message at a time and receives one at a time, both together.
-struct model {
-  double alpha = 1e-6;
-  double beta = 1e-10;      // per byte
-  double gamma = 5e-11;     // per byte combined with another
-  double gap = 0;           // how long a message keeps a port busy beside its bytes (LogGP's g)
-  int ranks_per_node = 0;   // 0: all ranks are equally far apart
-  double alpha_inside = 0;  // alpha between ranks of one node
-};
 
 struct workload {
   double bytes = 0;        // of the message; if chunks are blocks, of all ranks' blocks together
@@ -76,7 +66,8 @@ class simulation {
         watch_(watch),
         phases_(schedule.phases(s)),
         tracks_(schedule.lanes(s) * schedule.phases(s)),
-        period_(watch ? s.ranks : period()) {
+        period_(watch ? s.ranks : period()),
+        links_(m, period_) {
     double const chunk = work.bytes / schedule.lanes(s) / schedule.chunks(s);
     sizes_.elements = std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(chunk)));
     element_bytes_ = chunk / static_cast<double>(sizes_.elements);
@@ -90,7 +81,6 @@ class simulation {
     walks_.reserve(static_cast<std::size_t>(period_));
     for (int rank = 0; rank < period_; ++rank) walks_.emplace_back(schedule_, shape_, rank, sizes_, slice_, false);
     runners_.resize(static_cast<std::size_t>(period_ * tracks_));
-    ports_.resize(static_cast<std::size_t>(period_));
     for (std::size_t i = 0; i < runners_.size(); ++i) enter(i, 0);
     while (!events_.empty()) {
       event const e = events_.top();
@@ -137,9 +127,6 @@ class simulation {
     std::size_t next = 0;
     std::size_t waiter = nobody;
   };
-  struct port {
-    double out = 0, in = 0;  // when it is free again
-  };
   // The clocks of a cursor.
   struct runner {
     double began = 0, sending = 0, receiving = 0;  // of the step and of its halves
@@ -150,8 +137,12 @@ class simulation {
   };
 
   int period() const {
-    int const node = model_.ranks_per_node > 0 ? model_.ranks_per_node : 1;
-    return repeats(schedule_, shape_, node) ? node : shape_.ranks;
+    int out = 1;
+    for (enclosure const& e : model_.enclosures) {
+      if (e.ranks % out != 0) return shape_.ranks;
+      out = e.ranks;
+    }
+    return repeats(schedule_, shape_, out) ? out : shape_.ranks;
   }
 
   void refuse_if_too_long() const {
@@ -224,16 +215,15 @@ class simulation {
     cursor const& c = cursor_of(i);
     int const rank = c.me.rank, peer = walk_of(i).peer(c.now.to, k);
     if (peer == rank || part.range.count == 0) return now_;
-    port& mine = ports_[static_cast<std::size_t>(rank)];
-    double const bytes = bytes_of(part), start = std::max(now_, mine.out);
-    mine.out = start + model_.gap + bytes * model_.beta;
+    double const bytes = bytes_of(part), start = links_.send(rank, peer, bytes, now_);
     channel& to = channels_[key(rank, peer, c.me)];
     if (to.next == to.queue.size()) to.queue.clear(), to.next = 0;
-    to.queue.push_back({start + alpha(rank, peer), start, bytes, r.what.at(r.split ? k : 0, schedule_.chunks(shape_))});
+    to.queue.push_back(
+        {start + links_.alpha(rank, peer), start, bytes, r.what.at(r.split ? k : 0, schedule_.chunks(shape_))});
     messages_ += 1;
     if (to.waiter != nobody)
       plan(std::max(now_, to.queue.back().head), std::exchange(to.waiter, nobody), half::receiving);
-    return mine.out;
+    return links_.free_to_send(rank);
   }
 
   void receive(std::size_t i) {
@@ -262,10 +252,9 @@ class simulation {
     if (r.collected.size() > 1)
       std::sort(r.collected.begin(), r.collected.end(),
                 [](auto const& a, auto const& b) { return a.first.head < b.first.head; });
-    port& mine = ports_[static_cast<std::size_t>(c.me.rank)];
     double done = now_;
     for (auto const& [a, peer] : r.collected) {
-      mine.in = done = std::max(mine.in, a.head) + a.bytes * model_.beta;
+      done = links_.receive(peer, c.me.rank, a.bytes, a.head);
       if (watch_) watch_->on_message({peer, c.me.rank, c.me.lane, a.chunk, a.sent, done});
     }
     done = std::max(done, now_);
@@ -299,10 +288,6 @@ class simulation {
   cursor& cursor_of(std::size_t i) { return walk_of(i)[static_cast<int>(i) % tracks_]; }
   cursor const& cursor_of(std::size_t i) const { return walk_of(i)[static_cast<int>(i) % tracks_]; }
 
-  double alpha(int from, int to) const {
-    int const node = model_.ranks_per_node;
-    return node > 0 && from / node == to / node ? model_.alpha_inside : model_.alpha;
-  }
   std::uint64_t key(int from, int to, position me) const {
     std::uint64_t const distance = static_cast<std::uint64_t>(wrap(to - from, shape_.ranks));
     std::uint64_t const sender = static_cast<std::uint64_t>(from % period_),
@@ -322,7 +307,7 @@ class simulation {
   std::uint64_t planned_ = 0;
   std::vector<walk> walks_;
   std::vector<runner> runners_;  // a track of a rank each
-  std::vector<port> ports_;
+  links links_;
   std::unordered_map<std::uint64_t, channel> channels_;
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
 };
