@@ -14,7 +14,9 @@
 #include <fmt/format.h>
 
 #include "command_line.hpp"
+#include "sim/machines.hpp"
 #include "sim/pipeline.hpp"
+#include "sim/two_level.hpp"
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/analyze/cost.hpp"
 #include "tutti/analyze/draw.hpp"
@@ -92,10 +94,17 @@ void list_command() {
   fmt::print("\n* commutative operations only\n");
 }
 
+// Takes two_level, which is no schedule, out of the wanted algorithms; returns whether it was there, or all are wanted.
+bool take_two_level(std::vector<std::string>& wanted) {
+  bool const named = std::erase(wanted, name(algorithm_id::two_level)) > 0;
+  return named || std::ranges::find(wanted, "all") != wanted.end();
+}
+
 struct verify_arguments {
   std::vector<std::string> algorithms{"all"};
   std::string what = "all";
   std::string ranks = "1-32";
+  std::vector<int> nodes{};
   int slices = 3, credits = 2;
   bool in_place = false, direct = false;
 };
@@ -115,14 +124,24 @@ std::pair<int, int> range_of(std::string const& text) {
   refuse(fmt::format("\"{}\" is not a range of ranks", text), "write a number such as 8, or a range such as 1-64");
 }
 
-int verify_command(verify_arguments const& a) {
+int verify_command(verify_arguments a) {
   auto const [first, last] = range_of(a.ranks);
   check_ranks(first, 0);
   if (last > 512)
     refuse(fmt::format("cannot verify {} ranks", last),
            "give at most 512, which takes minutes; `tutti-sim simulate` takes any number");
   if (a.slices < 1 || a.credits < 1) refuse("there must be at least one slice and one credit", "give 1 or more");
-  bool fine = true;
+  int on_nodes = 0;
+  for (int const each : a.nodes) {
+    if (each < 1 || each > 512 - on_nodes)
+      refuse("the nodes have less than 1 or more than 512 ranks", "give 1 or more for each");
+    on_nodes += each;
+  }
+  bool const composite = take_two_level(a.algorithms);
+  if (!composite && !a.nodes.empty()) refuse("--nodes is for two_level", "name that algorithm");
+  if (a.what != "all") collective_named(a.what);
+  bool fine = !composite || simulator::verify_two_levels(a.what, first, last, a.nodes, a.in_place);
+  if (a.algorithms.empty() || !a.nodes.empty()) return fine ? 0 : 1;
   for (served const& x : chosen(a.algorithms, a.what)) {
     int cases = 0;
     std::string why;
@@ -149,6 +168,9 @@ struct machine_arguments {
   std::vector<int> ranks{2, 8, 64, 1024};
   double bytes = 8, slice = 0;
   int root = 0;
+  std::string named;
+  enclosure node{.ranks = 0};
+  std::vector<int> nodes{};
   model machine{.alpha = 3.64e-6, .beta = 4e-11, .gamma = 1e-11, .gap = 1e-7};
 };
 
@@ -168,20 +190,69 @@ void machine_options(CLI::App& to, machine_arguments& a) {
   to.add_option("--gamma", a.machine.gamma, "seconds per combined byte")->capture_default_str();
   to.add_option("--gap", a.machine.gap, "seconds for which a message occupies a port, besides its bytes")
       ->capture_default_str();
-  to.add_option("--node", a.machine.ranks_per_node, "ranks per node; 0: no nodes")->capture_default_str();
-  to.add_option("--alpha-inside", a.machine.alpha_inside, "seconds per message within a node")->capture_default_str();
+  to.add_option("--node", a.node.ranks, "ranks per node; 0: no nodes")->capture_default_str();
+  to.add_option("--alpha-inside", a.node.alpha, "seconds per message within a node")->capture_default_str();
+  to.add_option("--beta-inside", a.node.beta, "seconds per byte within a node; 0: as between nodes")
+      ->capture_default_str();
+  to.add_option("--uplink", a.node.uplink,
+                "seconds per byte that leaves or enters a node, on a link that its ranks share; 0: they share none")
+      ->capture_default_str();
+  std::string known;
+  for (auto const& m : simulator::machines()) known += fmt::format("\n{}: {}", m.name, m.text);
+  to.add_option("--machine", a.named, "a machine, instead of the times above:" + known);
 }
 
-void check(machine_arguments const& a) {
+void check(machine_arguments& a) {
   for (int const p : a.ranks) check_ranks(p, a.root);
-  model const& m = a.machine;
-  for (double const x : {a.bytes, a.slice, m.alpha, m.beta, m.gamma, m.gap, m.alpha_inside, 1.0 * m.ranks_per_node})
+  model& m = a.machine;
+  enclosure& node = a.node;
+  for (double const x :
+       {a.bytes, a.slice, m.alpha, m.beta, m.gamma, m.gap, node.alpha, node.beta, node.uplink, 1.0 * node.ranks})
     if (!(x >= 0 && std::isfinite(x))) refuse("sizes and times must be finite and not negative", "give 0 or more");
+  if (node.beta == 0) node.beta = m.beta;
+  if (node.ranks > 0) m.enclosures = {node};
+  if (a.named.empty()) return;
+  std::string known;
+  for (auto const& one : simulator::machines()) {
+    if (a.named == one.name) return void(m = one.times);
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", one.name);
+  }
+  refuse(fmt::format("\"{}\" is not a machine", a.named), "the machines are: " + known);
 }
 
-void simulate_command(machine_arguments const& a) {
+// The row of two_level, on nodes of the machine or of the sizes that were given, and its parts.
+std::string simulate_two_levels(machine_arguments const& a, std::vector<int> const& ranks) {
+  collective const what = collective_named(a.what);
+  std::string parts;
+  fmt::print("{:<20}", name(algorithm_id::two_level));
+  for (int const p : ranks) {
+    auto const nodes = a.nodes.empty() ? simulator::nodes_of(p, a.machine.enclosures.front().ranks)
+                                       : simulator::nodes_of_sizes(a.nodes);
+    auto const times = simulate_two_level(what, nodes, p, {a.bytes, a.slice}, a.machine);
+    double sum = 0;
+    for (auto const& t : times) sum += t.seconds;
+    fmt::print("{:>14}", time_text(sum));
+    parts += fmt::format("two_level, {} ranks on {}: {}\n", p, nodes.text(), simulator::parts_text(times, time_text));
+  }
+  fmt::print("\n");
+  return parts;
+}
+
+void simulate_command(machine_arguments a) {
   check(a);
-  std::vector<served> const rows = chosen(a.algorithms, a.what);
+  bool const named = std::ranges::find(a.algorithms, name(algorithm_id::two_level)) != a.algorithms.end();
+  bool const on_nodes = !a.machine.enclosures.empty() || !a.nodes.empty();
+  if (named && !on_nodes) refuse("two_level needs nodes", "give --node, --nodes or --machine");
+  if (!a.nodes.empty()) {
+    a.ranks = {0};
+    for (int const each : a.nodes) {
+      if (each < 1 || each > 100'000) refuse("a node has at least one rank", "give 1 to 100000 for each");
+      a.ranks[0] += each;
+    }
+    check_ranks(a.ranks[0], a.root);
+  }
+  bool const composite = take_two_level(a.algorithms) && on_nodes;
+  std::vector<served> const rows = a.algorithms.empty() ? std::vector<served>() : chosen(a.algorithms, a.what);
   fmt::print("{} of {:.0f} bytes; alpha {:g} s, beta {:g} s/byte, gamma {:g} s/byte, gap {:g} s\n\n{:<20}", a.what,
              a.bytes, a.machine.alpha, a.machine.beta, a.machine.gamma, a.machine.gap, "ranks");
   for (int const p : a.ranks) fmt::print("{:>14}", p);
@@ -202,10 +273,11 @@ void simulate_command(machine_arguments const& a) {
     }
     fmt::print("\n");
   }
-  if (!complaints.empty()) fmt::print("\n{}", complaints);
+  std::string const parts = composite ? simulate_two_levels(a, a.ranks) : "";
+  if (!parts.empty() || !complaints.empty()) fmt::print("\n{}{}", parts, complaints);
 }
 
-void cost_command(machine_arguments const& a) {
+void cost_command(machine_arguments a) {
   check(a);
   std::vector<served> const rows = chosen(a.algorithms, a.what);
   fmt::print(
@@ -252,6 +324,7 @@ int main(int argc, char** argv) {
   verify.add_option("algorithm", verifying.algorithms, "algorithms, or all")->capture_default_str();
   verify.add_option("-c,--collective", verifying.what, "the collective, or all")->capture_default_str();
   verify.add_option("-r,--ranks", verifying.ranks, "number of ranks, or a range")->capture_default_str();
+  verify.add_option("--nodes", verifying.nodes, "for two_level: the ranks on each node, such as 4 4 3")->delimiter(',');
   verify.add_option("--slices", verifying.slices, "slices per chunk")->capture_default_str();
   verify.add_option("--credits", verifying.credits, "slices in flight per channel")->capture_default_str();
   verify.add_flag("--in-place", verifying.in_place, "use the same memory for input and output");
@@ -262,6 +335,9 @@ int main(int argc, char** argv) {
   machine_options(cost, pricing);
   CLI::App& simulate = *app.add_subcommand("simulate", "predict the time on any number of ranks");
   machine_options(simulate, simulating);
+  simulate
+      .add_option("--nodes", simulating.nodes, "for two_level: the ranks on each node, instead of numbers of ranks")
+      ->delimiter(',');
 
   draw_arguments drawing;
   CLI::App& draw = *app.add_subcommand("draw", "draw what each rank does at each step");
