@@ -23,6 +23,7 @@
 #include "tutti/launch/newcomers_impl.hpp"
 #include "tutti/launch/place_impl.hpp"
 #include "tutti/training/backward_pass_impl.hpp"
+#include "tutti/training/bucket_order_impl.hpp"
 #include "tutti/training/bucket_plan_impl.hpp"
 #include "tutti/training/bucket_search_impl.hpp"
 #include "tutti/training/checkpoint/checkpoint_folder_impl.hpp"

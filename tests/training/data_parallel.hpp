@@ -85,19 +85,38 @@ void backward_of(made_up_model const& of, Model& model, int rank, int step, int 
 }
 
 template <class Model>
+void expect_mean(made_up_model const& of, Model& model, int step, bool with_unused, std::size_t i) {
+  expect(!with_unused || model.used(i) == of.used_anywhere(step, i), "used() is wrong");
+  for (std::size_t k = 0; k < model.gradient(i).size(); ++k)
+    if (model.gradient(i)[k] != of.mean(step, i, k, with_unused))
+      throw std::runtime_error("element " + std::to_string(k) + " of gradient " + std::to_string(i) +
+                               " is wrong in step " + std::to_string(step));
+}
+template <class Model>
 void expect_means(made_up_model const& of, Model& model, int step, bool with_unused) {
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    expect(!with_unused || model.used(i) == of.used_anywhere(step, i), "used() is wrong");
-    for (std::size_t k = 0; k < model.gradient(i).size(); ++k)
-      if (model.gradient(i)[k] != of.mean(step, i, k, with_unused))
-        throw std::runtime_error("element " + std::to_string(k) + " of gradient " + std::to_string(i) +
-                                 " is wrong in step " + std::to_string(step));
+  for (std::size_t i = 0; i < model.size(); ++i) expect_mean(of, model, step, with_unused, i);
+}
+
+// Waits for some parameters, which differ from rank to rank: for all in the order of the list, for some in any order, or for
+// none.
+template <class Model>
+void wait_for_some(made_up_model const& of, Model& model, int step, bool with_unused, std::mt19937& random) {
+  std::vector<std::size_t> some(model.size());
+  std::iota(some.begin(), some.end(), std::size_t{0});
+  if (auto const kind = random() % 3; kind > 0) {
+    std::ranges::shuffle(some, random);
+    some.resize(kind == 1 ? 0 : random() % some.size());
+  }
+  for (std::size_t const i : some) {
+    model.wait(i);
+    expect_mean(of, model, step, with_unused, i);
+    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
 // Several steps of one, two or three passes each.
 template <class Comm>
-void check_steps(Comm& comm, training::data_parallel_options options, std::uint32_t seed) {
+void check_steps(Comm& comm, training::data_parallel_options options, std::uint32_t seed, bool waits = false) {
   made_up_model some(comm.size(), seed);
   training::data_parallel model(comm, some.parameters, options);
   expect(model.size() == some.parameters.size(), "the number of parameters");
@@ -111,6 +130,7 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
         backward_of(some, model, comm.rank(), step, pass, options.find_unused, order);
     }
     backward_of(some, model, comm.rank(), step, last, options.find_unused, order);
+    if (waits) wait_for_some(some, model, step, options.find_unused, order);
     model.finish();
     expect_means(some, model, step, options.find_unused);
   }
@@ -123,26 +143,30 @@ void check_steps(Comm& comm, training::data_parallel_options options, std::uint3
 }
 
 template <class Comm>
-void check_all_steps(Comm& comm) {
-  std::uint32_t seed = 0;
+void check_all_steps(Comm& comm, bool by_priority = false) {
+  std::uint32_t seed = by_priority ? 100 : 0;
+  auto const check = [&](training::data_parallel_options options) {
+    options.by_priority = by_priority;
+    for (bool const waits : {false, true}) check_steps(comm, options, ++seed, waits);
+  };
   for (bool const find_unused : {false, true})
     for (bool const rebuild : {false, true})
       for (std::size_t const bytes : {std::size_t{1}, std::size_t{1024}, std::size_t{25} << 20})
-        check_steps(comm,
-                    {.buckets = {.bytes = bytes, .first_bytes = 256}, .find_unused = find_unused, .rebuild = rebuild},
-                    ++seed);
-  check_steps(comm, {.buckets = {.bytes = 100, .first_bytes = 100}, .concurrent = 3}, ++seed);
-  check_steps(comm, {.progress_thread = true}, ++seed);
+        check({.buckets = {.bytes = bytes, .first_bytes = 256}, .find_unused = find_unused, .rebuild = rebuild});
+  check({.buckets = {.bytes = 100, .first_bytes = 100}, .concurrent = 3});
+  check({.buckets = {.bytes = 100, .first_bytes = 100}, .find_unused = true, .progress_thread = true});
 }
 
 // The bits are those of one started all_reduce for each bucket, also where sums are rounded.
 template <class Comm>
-void check_same_bits(Comm& comm) {
+void check_same_bits(Comm& comm, bool by_priority = false, int concurrent = 1) {
   std::mt19937 random(static_cast<unsigned>(comm.rank()));
   std::normal_distribution<float> normal;
   std::vector<std::vector<float>> parameters{std::vector<float>(3000), std::vector<float>(40000),
                                              std::vector<float>(11)};
-  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1 << 16, .first_bytes = 1 << 10}});
+  training::data_parallel model(
+      comm, parameters,
+      {.buckets = {.bytes = 1 << 16, .first_bytes = 1 << 10}, .concurrent = concurrent, .by_priority = by_priority});
   for (int step = 0; step < 3; ++step) {
     for (std::size_t i = 0; i < 3; ++i)
       for (float& x : model.gradient(i)) x = normal(random);
@@ -237,12 +261,12 @@ void check_broadcast(Comm& comm) {
 
 // Buckets whose size is searched for: all ranks have the same, and the means are right whatever it is.
 template <class Comm>
-void check_adaptive_buckets(Comm& comm) {
+void check_adaptive_buckets(Comm& comm, bool by_priority = false) {
   made_up_model some(comm.size(), 3);
-  training::data_parallel model(
-      comm, some.parameters,
-      {.buckets = {.bytes = 1024, .first_bytes = 256},
-       .adapt = training::adaptive_buckets{.least_bytes = 64, .most_bytes = 4096, .steps = 1}});
+  training::data_parallel model(comm, some.parameters,
+                                {.buckets = {.bytes = 1024, .first_bytes = 256},
+                                 .adapt = training::adaptive_buckets{.least_bytes = 64, .most_bytes = 4096, .steps = 1},
+                                 .by_priority = by_priority});
   std::mt19937 order(static_cast<unsigned>(comm.rank()));
   std::set<std::size_t> seen;
   for (int step = 0; step < 40; ++step) {
@@ -253,6 +277,7 @@ void check_adaptive_buckets(Comm& comm) {
         backward_of(some, model, comm.rank(), step, pass, false, order);
     }
     backward_of(some, model, comm.rank(), step, some.passes(step) - 1, false, order);
+    if (by_priority) wait_for_some(some, model, step, false, order);
     model.finish();
     expect_means(some, model, step, false);
     std::vector<std::size_t> const buckets = all_gather(comm, model.plan().buckets.size());
@@ -294,7 +319,22 @@ void check_misuse(Comm& comm) {
   {
     auto const local = model.accumulate();
     refused([&] { model.finish(); }, "finish() was called while gradients are accumulated");
+    refused([&] { model.wait(0); }, "wait() was called while gradients are accumulated");
   }
+  refused([&] { model.wait(3); }, "there is no parameter 3");
+  model.ready(2);
+  refused([&] { model.wait(2); },
+          "wait() was called, but no gradient was reported ready of parameter 0 (a), parameter 1 [");
+  model.ready(0);
+  model.ready(1);
+  model.wait(0);
+  refused([&] { model.ready(0); }, "the gradient of parameter 0 (a) was reported ready after wait() had ended the");
+  refused([&] { model.zero(); }, "zero() was called when");
+  refused([&] { auto const late = model.accumulate(); }, "accumulate() was called when the gradient");
+  model.wait(0);
+  model.finish();
+  refused([&] { training::data_parallel const tied(comm, std::vector<std::span<float>>{a, b, std::span(a).last(1)}); },
+          "parameter 0 and parameter 2 share memory [");
   std::vector<training::parameter<float>> const wrong{{a, "a", {3, 5}}};
   refused([&] { training::data_parallel const other(comm, wrong); },
           "parameter 0 (a) has the shape 3 x 5, but an array of 10 values");
@@ -318,7 +358,7 @@ void check_stale_gradients(Comm& comm) {
 
 // A hook that throws on one rank, or whose continuation does, ends the step on all.
 template <class Comm>
-void check_throwing_hook(Comm& comm, bool later, int concurrent) {
+void check_throwing_hook(Comm& comm, bool later, int concurrent, bool by_priority = false) {
   std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
   int const odd = comm.size() - 1;
   auto const hook = [odd, later](training::bucket<float> const& some, auto& on) {
@@ -328,8 +368,9 @@ void check_throwing_hook(Comm& comm, bool later, int concurrent) {
     work const sum_of_all = all_reduce(async(on), some.gradients, sum{});
     return fails ? sum_of_all.then(fail) : sum_of_all;
   };
-  training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}, .concurrent = concurrent},
-                                hook);
+  training::data_parallel model(
+      comm, parameters,
+      {.buckets = {.bytes = 1, .first_bytes = 1}, .concurrent = concurrent, .by_priority = by_priority}, hook);
   for (std::size_t i = 0; i < 3; ++i) model.ready(i);
   if (comm.rank() == odd) {
     bool thrown = false;
@@ -353,10 +394,11 @@ void check_throwing_hook(Comm& comm, bool later, int concurrent) {
 
 // The program throws on one rank while gradients are being reduced, and others wait for it.
 template <class Comm>
-void check_exception_in_step(Comm& comm) {
+void check_exception_in_step(Comm& comm, bool by_priority = false) {
   std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
   auto const pass = [&] {
-    training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}});
+    training::data_parallel model(comm, parameters,
+                                  {.buckets = {.bytes = 1, .first_bytes = 1}, .by_priority = by_priority});
     if (comm.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     model.ready(2);
     if (comm.rank() == 0) throw std::runtime_error("the program has failed");
@@ -399,13 +441,14 @@ void check_mismatch(Comm& comm) {
 
 // A rank is gone while the others compute gradients: their errors name it.
 template <class Comm, class Leave>
-void check_loss(Comm& comm, error_code expected, Leave const& leave) {
+void check_loss(Comm& comm, error_code expected, Leave const& leave, training::data_parallel_options options = {}) {
+  options.buckets = {.bytes = 1, .first_bytes = 1};
   // The others may still be in the constructor when rank 1 leaves.
   error const thrown = error_of([&] {
     std::vector<std::vector<float>> parameters(4, std::vector<float>(5000));
-    training::data_parallel model(comm, parameters, {.buckets = {.bytes = 1, .first_bytes = 1}});
-    for (std::size_t i = 0; i < 4; ++i) {
-      if (i == 2 && comm.rank() == 1) return leave(), 0;
+    training::data_parallel model(comm, parameters, options);
+    for (std::size_t i = 4; i-- > 0;) {
+      if (i == 1 && comm.rank() == 1) return leave(), 0;
       model.ready(i);
     }
     return model.finish(), 0;

@@ -38,8 +38,11 @@ TEST_CASE("a step that fails on one rank ends on all over loopback") {
     CAPTURE(ranks);
     for (bool const later : {false, true})
       for (int const concurrent : {1, 2})
-        CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_throwing_hook(comm, later, concurrent); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_exception_in_step(comm); }));
+        for (bool const by_priority : {false, true})
+          CHECK_NOTHROW(
+              run_threads(ranks, [&](auto& comm) { check_throwing_hook(comm, later, concurrent, by_priority); }));
+    for (bool const by_priority : {false, true})
+      CHECK_NOTHROW(run_threads(ranks, [&](auto& comm) { check_exception_in_step(comm, by_priority); }));
   }
 }
 
@@ -70,5 +73,7 @@ TEST_CASE("an exception between two buckets ends the step on all") {
 
 TEST_CASE("a rank that leaves during the backward pass is named over loopback") {
   for (int const ranks : {2, 4})
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_loss(comm, error_code::rank_left, [] {}); }));
+    for (int const concurrent : {1, 3})
+      CHECK_NOTHROW(run_threads(
+          ranks, [&](auto& comm) { check_loss(comm, error_code::rank_left, [] {}, {.concurrent = concurrent}); }));
 }

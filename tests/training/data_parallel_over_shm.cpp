@@ -33,11 +33,18 @@ TEST_CASE("ranks that train different models are told so over shm") {
 TEST_CASE("a rank that dies during the backward pass is named over shm") {
   for (int const ranks : {2, 4}) {
     auto const die = [] { ::raise(SIGKILL); };
-    error const e = error_of([&] {
-      run_local(ranks, [&](auto& comm) { check_loss(comm, error_code::rank_lost, die); });
-      return 0;
-    });
-    CHECK(e.peer() == 1);
-    CHECK_MESSAGE(!contains(e, "expected"), e.what());
+    for (int const concurrent : {1, 3})
+      for (bool const by_priority : {false, true}) {
+        CAPTURE(concurrent);
+        CAPTURE(by_priority);
+        error const e = error_of([&] {
+          run_local(ranks, [&](auto& comm) {
+            check_loss(comm, error_code::rank_lost, die, {.concurrent = concurrent, .by_priority = by_priority});
+          });
+          return 0;
+        });
+        CHECK(e.peer() == 1);
+        CHECK_MESSAGE(!contains(e, "expected"), e.what());
+      }
   }
 }

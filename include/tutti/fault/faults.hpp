@@ -76,6 +76,8 @@ class faults {
 
   // -- Ending the communicator for all ranks, unless it already has a fault.
   [[gnu::cold]] void revoke(std::string_view why);
+  // The same because of a rank whose loss was found on another communicator of the same ranks.
+  [[gnu::cold]] void repeat(error const& lost);
   // Revokes with lost ranks as the reason, if any rank is lost.
   [[gnu::cold]] void revoke_for_survivors();
   // Makes every further call of this rank throw this error, unless the communicator is closed already.
@@ -178,6 +180,14 @@ void faults<Transport>::close(std::string_view what, std::string_view way_out) {
   closed_.emplace(error::details{
       .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
   is_closed_.store(true, std::memory_order_release);
+}
+
+template <transport Transport>
+void faults<Transport>::repeat(error const& lost) {
+  process.expect_this({});
+  if (ranks() == 1) return;
+  notices_->raise({static_cast<int>(lost.code()), rank(), lost.peer(), lost.happened()});
+  transport_->wake_all();
 }
 
 template <transport Transport>

@@ -25,25 +25,31 @@ class backward_pass {
   // Begins a step whose gradients are grouped in this way.
   void begin(training::bucket_plan const& plan);
 
+  // The number of parameters.
+  std::size_t number() const { return names_.size(); }
   // Throws bad_argument if there is no such parameter.
   void expect_parameter(std::size_t parameter, std::source_location where) const;
   // The gradient of a parameter is ready. While gradients are accumulated, this only records that it is used. Throws
   // bad_argument if it was reported before.
   void report(std::size_t parameter, std::source_location where);
   // Whether a gradient of this step is ready; and whether any was reported, also by a pass whose gradients stay on their rank.
-  bool has_reports() const { return !order_.empty(); }
+  bool has_reports() const { return !order_.empty() || ended_; }
   bool has_begun() const { return std::ranges::find(used_, std::uint8_t{1}) != used_.end(); }
   bool next_is_full() const { return next_ < left_.size() && left_[next_] == 0; }
   bool all_taken() const { return next_ == left_.size(); }
   std::size_t take_next() { return next_++; }
   bool is_taken(std::size_t bucket) const { return bucket < next_; }
+  std::size_t taken() const { return next_; }
+  // The pass has ended: all buckets count as taken, and no further gradient may be reported.
+  void end();
+  bool has_ended() const { return ended_; }
 
-  // Throws bad_argument with the names of all parameters that no pass of this step has reported.
-  void expect_all(std::source_location where, std::string_view way_out =
-                                                  "call ready() for each, or set find_unused if some take no part in a "
-                                                  "step") const;
+  // Throws bad_argument with the names of all parameters that no pass of this step has reported. `call`: of the program.
+  void expect_all(std::source_location where,
+                  std::string_view way_out = "call ready() for each, or set find_unused if some take no part in a step",
+                  std::string_view call = "finish()") const;
   // Throws bad_argument while gradients are accumulated.
-  void expect_last(std::source_location where) const;
+  void expect_last(std::source_location where, std::string_view call = "finish()") const;
 
   // -- Passes whose gradients stay on their rank.
   void begin_accumulation(std::source_location where);
@@ -63,6 +69,7 @@ class backward_pass {
   std::vector<std::uint8_t> reported_, used_;
   std::vector<std::size_t> order_;
   std::size_t next_ = 0;
+  bool ended_ = false;
   int accumulations_ = 0;
 };
 

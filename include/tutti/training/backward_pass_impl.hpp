@@ -29,6 +29,12 @@ TUTTI_INLINE void backward_pass::begin(training::bucket_plan const& plan) {
   used_.assign(names_.size(), 0);
   order_.clear();
   next_ = 0;
+  ended_ = false;
+}
+
+TUTTI_INLINE void backward_pass::end() {
+  next_ = left_.size();
+  ended_ = true;
 }
 
 TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::source_location where) const {
@@ -38,6 +44,11 @@ TUTTI_INLINE void backward_pass::expect_parameter(std::size_t parameter, std::so
 }
 
 TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_location where) {
+  if (ended_)
+    refuse(
+        rank_,
+        join({"the gradient of ", names_[parameter], " was reported ready after wait() had ended the backward pass"}),
+        "report all gradients before the first wait(), and call finish() before the next pass", where);
   used_[parameter] = 1;
   if (accumulates()) return;
   if (reported_[parameter] != 0)
@@ -50,7 +61,8 @@ TUTTI_INLINE void backward_pass::report(std::size_t parameter, std::source_locat
   --left_[bucket_of_[parameter]];
 }
 
-TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::string_view way_out) const {
+TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::string_view way_out,
+                                            std::string_view call) const {
   constexpr std::size_t listed = 8;
   std::string missing;
   std::size_t number = 0;
@@ -58,20 +70,21 @@ TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::str
     if (used_[i] == 0 && ++number <= listed) missing += (missing.empty() ? "" : ", ") + names_[i];
   if (number == 0) return;
   if (number > listed) missing += join({" and ", number - listed, " others"});
-  refuse(rank_, join({"finish() was called, but no gradient was reported ready of ", missing}), way_out, where);
+  refuse(rank_, join({call, " was called, but no gradient was reported ready of ", missing}), way_out, where);
 }
 
-TUTTI_INLINE void backward_pass::expect_last(std::source_location where) const {
+TUTTI_INLINE void backward_pass::expect_last(std::source_location where, std::string_view call) const {
   if (accumulates())
-    refuse(rank_, "finish() was called while gradients are accumulated",
+    refuse(rank_, join({call, " was called while gradients are accumulated"}),
            "let the object that accumulate() returned end first, and make the last backward pass after it", where);
 }
 
 TUTTI_INLINE void backward_pass::begin_accumulation(std::source_location where) {
   if (has_reports())
     refuse(rank_,
-           join({"accumulate() was called when the gradient of ", names_[order_.front()],
-                 " had already been reported ready for reduction"}),
+           order_.empty() ? "accumulate() was called between wait() and finish()"
+                          : join({"accumulate() was called when the gradient of ", names_[order_.front()],
+                                  " had already been reported ready for reduction"}),
            "call it before the first ready() of a step", where);
   ++accumulations_;
 }

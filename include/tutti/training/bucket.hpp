@@ -27,7 +27,7 @@ struct bucket_part {
 // Gradients that are reduced together. The spans are valid until the work of the hook has ended.
 template <element T>
 struct bucket {
-  std::size_t index = 0;   // among the buckets of a step, in the order in which they are reduced
+  std::size_t index = 0;   // among the buckets of a step, in the order of the plan
   std::size_t layout = 0;  // changes when gradients are divided into buckets anew
   std::span<T> gradients{};
   std::span<bucket_part<T> const> parts{};  // of which the gradients consist, in this order
@@ -35,7 +35,7 @@ struct bucket {
 
 // How a bucket is reduced. A hook starts calls on the communicator, the same on all ranks, and returns the work after
 // which the bucket contains its average. It must not start calls later, in a continuation. The same hook object serves
-// all buckets, and is called for each in the order of their index.
+// all buckets, and is called for them in the same order on all ranks: that of their index, except by priority.
 //
 //   auto const sum = [](tutti::training::bucket<float> const& some, auto& comm) {
 //     return tutti::all_reduce(tutti::async(comm), some.gradients, tutti::sum{});
@@ -45,9 +45,9 @@ concept bucket_hook = requires(Hook& hook, bucket<T> const& some, communicator<T
   { hook(some, comm) } -> std::convertible_to<work>;
 };
 
-// A hook whose later calls need the results of earlier ones starts these in a second round. finish() calls it for each
-// bucket, in the order of their index, after the first rounds of all buckets have started and that of this bucket has
-// ended; so calls start in the same order on all ranks. The bucket contains its average after the work of this round.
+// A hook whose later calls need the results of earlier ones starts these in a second round. finish() or wait() calls it for
+// each bucket, in the order of their index or priority, after the first rounds of all buckets have started and that of this
+// bucket has ended; so calls start in the same order on all ranks. The bucket contains its average after the work of this round.
 template <class Hook, class T, class Transport>
 concept hook_of_two_rounds =
     bucket_hook<Hook, T, Transport> && requires(Hook& hook, bucket<T> const& some, communicator<Transport>& comm) {

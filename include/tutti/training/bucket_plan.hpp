@@ -20,7 +20,7 @@ struct bucket_plan {
     std::size_t bucket = 0, begin = 0, count = 0;
   };
 
-  std::vector<bucket> buckets{};  // in the order in which they are reduced
+  std::vector<bucket> buckets{};  // in the order in which they become full, and are reduced except by priority
   std::vector<place> places{};    // of each parameter
   std::size_t elements = 0;
 

@@ -14,21 +14,27 @@
 
 namespace tutti::detail {
 
-// In the order in which buckets are started, which is that of their index.
+// In the order in which buckets are started, their turns, which are numbered from 0.
 class buckets_in_flight {
  public:
   using clock = std::chrono::steady_clock;
 
-  // make() starts the next reduction and returns its work. If it throws, the step has failed: nothing more is started, and
-  // expect_started() throws that.
+  // make() starts the reduction of this bucket and returns its work. If it throws, the step has failed: nothing more is started,
+  // and expect_started() throws that.
   template <class Make>
-  void start(Make&& make) {
+  void start(std::size_t bucket, Make&& make) {
     started_.push_back(clock::now());
     if (works_.empty()) first_start_ = last_end_ = started_.front();
     works_.emplace_back();
+    buckets_.push_back(bucket);
+    attempt([&] { works_.back() = make(); });
+  }
+  // Calls f(), which starts something, unless the step has failed. It fails if f() throws.
+  template <class F>
+  void attempt(F&& f) {
     if (failed_) return;
     try {
-      works_.back() = make();
+      f();
     } catch (...) {
       failed_ = std::current_exception();
     }
@@ -39,12 +45,12 @@ class buckets_in_flight {
 
   // Waits for a reduction, and continues it: make() starts the rest and returns the work of that.
   template <class Make>
-  void continue_after(std::size_t index, Make&& make, training::training_statistics& seen) {
-    works_[index].wait();
-    seen.buckets[index].in_flight += works_[index].duration();
-    count_end(index, seen);
-    started_[index] = clock::now();
-    works_[index] = make();
+  void continue_after(std::size_t turn, Make&& make, training::training_statistics& seen) {
+    works_[turn].wait();
+    seen.buckets[buckets_[turn]].in_flight += works_[turn].duration();
+    count_end(turn, seen);
+    started_[turn] = clock::now();
+    works_[turn] = make();
   }
 
   // Whether a reduction has not ended yet.
@@ -60,17 +66,17 @@ class buckets_in_flight {
   bool done(std::size_t i) const noexcept { return works_[i].done(); }
   void wait_for(std::size_t i) { works_[i].wait(); }
 
-  // Waits for all, and then for `last`. `begin`: when this rank had nothing left to compute. Calls ended(i) when
-  // reduction i has ended.
+  // Waits for all, and then for `last`. `begin`: when this rank had nothing left to compute. Calls ended(bucket) when the
+  // reduction of a bucket has ended.
   template <class Ended>
   void wait(work& last, clock::time_point begin, training::training_statistics& seen, Ended&& ended) {
     auto before = begin;
     for (std::size_t i = 0; i < works_.size(); ++i) {
       works_[i].wait();
       auto const end = clock::now();
-      seen.buckets[i].awaited += end - before;
-      seen.buckets[i].in_flight += works_[i].duration();
-      ended(i);
+      seen.buckets[buckets_[i]].awaited += end - before;
+      seen.buckets[buckets_[i]].in_flight += works_[i].duration();
+      ended(buckets_[i]);
       before = clock::now();
     }
     last.wait();
@@ -83,7 +89,7 @@ class buckets_in_flight {
   void count(training::training_statistics& seen) {
     ++seen.steps;
     for (std::size_t i = 0; i < works_.size(); ++i) {
-      seen.bytes += seen.buckets[i].bytes;
+      seen.bytes += seen.buckets[buckets_[i]].bytes;
       count_end(i, seen);
     }
     if (!works_.empty()) seen.in_flight += last_end_ - first_start_;
@@ -102,21 +108,23 @@ class buckets_in_flight {
   }
 
  private:
-  clock::time_point end_of(std::size_t index) const {
-    return started_[index] + std::chrono::duration_cast<clock::duration>(works_[index].duration());
+  clock::time_point end_of(std::size_t turn) const {
+    return started_[turn] + std::chrono::duration_cast<clock::duration>(works_[turn].duration());
   }
-  void count_end(std::size_t index, training::training_statistics& seen) {
-    auto const end = end_of(index);
-    seen.busy += std::max(clock::duration{}, end - std::max(started_[index], last_end_));
+  void count_end(std::size_t turn, training::training_statistics& seen) {
+    auto const end = end_of(turn);
+    seen.busy += std::max(clock::duration{}, end - std::max(started_[turn], last_end_));
     last_end_ = std::max(last_end_, end);
   }
   void forget() noexcept {
     works_.clear();
+    buckets_.clear();
     started_.clear();
     failed_ = nullptr;
   }
 
   std::vector<work> works_;
+  std::vector<std::size_t> buckets_;
   std::vector<clock::time_point> started_;
   clock::time_point first_start_{}, last_end_{};  // of this step, as far as ends have been seen
   std::exception_ptr failed_;

@@ -20,17 +20,13 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/collective/all_reduce.hpp"
 #include "tutti/collective/broadcast.hpp"
-#include "tutti/collective/split.hpp"
 #include "tutti/reduce/ops.hpp"
-#include "tutti/started/asynchronous.hpp"
 #include "tutti/started/progress.hpp"
 #include "tutti/training/accumulation.hpp"
-#include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
 #include "tutti/training/bucket_plan.hpp"
+#include "tutti/training/bucket_reductions.hpp"
 #include "tutti/training/bucket_search.hpp"
-#include "tutti/training/buckets_in_flight.hpp"
-#include "tutti/training/failure.hpp"
 #include "tutti/training/gradient_array.hpp"
 #include "tutti/training/moved_gradients.hpp"
 #include "tutti/training/options.hpp"
@@ -42,7 +38,7 @@ namespace tutti::training {
 
 // Trains one model on all ranks: every rank computes gradients of its own share of the data, and all get their mean.
 // Gradients lie in buckets (bucket_plan); a bucket is reduced as soon as all its gradients are ready, on every rank in
-// the same order, while the backward pass computes the others.
+// the same order (bucket_turns), while the backward pass computes the others.
 //
 //   tutti::training::data_parallel model(comm, parameters);  // arrays, or training::parameter with names and shapes
 //   for (auto const& batch : batches) {
@@ -54,22 +50,33 @@ namespace tutti::training {
 //     step(parameters, model);
 //   }
 //
+// Instead of waiting for all gradients, a program can begin the next forward pass, which needs those of the first layers first:
+//
+//     for (std::size_t layer = 0; layer < parameters.size(); ++layer) {
+//       model.wait(layer);                                     // model.gradient(layer) is the mean from here on
+//       step(parameters[layer], model.gradient(layer));
+//       forward(layer, next_batch);                            // while gradients of later layers are reduced
+//     }
+//     model.finish();
+//
 // One thread makes all calls. Between the first ready() and the end of finish(), the program makes no other calls on
 // this communicator; give the model one of its own if it has to: auto own = comm.split(0).value().
 //
-// Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, and differ between the first
-//           step and later ones if the buckets are rebuilt. Where rank 0 may report gradients in another order in another
-//           run, set rebuild = false to get the same bits again; with adapt, times decide on the buckets.
+// Bits      all ranks get the same. They depend on the buckets, hence on bucket_sizes, but not on the order in which buckets are
+//           reduced. They differ between the first step and later ones if the buckets are rebuilt. Where rank 0 may report
+//           gradients in another order in another run, set rebuild = false to get the same bits again; with adapt, times
+//           decide on the buckets.
 // Errors    misuse throws bad_argument on the rank that commits it, before anything else happens there. If a rank is
-//           lost, finish() throws on the others, as any collective does. If a step fails on one rank alone, because the
-//           hook has thrown there for example, finish() throws that there, and `revoked` on the others. Afterwards
-//           destroy this object, and make a new one on the communicator that shrink() returns.
+//           lost, wait() or finish() throws on the others, as any collective does. If a step fails on one rank alone, because
+//           the hook has thrown there for example, they throw that there, and `revoked` on the others. Afterwards destroy
+//           this object, and make a new one on the communicator that shrink() returns.
 template <element T, transport Transport, bucket_hook<T, Transport> Hook = average>
 class data_parallel {
  public:
   // Collective. Reads and writes the parameters only here. The communicator must outlive this object, and must be neither
   // moved nor assigned to until then.
-  // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters.
+  // Throws error: mismatch, which names rank, parameter and both shapes, if ranks have different parameters; bad_argument if two
+  // parameters share memory.
   template <tutti::detail::parameter_list List>
   data_parallel(communicator<Transport>& comm, List&& parameters, data_parallel_options const& options = {},
                 Hook hook = {}, std::source_location where = std::source_location::current())
@@ -77,79 +84,72 @@ class data_parallel {
   data_parallel(data_parallel const&) = delete;
   data_parallel& operator=(data_parallel const&) = delete;
   // Waits for the reductions in flight, because they use memory of this object. During an exception it revokes the
-  // communicator first, because other ranks may have left the step, too.
-  ~data_parallel() {
-    if ((in_flight_.any() || pass_.has_reports()) && std::uncaught_exceptions() > exceptions_)
-      revoke("the model that it trains is destroyed in a step");
-    abandon();
-  }
+  // communicator first, because other ranks may have left the step, too; by priority it does so in every step that finish() has
+  // not ended, because ranks may have begun different buckets.
+  ~data_parallel() { reductions_.leave(std::uncaught_exceptions() > exceptions_); }
 
   // The number of parameters.
   std::size_t size() const noexcept { return gradients_.size(); }
 
-  // The gradient of a parameter: write it before ready(), read the mean after finish(). Ask for it in every step,
+  // The gradient of a parameter: write it before ready(), read the mean after wait() or finish(). Ask for it in every step,
   // because finish() moves gradients when it rebuilds the buckets: at the end of the first step, and with adapt in later
   // ones. What was asked for in such a step may still be read, for the mean, until the next finish().
   std::span<T> gradient(std::size_t parameter, std::source_location where = std::source_location::current()) {
-    pass_.expect_parameter(parameter, where);
+    reductions_.pass.expect_parameter(parameter, where);
     return gradients_.of_parameter(parameter);
   }
   // Sets all gradients to zero, for backward passes that add to them. Not between ready() and finish().
   void zero(std::source_location where = std::source_location::current()) {
-    if (pass_.has_reports())
+    if (reductions_.pass.has_reports())
       tutti::detail::refuse(comm_.rank(), "zero() was called when gradients had already been reported ready",
                             "call it before the first ready() of a step", where);
     std::ranges::fill(gradients_.all(), T{});
   }
 
-  // The gradient of this parameter is complete; it must not be touched until finish() has returned. Starts the
+  // The gradient of this parameter is complete; it must not be touched until wait() for it or finish() has returned. Starts the
   // reduction of buckets that are full, and drives those in flight. Throws bad_argument if there is no such parameter,
   // if it was reported in this pass before, or if its gradient was written to where it was before it moved.
   void ready(std::size_t parameter, std::source_location where = std::source_location::current()) {
-    pass_.expect_parameter(parameter, where);
+    reductions_.pass.expect_parameter(parameter, where);
     moved_.expect_unchanged(parameter, comm_.rank(), where);
-    pass_.report(parameter, where);
-    if (pass_.accumulates()) return;
-    auto const begin = clock::now();
-    while (pass_.next_is_full()) start(pass_.take_next());
-    in_flight_.drive(others_.size() + 1);
-    statistics_.driven += clock::now() - begin;
+    reductions_.report(parameter, where);
   }
 
-  // The end of the backward pass. Collective. Waits until all gradients are averaged.
+  // Waits until the gradient of this parameter is averaged; others may still be on their way. The first call in a step ends the
+  // backward pass; the step ends with finish(), which must be called before the next ready(). Ranks may wait for different
+  // parameters, or for none. With by_priority, buckets are reduced in the order in which a forward pass needs them that uses the
+  // parameters in the order of their list; the fewer parameters share a bucket, the sooner wait() returns. With find_unused,
+  // it also waits until all ranks know which parameters are used; without by_priority, this is known last. A hook of
+  // two rounds (power_sgd) makes the first call wait for the first rounds of all buckets.
+  //
+  // Throws what finish() throws.
+  void wait(std::size_t parameter, std::source_location where = std::source_location::current()) {
+    reductions_.pass.expect_parameter(parameter, where);
+    reductions_.expect_complete("wait()", where);
+    reductions_.end_on_exception([&] { reductions_.wait(parameter, where); });
+  }
+
+  // The end of the step. Collective. Waits until all gradients are averaged.
   //
   // With find_unused, a parameter that no ready() named on this rank contributes zeros, and one that no rank used has
   // a gradient of zero: see used(). Otherwise a missing one throws bad_argument, with the names of all that are missing,
   // and the pass can be continued. Throws what the reductions throw.
   void finish(std::source_location where = std::source_location::current()) {
-    pass_.expect_last(where);
-    if (!options_.find_unused) pass_.expect_all(where);
-    try {
-      auto const begin = clock::now();
-      start_the_rest();
-      in_flight_.expect_started();
-      if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass_.used(), max{}, {}, where);
-      if constexpr (hook_of_two_rounds<Hook, T, Transport>) start_second_rounds();
-      in_flight_.wait(agreement_, begin, statistics_);
-      in_flight_.count(statistics_);
-      used_ = pass_.used();
+    reductions_.expect_complete("finish()", where);
+    reductions_.end_on_exception([&] {
+      reductions_.wait_for_all(where);
       moved_ = {};
       if (options_.rebuild && std::exchange(first_step_, false)) rebuild(where);
       if (search_) adapt(where);
-    } catch (...) {
-      revoke(tutti::detail::with_reason("a step of training has failed there"));
-      abandon();
-      pass_.begin(plan());
-      throw;
-    }
-    pass_.begin(plan());
+    });
+    reductions_.begin();
   }
 
-  // After finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
+  // After wait() or finish(): whether any rank used this parameter in the step. An optimiser with momentum or weight decay should
   // leave the others alone.
   bool used(std::size_t parameter, std::source_location where = std::source_location::current()) const {
-    pass_.expect_parameter(parameter, where);
-    return used_[parameter] != 0;
+    reductions_.pass.expect_parameter(parameter, where);
+    return reductions_.used[parameter] != 0;
   }
 
   // While the returned object exists, ready() only notes that a parameter is used, and nothing is sent: several
@@ -162,16 +162,15 @@ class data_parallel {
   //   add_gradients(last, model);
   //   model.finish();
   [[nodiscard]] accumulation accumulate(std::source_location where = std::source_location::current()) {
-    return accumulation(pass_, where);
+    return accumulation(reductions_.pass, where);
   }
 
-  training_statistics const& statistics() const noexcept { return statistics_; }
+  training_statistics const& statistics() const noexcept { return reductions_.statistics; }
   bucket_plan const& plan() const noexcept { return gradients_.plan(); }
   // The hook, whose state a checkpoint may need. Not between the first ready() and the end of finish().
-  Hook& hook() noexcept { return hook_; }
+  Hook& hook() noexcept { return reductions_.hook; }
 
  private:
-  using clock = tutti::detail::buckets_in_flight::clock;
   using gradient_array = tutti::detail::gradient_array<T, Transport>;
   using moved_gradients = tutti::detail::moved_gradients<T, Transport>;
   struct from_list {};
@@ -180,11 +179,12 @@ class data_parallel {
                 data_parallel_options const& options, Hook&& hook, std::source_location where, from_list)
       : comm_(comm),
         options_(options),
-        hook_(std::move(hook)),
-        pass_(tutti::detail::parameter_names(parameters), comm.rank()),
-        shapes_(tutti::detail::parameter_shapes(parameters)) {
+        shapes_(tutti::detail::parameter_shapes(parameters)),
+        reductions_(comm, gradients_, tutti::detail::parameter_names(parameters), std::move(hook)) {
     tutti::detail::expect_valid(options, comm.rank(), where);
+    tutti::detail::expect_apart(parameters, comm.rank(), where);
     agree(parameters, where);
+    reductions_.open(options, where);
     if (options.adapt) {
       search_.emplace(*options.adapt, options.buckets.bytes, bytes_of_all());
       options_.buckets.bytes = search_->bytes();
@@ -192,8 +192,6 @@ class data_parallel {
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});  // the last layer's gradients are ready first
     lay_out(std::move(order));
-    used_.assign(size(), 1);
-    for (int i = 1; i < options.concurrent; ++i) others_.push_back(comm.split(0, 0, where).value());
     if (options.progress_thread) driver_.emplace();
   }
 
@@ -209,9 +207,7 @@ class data_parallel {
   void lay_out(std::vector<std::size_t> order) {
     order_ = std::move(order);
     gradients_ = gradient_array(comm_, order_, shapes_, options_.buckets);
-    pass_.begin(plan());
-    statistics_.buckets.clear();
-    for (auto const& b : plan().buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
+    reductions_.begin_layout();
   }
 
   std::size_t bytes_of_all() const {
@@ -220,51 +216,15 @@ class data_parallel {
     return elements * sizeof(T);
   }
 
-  // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete.
-  void start_the_rest() {
-    for (std::size_t i = 0; i < size(); ++i)
-      if (pass_.used()[i] == 0) std::ranges::fill(gradient(i), T{});
-    while (!pass_.all_taken()) start(pass_.take_next());
-  }
-  void start(std::size_t index) {
-    auto const some = gradients_.of_bucket(index, layout_);
-    statistics_.message_bytes += tutti::training::message_bytes(hook_, some);
-    in_flight_.start([&] { return hook_(some, communicator_of(index)); });
-  }
-  void start_second_rounds() {
-    for (std::size_t i = 0; i < plan().buckets.size(); ++i)
-      in_flight_.continue_after(
-          i, [&] { return hook_.second_round(gradients_.of_bucket(i, layout_), communicator_of(i)); }, statistics_);
-  }
-  communicator<Transport>& communicator_of(std::size_t bucket) {
-    std::size_t const turn = bucket % (others_.size() + 1);
-    return turn == 0 ? comm_ : others_[turn - 1];
-  }
-
-  // Ends all calls of all ranks for this model. Nothing happens to a communicator that has a fault already.
-  void revoke(std::string_view why) noexcept {
-    if (comm_.size() == 1) return;
-    try {
-      comm_.revoke(why);
-      for (auto& other : others_) other.revoke(why);
-    } catch (...) {
-    }  // a forked process may not touch them
-  }
-  // Waits until nothing is in flight, whether or not it succeeds.
-  void abandon() noexcept {
-    in_flight_.abandon();
-    tutti::detail::buckets_in_flight::wait_quietly(agreement_);
-  }
-
   // Collective. Groups the gradients by the order in which they became ready on rank 0.
   void rebuild(std::source_location where) {
-    std::vector<std::size_t> order = pass_.observed_order(order_);
+    std::vector<std::size_t> order = reductions_.pass.observed_order(order_);
     tutti::broadcast(comm_, order, 0, {}, where);
     if (order != order_) move(std::move(order));
   }
   // Collective. Tries another size of buckets if enough steps have been seen with this one.
   void adapt(std::source_location where) {
-    auto const before = std::exchange(cost_before_, statistics_.waited + statistics_.driven);
+    auto const before = std::exchange(cost_before_, statistics().waited + statistics().driven);
     if (!search_->saw(cost_before_ - before)) return;
     std::int64_t const largest = all_reduce(comm_, std::int64_t{search_->median().count()}, max{}, {}, where);
     search_->judge(std::chrono::nanoseconds(largest));
@@ -275,28 +235,20 @@ class data_parallel {
   // Divides the gradients into buckets of options_.buckets, in this order.
   void move(std::vector<std::size_t> order) {
     moved_ = moved_gradients(std::move(gradients_));
-    ++layout_;
     lay_out(std::move(order));
     for (std::size_t i = 0; i < size(); ++i)
       std::ranges::copy(moved_.of_parameter(i), gradients_.of_parameter(i).begin());
   }
 
   communicator<Transport>& comm_;
-  std::vector<communicator<Transport>> others_;  // on which buckets are reduced at the same time
   data_parallel_options options_;
-  Hook hook_;
-  tutti::detail::backward_pass pass_;
   std::vector<std::vector<std::size_t>> shapes_;  // of the parameters
   std::vector<std::size_t> order_;                // of the parameters in the buckets
   gradient_array gradients_;
   moved_gradients moved_;
-  std::vector<std::uint8_t> used_;
-  tutti::detail::buckets_in_flight in_flight_;
-  work agreement_;  // on the parameters that are used
+  tutti::detail::bucket_reductions<T, Transport, Hook> reductions_;
   std::optional<tutti::detail::bucket_search> search_;
   std::chrono::nanoseconds cost_before_{};  // of all steps but the last
-  training_statistics statistics_{};
-  std::size_t layout_ = 0;
   bool first_step_ = true;
   int exceptions_ = std::uncaught_exceptions();
   std::optional<tutti::progress_thread> driver_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,19 @@ namespace tutti::detail {
   } catch (...) {
   }  // neither says why, or there is no memory for it
   return what;
+}
+
+// While an exception is being handled: the loss of a rank that it reports, which other communicators of the same ranks should
+// report, too.
+[[gnu::cold]] inline std::optional<error> reported_loss() noexcept {
+  try {
+    throw;
+  } catch (error const& e) {
+    if (e.peer() < 0 || (e.code() != error_code::rank_lost && e.code() != error_code::rank_left)) return {};
+    return e;
+  } catch (...) {
+    return {};
+  }
 }
 
 }  // namespace tutti::detail

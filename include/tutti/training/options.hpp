@@ -18,7 +18,10 @@ struct data_parallel_options {
   // Steps try other sizes, too, and keep the one with which they wait least; bits then differ from run to run. Costs an
   // all_reduce of 8 bytes every few steps, and moves gradients when the size changes.
   std::optional<adaptive_buckets> adapt{};
-  int concurrent = 1;            // buckets that are reduced at the same time, each on a communicator of its own
+  int concurrent = 1;  // buckets that are reduced at the same time, each on a communicator of its own
+  // Buckets that the next forward pass needs first are reduced first; see data_parallel::wait. Costs an all_reduce of 8 bytes for
+  // each bucket.
+  bool by_priority = false;
   bool broadcast = true;         // all ranks start with the parameters of rank 0
   bool find_unused = false;      // parameters may take no part in a step; costs a small all_reduce per step
   bool rebuild = true;           // the first step's order of gradients decides on the buckets of those that follow

@@ -17,8 +17,8 @@ TUTTI_INLINE std::string line_about(training::data_parallel_options const& optio
                                                   " bytes, ", options.adapt->steps, " steps each"})
                                           : "none";
   return join({"buckets of ", options.buckets.first_bytes, " and ", options.buckets.bytes, " bytes, adapt = ", adapt,
-               ", concurrent = ", options.concurrent, ", broadcast = ", options.broadcast,
-               ", find_unused = ", options.find_unused, ", rebuild = ", options.rebuild});
+               ", concurrent = ", options.concurrent, ", by_priority = ", options.by_priority, ", broadcast = ",
+               options.broadcast, ", find_unused = ", options.find_unused, ", rebuild = ", options.rebuild});
 }
 
 TUTTI_INLINE void expect_valid(training::data_parallel_options const& options, int rank, std::source_location where) {

@@ -14,7 +14,7 @@ struct training_statistics {
   struct bucket {
     std::size_t bytes = 0;                 // of its gradients, in one step
     std::chrono::nanoseconds in_flight{};  // from its start to its end
-    std::chrono::nanoseconds awaited{};    // what finish() waited for it, after those before it
+    std::chrono::nanoseconds awaited{};    // what finish() waited for it, after those before it; and wait()
   };
 
   std::size_t steps = 0;          // calls of finish()
@@ -22,7 +22,7 @@ struct training_statistics {
   std::size_t message_bytes = 0;  // what this rank contributed to the calls that did it; less if a hook compresses
   std::chrono::nanoseconds in_flight{};  // from the start of the first bucket of a step to the end of the last
   std::chrono::nanoseconds busy{};       // the part of it with a bucket in flight
-  std::chrono::nanoseconds waited{};     // in finish(), with nothing left to compute
+  std::chrono::nanoseconds waited{};     // in finish() and wait(), with nothing left to compute
   std::chrono::nanoseconds driven{};     // in ready(), which starts buckets and drives those in flight
   std::vector<bucket> buckets{};         // starts anew when the buckets change
 
@@ -34,7 +34,7 @@ struct training_statistics {
   double bandwidth() const {
     return busy.count() == 0 ? 0 : static_cast<double>(message_bytes) / std::chrono::duration<double>(busy).count();
   }
-  // The bucket for which finish() waited longest; 0 if there is none.
+  // The bucket that was awaited longest; 0 if there is none.
   std::size_t longest_awaited() const {
     auto const longest = std::ranges::max_element(buckets, {}, &bucket::awaited);
     return static_cast<std::size_t>(longest - buckets.begin()) % std::max<std::size_t>(1, buckets.size());

@@ -118,7 +118,7 @@ class sharded_reductions {
   void start(std::size_t bucket, training::training_statistics& seen) {
     auto const some = gradients.to_reduce(bucket);
     seen.message_bytes += training::message_bytes(hook, some);
-    in_flight_.start([&] { return hook(some, comm_); });
+    in_flight_.start(bucket, [&] { return hook(some, comm_); });
   }
   // The oldest reduction that was not settled has ended.
   void settle() { gradients.settle(settled_++); }
