@@ -73,6 +73,25 @@ TEST_CASE("the guide to training") {
       if (weights[0] != -0.75f || offsets[9] != -1.5f) throw std::runtime_error("the weights are wrong");
     }
     {
+      std::vector<float> first(1000), second(10);
+      std::vector<std::span<float>> const parameters{first, second};
+      tutti::training::data_parallel model(comm, parameters, {.buckets = {.bytes = 4 << 20}, .by_priority = true});
+
+      for (std::size_t b = 0; b < batches.size(); ++b) {
+        for (std::size_t layer = parameters.size(); layer-- > 0;) {
+          backward(layer, batches[b], model.gradient(layer));
+          model.ready(layer);
+        }
+        for (std::size_t layer = 0; layer < parameters.size(); ++layer) {
+          model.wait(layer);  // its gradient is the mean; those of later layers may still be on their way
+          step(parameters[layer], model.gradient(layer));
+          if (b + 1 < batches.size()) forward(batches[b + 1], parameters[layer]);
+        }
+        model.finish();  // ends the step
+      }
+      if (first[0] != -0.75f || second[9] != -1.5f) throw std::runtime_error("the weights are wrong");
+    }
+    {
       std::vector<std::span<float>> const parameters{weights, offsets};
       tutti::training::data_parallel model(comm, parameters, {.adapt = tutti::training::adaptive_buckets{}});
       for (std::size_t layer = 0; layer < 2; ++layer) model.ready(layer);

@@ -361,6 +361,7 @@ template <class Comm>
 void check_throwing_hook(Comm& comm, bool later, int concurrent, bool by_priority = false) {
   std::vector<std::vector<float>> parameters(3, std::vector<float>(100));
   int const odd = comm.size() - 1;
+  auto another = comm.split(0).value();
   auto const hook = [odd, later](training::bucket<float> const& some, auto& on) {
     auto const fail = [] { throw std::runtime_error("no more memory"); };
     bool const fails = some.index == 1 && on.rank() == odd;
@@ -371,6 +372,7 @@ void check_throwing_hook(Comm& comm, bool later, int concurrent, bool by_priorit
   training::data_parallel model(
       comm, parameters,
       {.buckets = {.bytes = 1, .first_bytes = 1}, .concurrent = concurrent, .by_priority = by_priority}, hook);
+  barrier(another);  // no rank fails while others still make the model
   for (std::size_t i = 0; i < 3; ++i) model.ready(i);
   if (comm.rank() == odd) {
     bool thrown = false;
