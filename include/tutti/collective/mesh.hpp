@@ -105,7 +105,7 @@ class mesh {
     throw error(
         {.code = error_code::mismatch,
          .rank = comm_->rank(),
-         .peer = peer == comm_->rank() ? 0 : peer,
+         .peer = peer,
          .what = detail::join(
              {"rank ", peer, " creates a mesh with other axes than rank 0; those of this rank are ", described()}),
          .way_out = "pass the same axes on all ranks",

@@ -32,8 +32,8 @@ class error : public std::runtime_error {
  public:
   struct details {
     error_code code{};
-    int rank = -1;          // the rank that throws; -1 outside of a communicator
-    int peer = -1;          // the rank that caused it; -1 if that is not one other rank
+    int rank = -1;  // the rank that throws; -1 outside of a communicator
+    int peer = -1;  // the rank that caused it, the same at all ranks: also at this rank itself. -1 if it is not known
     std::string what{};     // what happened
     std::string way_out{};  // what to do about it
     std::source_location where{};

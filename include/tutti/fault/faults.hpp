@@ -193,7 +193,12 @@ void faults<Transport>::repeat(error const& lost) {
 template <transport Transport>
 void faults<Transport>::take_over(fault const& f) noexcept {
   if (ranks() == 1) return;
-  notices_->raise({f.code, rank(), -1, f.text});
+  auto const raise = [&](std::string&& text) { notices_->raise({f.code, rank(), -1, std::move(text)}); };
+  try {
+    raise(std::string(f.text));
+  } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
+    raise("see other ranks");
+  }
   transport_->wake_all();
 }
 
@@ -223,8 +228,7 @@ void faults<Transport>::report_fault(std::source_location where, who_finds_it wh
                                     : await_fault([&] { return notices_->find_fault(); },
                                                   [&] { transport_->nap([] { return false; }); });
   auto const code = static_cast<error_code>(found.code);
-  int const other = found.peer == rank() ? found.rank : found.peer, peer = other == rank() ? -1 : other;
-  error const out({code, rank(), peer, found.text, way_out(code), where});
+  error const out({code, rank(), found.peer, found.text, way_out(code), where});
   recorder_->note_error(out.what(), sequence(), *notices_);
   throw out;
 }

@@ -97,7 +97,7 @@ void expect_same_lines(
       comm, comm.rank() == first[0] ? first_difference(mine, of_rank_0, comm.rank()) : "", first[0], where);
   throw error({.code = error_code::mismatch,
                .rank = comm.rank(),
-               .peer = comm.rank() == first[0] ? -1 : first[0],
+               .peer = first[0],
                .what = what,
                .way_out = std::string(way_out),
                .where = where});

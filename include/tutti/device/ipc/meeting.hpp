@@ -65,7 +65,7 @@ void all_or_none(communicator<Transport>& comm, std::source_location where, F co
     if (all[q].failed)
       throw error({.code = error_code::system,
                    .rank = comm.rank(),
-                   .peer = static_cast<int>(q) == comm.rank() ? -1 : static_cast<int>(q),
+                   .peer = static_cast<int>(q),
                    .what = join({"rank ", q, " cannot ", cannot, ": ", all[q].what}),
                    .way_out = all[q].way_out[0] != '\0' ? all[q].way_out : "check the output of that rank",
                    .where = where});

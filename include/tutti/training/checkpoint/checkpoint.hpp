@@ -59,7 +59,7 @@ void do_everywhere(communicator<Transport>& comm, std::source_location where, Wo
   if (seen.rank >= 0)
     throw error({.code = seen.code,
                  .rank = comm.rank(),
-                 .peer = seen.rank == comm.rank() ? -1 : seen.rank,
+                 .peer = seen.rank,
                  .what = join({"rank ", seen.rank, ": ", seen.text}),
                  .way_out = seen.way_out,
                  .where = where});

@@ -40,7 +40,7 @@ inline bool tells_enough(std::uint64_t told, std::uint64_t text, int peer) {
                         own = text | (static_cast<std::uint32_t>(uncaught.rank) + 1);
     std::string line = e.what();
     if (!uncaught.job->told.compare_exchange_strong(first, own) && tells_enough(first, text, e.peer())) {
-      std::string const cause = e.peer() < 0 ? "" : join({", because of rank ", e.peer()});
+      std::string const cause = e.peer() < 0 || e.peer() == e.rank() ? "" : join({", because of rank ", e.peer()});
       line = join({"tutti: rank ", uncaught.rank, " ends too (", name(e.code()), cause, "); see the error of rank ",
                    teller(first)});
     }
