@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+
 #include "mpi/ranks.hpp"
 
 using namespace tutti;
@@ -18,5 +20,25 @@ TEST_CASE("a rank without any memory says so to all over MPI") {
           send_what_cannot_be_kept(comm, 2000, 0, "out of memory",
                                    [](auto& on, auto& to) { recv(on, to, 0, 2, patient); });
           meet();  // none leaves before all have been told, because that is an error too
+        }) == "");
+}
+
+TEST_CASE("a rank that cannot allocate a byte opens no channel, tells all, and closes without them") {
+  CHECK(on_ranks(world().size(), [](auto& comm) {
+          auto group = comm.split(0);
+          if (comm.rank() == 1) {
+            auto& ranks = group->engine().transport();
+            max_at_once = 0;
+            std::byte const* const place = ranks.claim(2, 0, 8, 8);
+            bool const told = ranks.notices().faulty();
+            group.reset();
+            max_at_once = unlimited;
+            expect(place == nullptr && told, "a channel without memory");
+          } else {
+            error const e = error_of([&] { barrier(*group, patient); });
+            expect_error(e, error_code::system, "out of memory");
+            expect(e.peer() == 1, "the rank without memory is not named");
+          }
+          meet();
         }) == "");
 }

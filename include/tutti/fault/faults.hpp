@@ -81,7 +81,7 @@ class faults {
   // Revokes with lost ranks as the reason, if any rank is lost.
   [[gnu::cold]] void revoke_for_survivors();
   // Makes every further call of this rank throw this error, unless the communicator is closed already.
-  [[gnu::cold]] void close(std::string_view what, std::string_view way_out);
+  [[gnu::cold]] void close(std::string_view what, std::string_view way_out, int peer = -1);
   // Ends this group by a fault of the group that it is part of. Rank numbers of the two differ.
   [[gnu::cold]] void take_over(fault const& f) noexcept;
 
@@ -155,7 +155,7 @@ void faults<Transport>::raise(fault const& f, std::source_location where, who_fi
 template <transport Transport>
 void faults<Transport>::revoke(std::string_view why) {
   process.expect_this({});
-  if (ranks() == 1) return close(why, way_out(error_code::revoked));
+  if (ranks() == 1) return close(why, way_out(error_code::revoked), rank());
   notices_->raise({static_cast<int>(error_code::revoked), rank(), rank(), std::string(why)});
   transport_->wake_all();
 }
@@ -174,11 +174,14 @@ void faults<Transport>::revoke_for_survivors() {
 }
 
 template <transport Transport>
-void faults<Transport>::close(std::string_view what, std::string_view way_out) {
+void faults<Transport>::close(std::string_view what, std::string_view way_out, int peer) {
   std::lock_guard const lock(closing_);
   if (closed_) return;
-  closed_.emplace(error::details{
-      .code = error_code::revoked, .rank = rank(), .what = std::string(what), .way_out = std::string(way_out)});
+  closed_.emplace(error::details{.code = error_code::revoked,
+                                 .rank = rank(),
+                                 .peer = peer,
+                                 .what = std::string(what),
+                                 .way_out = std::string(way_out)});
   is_closed_.store(true, std::memory_order_release);
 }
 

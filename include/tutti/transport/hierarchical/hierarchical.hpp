@@ -39,7 +39,8 @@ class hierarchical : public mpi {
 
   // Like the constructor of mpi.
   [[gnu::cold]] hierarchical(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit, int node = by_machine)
-      : hierarchical(ranks, tracks, limit, node, [&](detail::countdown& until) { return meet_inside(until); }) {}
+      : hierarchical(detail::mpi_communicator(ranks, detail::countdown(limit)), tracks, limit, {}, node,
+                     [&](detail::countdown& until) { return meet_inside(until); }) {}
 
   detail::node_map const& nodes() const noexcept { return nodes_; }
   std::vector<detail::location> const& locations() const noexcept { return locations_; }
@@ -88,12 +89,14 @@ class hierarchical : public mpi {
     for (int const m : members)
       if (nodes_.node_of(m) == node) here.push_back(nodes_.local_rank(m));
     auto const meet = [&](detail::countdown&) { return shared_->subgroup(here, until); };
-    return std::unique_ptr<hierarchical>(new hierarchical(std::move(theirs), tracks_, limit_, node, meet));
+    return std::unique_ptr<hierarchical>(
+        new hierarchical(std::move(theirs), tracks_, limit_, machine_.neighbours, node, meet));
   }
 
-  template <class Ranks, class Meet>
-  [[gnu::cold]] hierarchical(Ranks&& ranks, int tracks, std::chrono::nanoseconds limit, int node, Meet&& meet)
-      : mpi(std::forward<Ranks>(ranks), tracks, limit), locations_(locate(node)), nodes_(nodes_of(locations_)) {
+  template <class Meet>
+  [[gnu::cold]] hierarchical(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit,
+                             std::vector<detail::mpi_neighbour> const& known, int node, Meet&& meet)
+      : mpi(std::move(own), tracks, limit, known), locations_(locate(node)), nodes_(nodes_of(locations_)) {
     make_together([&](detail::countdown& until) { inside_ = meet(until); });
     shared_ = inside_.get();
     connect();
@@ -146,7 +149,7 @@ class hierarchical : public mpi {
     complete(MPI_Ibcast(first.get(), sizeof *first, MPI_BYTE, failed, communicator(), &request), request, "MPI_Ibcast");
     throw error({.code = static_cast<error_code>(first->code),
                  .rank = rank(),
-                 .peer = failed == rank() ? -1 : failed,
+                 .peer = failed,
                  .what = detail::join({"rank ", failed, ": ", first->text}),
                  .way_out = "make sure that all ranks of a node can share memory"});
   }
@@ -205,7 +208,7 @@ class hierarchical : public mpi {
       return MPI_Comm_split(communicator(), represents ? local : MPI_UNDEFINED, nodes_.node_of(rank()), made);
     });
     make_together([&](detail::countdown&) {
-      if (represents) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_);
+      if (represents) across_ = std::make_unique<mpi>(std::move(alike), tracks_, limit_, machine_.neighbours);
     });
   }
 

@@ -71,7 +71,7 @@ class mpi_ballot {
 
   // Ends the ballot. False while messages are in flight: abandon() then leaves their memory to the MPI.
   bool close() noexcept { return urn_->close(); }
-  void abandon() noexcept { static_cast<void>(new std::shared_ptr<urn>(urn_)); }
+  void abandon() noexcept { urn_->kept_for_ever = urn_; }
   bool was_used() const noexcept { return urn_->number != 0; }
 
  private:
@@ -233,6 +233,7 @@ class mpi_ballot {
     std::pair<std::uint64_t, resolution> decided{};
     letter received{};
     std::vector<sending> in_flight;
+    std::shared_ptr<urn> kept_for_ever{};  // itself, if letters are still in flight when the ballot closes
   };
 
   std::shared_ptr<urn> urn_;

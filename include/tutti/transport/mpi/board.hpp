@@ -22,6 +22,7 @@
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/news.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
 
@@ -191,12 +192,17 @@ class mpi_board {
         std::chrono::milliseconds(200));
   }
   bool left(int rank) const noexcept { return last_notice(rank, &notice::left); }
-  // Whether the MPI has reported that its process ended.
+  // Whether its process has ended, as far as the MPI or the system tells.
   bool lost(int rank) const noexcept {
     auto const lock = locked();
     return news_->peers[static_cast<std::size_t>(rank)].lost;
   }
   bool anyone_lost() const noexcept { return news_->anyone_lost.load(std::memory_order_relaxed); }
+  // From here on, also learns from the system when the process of a peer has ended.
+  void watch(int rank, process_watch const& process) {
+    auto const lock = locked();
+    news_->peers[static_cast<std::size_t>(rank)].process = process;
+  }
   void look_for_lost() noexcept {
     auto const lock = locked();
     news_->look_for_lost();
@@ -239,7 +245,7 @@ class mpi_board {
     auto const lock = locked();
     return news_->close();
   }
-  void abandon() noexcept { static_cast<void>(new std::shared_ptr<mpi_news>(news_)); }
+  void abandon() noexcept { news_->kept_for_ever = news_; }
 
  private:
   using notice = mpi_news::notice;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mpi.h>
 #include <new>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -127,6 +129,11 @@ class mpi_channels {
   // Messages of a rank are matched in order, so nothing follows its farewell: neither on this communicator nor on one that the
   // MPI creates later with the same identifier.
   void send_farewells() noexcept {
+    try {
+      farewells_.reserve(static_cast<std::size_t>(ranks_));
+    } catch (std::bad_alloc const&) {
+      return fail(rank_, [] { return "no memory to close a communicator in order"; });
+    }
     for (int r = 0; r < ranks_; ++r)
       if (r != rank_)
         check(MPI_Issend(nullptr, 0, MPI_BYTE, r, farewell_tag(tracks_), comm_, &farewells_.emplace_back()),
@@ -156,7 +163,7 @@ class mpi_channels {
   bool check(int code, char const* call, int peer) noexcept {
     if (code == MPI_SUCCESS) return true;
     if (mpi_is_loss(code)) board_.look_for_lost();
-    else fail(peer, [&] { return mpi_text(call, code); });
+    else if (!finds_ended_process()) fail(peer, [&] { return mpi_text(call, code); });
     return false;
   }
   bool done(MPI_Request& request, int peer) noexcept {
@@ -251,30 +258,44 @@ class mpi_channels {
     return peers_[static_cast<std::size_t>(from)][static_cast<std::size_t>(track)].in;
   }
 
+  // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended.
+  [[gnu::cold]] bool finds_ended_process() noexcept {
+    for (int looks = 0; looks < 50 && !mpi_survives() && !board_.anyone_lost(); ++looks) {
+      std::this_thread::sleep_for(nap_length);
+      board_.look_for_lost();
+    }
+    return !mpi_survives() && board_.anyone_lost();
+  }
   template <class Text>
   [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
+    auto const raise = [&](std::string&& what) {
+      board_.raise({static_cast<int>(error_code::system), rank_, peer, std::move(what)});
+    };
     try {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer,
-                    peer == rank_ ? join({"on rank ", rank_, ": ", text()})
-                                  : join({"between rank ", rank_, " and rank ", peer, ": ", text()})});
-    } catch (...) {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer, "an MPI call failed"});
+      raise(peer == rank_ ? join({"on rank ", rank_, ": ", text()})
+                          : join({"between rank ", rank_, " and rank ", peer, ": ", text()}));
+    } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
+      raise("out of memory");
     }
   }
 
+  [[gnu::cold]] void fail_without_memory(int peer) noexcept {
+    fail(rank_, [&] { return join({"no memory for a channel to or from rank ", peer}); });
+  }
   [[gnu::cold]] bool meet(int peer) noexcept {
     try {
       auto all = std::make_unique<ends[]>(static_cast<std::size_t>(tracks_));
+      busy_.reserve((known_.size() + 1) * static_cast<std::size_t>(tracks_));  // publish must not allocate
       known_.push_back(peer);
       peers_[static_cast<std::size_t>(peer)] = std::move(all);
     } catch (std::bad_alloc const&) {
-      fail(peer, [] { return "cannot allocate memory for a channel"; });
+      fail_without_memory(peer);
     }
     return knows(peer);
   }
   [[gnu::cold]] bool open(std::unique_ptr<slot_window>& slots, int peer) noexcept {
     slots.reset(new (std::nothrow) slot_window);
-    if (!slots) fail(peer, [] { return "cannot allocate memory for a channel"; });
+    if (!slots) fail_without_memory(peer);
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {

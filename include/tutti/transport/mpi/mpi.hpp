@@ -25,6 +25,7 @@
 #include "tutti/transport/mpi/channels.hpp"
 #include "tutti/transport/mpi/communicator.hpp"
 #include "tutti/transport/mpi/library.hpp"
+#include "tutti/transport/mpi/neighbours.hpp"
 #include "tutti/transport/mpi/ranks.hpp"
 
 namespace tutti {
@@ -46,8 +47,9 @@ class mpi : public detail::mpi_ranks {
   [[gnu::cold]] mpi(MPI_Comm ranks, int tracks, std::chrono::nanoseconds limit)
       : mpi(detail::mpi_communicator(ranks, detail::countdown(limit)), tracks, limit) {}
   // The same on a communicator that the transport takes over.
-  [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
-      : detail::mpi_ranks(std::move(own), tracks, limit),
+  [[gnu::cold]] mpi(detail::mpi_communicator own, int tracks, std::chrono::nanoseconds limit,
+                    std::vector<detail::mpi_neighbour> const& known = {})
+      : detail::mpi_ranks(std::move(own), tracks, limit, known),
         ballot_(comm_.get(), detail::mpi_channels::farewell_tag(tracks) + 1, rank_, ranks_, board_),
         channels_(communicator(), board_, rank_, ranks_, tracks) {}
   mpi(mpi const&) = delete;
@@ -79,9 +81,18 @@ class mpi : public detail::mpi_ranks {
   using native_collectives = detail::mpi_collectives;
   void note_all_arrived() noexcept { board_.note_all_arrived(); }
   bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
-  void expect(int code, char const* call) noexcept {
-    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
+  bool expect(int code, char const* call) noexcept {
+    if (channels_.check(code, call, rank_)) return true;
+    if (detail::mpi_is_loss(code)) raise_loss(call);
+    return false;
   }
+  // For a caller that polls the MPI itself: whether a rank is lost or a fault was raised.
+  bool learns_of_trouble() noexcept {
+    board_.listen();
+    board_.look_for_lost();
+    return board_.anyone_lost() || board_.faulty();
+  }
+  bool anyone_lost() const noexcept { return board_.anyone_lost(); }
 
   // If the MPI was initialised for a single thread, only that thread may call.
   void expect_thread() const {
@@ -128,7 +139,8 @@ class mpi : public detail::mpi_ranks {
   // An independent transport of these ranks, in this order. Each of them calls it with the same list; it returns when all have.
   // Throws error: timeout naming the ranks that did not call, rank_lost if one has ended or left, system.
   [[gnu::cold]] std::unique_ptr<mpi> subgroup(std::vector<int> const& members, detail::countdown& until) {
-    return name_lost_rank_in([&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_); });
+    return name_lost_rank_in(
+        [&] { return std::make_unique<mpi>(meet_members(members, until), tracks_, limit_, machine_.neighbours); });
   }
 
   // -- The loss of ranks, if the MPI survives it.
@@ -159,8 +171,14 @@ class mpi : public detail::mpi_ranks {
   }
   [[gnu::cold]] void raise_loss(char const* call) noexcept {
     int const peer = find_lost_rank(true);
-    board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer < 0 ? rank_ : peer,
-                  detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call})});
+    auto const raise = [&](std::string&& text) {
+      board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer, std::move(text)});
+    };
+    try {
+      raise(detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call}));
+    } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
+      raise("a rank ended");
+    }
   }
 
   // Whether all ranks have arrived here with no messages in flight. After a fault, and outside calls, messages may have no

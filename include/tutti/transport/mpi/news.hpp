@@ -16,9 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "tutti/core/error.hpp"
 #include "tutti/transport/board.hpp"
 #include "tutti/transport/mpi/ulfm.hpp"
 #include "tutti/transport/notice.hpp"
+#include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
 
@@ -34,6 +36,8 @@ struct mpi_news {
   }
   // Each notice carries the last calls of its rank; this rank itself remembers more.
   static constexpr std::size_t calls_in_notice = 8;
+  // The MPI may still hold messages of a process that has ended. This rank polls between two sightings, so it receives them.
+  static constexpr int enough_sightings = 3;
 
   struct known_call {
     std::uint64_t sequence;
@@ -72,6 +76,8 @@ struct mpi_news {
     letter alarm{};                  // the fault that this rank has raised, if any
     bool stale = false;              // a newer notice is to be sent
     bool lost = false;               // its process has ended
+    process_watch process{};         // where the MPI does not tell of that, but the system does
+    int sightings = 0;               // of its end
 
     bool idle() noexcept { return current.idle() && alarm.idle(); }
   };
@@ -147,7 +153,15 @@ struct mpi_news {
       if (!last) last = std::move(spare);
       *last = received;
       if (received.fault_code != no_fault) faulty.store(true, std::memory_order_release);
+      // The other ranks of the same machine see that a process has ended, and tell those that do not.
+      int const blamed = received.fault_peer;
+      bool const tells_loss = received.fault_code == static_cast<int>(error_code::rank_lost) && blamed >= 0;
+      if (!mpi_survives() && tells_loss && blamed < ranks() && blamed != rank) note_lost(blamed);
       post_receive();
+    }
+    if (!spare) {  // the MPI must make progress, by which it learns of losses; a probe that finds a message makes none
+      int there = 0;
+      MPI_Iprobe(rank, tag, comm, &there, &status);
     }
     if (!behind) return;
     behind = false;
@@ -157,8 +171,10 @@ struct mpi_news {
   }
 
   void look_for_lost() noexcept {
-    if (!mpi_survives()) return;
-    for (int const r : mpi_lost(comm)) note_lost(r);
+    if (mpi_survives()) return mpi_for_each_lost(comm, [&](int r) { note_lost(r); });
+    for_each_peer([&](int r, peer& p) {
+      if (!p.lost && p.process.ended() && ++p.sightings == enough_sightings) note_lost(r);
+    });
   }
   void note_lost(int r) noexcept { anyone_lost = peers[static_cast<std::size_t>(r)].lost = true; }
   // Releases ranks that wait in the MPI for a lost rank, or for one that has given up because of it.
@@ -239,6 +255,7 @@ struct mpi_news {
   std::unique_ptr<notice> spare = std::make_unique<notice>();
   notice received{};
   MPI_Request receiving = MPI_REQUEST_NULL;
+  std::shared_ptr<mpi_news> kept_for_ever{};  // itself, if notices are still in flight when the board closes
   bool calls_revoked = false;
   bool behind = false;  // some peer has a stale notice
   bool ended = false;   // no further notices are sent because of waiting

@@ -23,21 +23,25 @@
 #include "tutti/transport/mpi/communicator.hpp"
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/meeting.hpp"
+#include "tutti/transport/mpi/neighbours.hpp"
 
 namespace tutti::detail {
 
 class mpi_ranks {
  public:
-  mpi_ranks(mpi_communicator own, int tracks, std::chrono::nanoseconds limit)
+  // `known`: watches of processes, some of which may be those of these ranks.
+  mpi_ranks(mpi_communicator own, int tracks, std::chrono::nanoseconds limit, std::vector<mpi_neighbour> const& known)
       : comm_(std::move(own)),
         calls_(revocable_duplicate()),
         rank_(comm_.rank()),
         ranks_(comm_.size()),
         tracks_(tracks),
         limit_(limit),
-        machine_(find_machine()),
+        machine_(find_machine(known)),
         waits_(machine_.enough_cores ? patience_with_cores : patience_sharing_cores),
-        board_(comm_.get(), communicator(), tracks, rank_, ranks_) {}
+        board_(comm_.get(), communicator(), tracks, rank_, ranks_) {
+    for (mpi_neighbour const& n : machine_.neighbours) board_.watch(n.rank, n.watch);
+  }
   mpi_ranks(mpi_ranks const&) = delete;
   mpi_ranks& operator=(mpi_ranks const&) = delete;
 
@@ -58,7 +62,8 @@ class mpi_ranks {
     if (!ready()) board_.sleep();
   }
   void wake_all() noexcept {}
-  // Without fault tolerance this stays false: the MPI ends all other processes too.
+  // An MPI without fault tolerance does not tell. Then a rank sees the other processes of its machine, and learns of others from
+  // the faults that their machines' ranks raise.
   bool lost(int peer) const noexcept { return board_.lost(peer); }
   bool left(int peer) const noexcept { return board_.left(peer); }
   std::string describe(int peer) const { return join({"rank ", peer}); }
@@ -68,14 +73,15 @@ class mpi_ranks {
     int const tag = meeting_tag(members);
     mpi_meeting meeting(comm_.get(), tag, members, rank_, ++meetings_);
     int gone = -1;
-    bool const met = wait_until_done([&] { return meeting.poll(board_.anyone_lost()); }, waits_, until,
-                                     [&](auto const& ready) {
-                                       nap(ready);
-                                       meeting.report_absent();
-                                       for (int const m : members)
-                                         if (m != rank_ && (left(m) || lost(m))) gone = m;
-                                       return gone < 0 || ready();
-                                     });
+    bool const met =
+        wait_until_done([&] { return meeting.poll(mpi_survives() && board_.anyone_lost()); }, waits_, until,
+                        [&](auto const& ready) {
+                          nap(ready);
+                          meeting.report_absent();
+                          for (int const m : members)
+                            if (m != rank_ && (left(m) || lost(m))) gone = m;
+                          return gone < 0 || ready();
+                        });
     if (!met) strays_ = true;
     if (!met) throw gone < 0 ? ranks_absent(rank_, meeting.absent(), members_must_join) : rank_gone(rank_, gone);
     return create(members, tag, meeting.independent());
@@ -149,6 +155,7 @@ class mpi_ranks {
     int rank = 0;               // among the ranks on this machine
     int ranks = 1;              // on this machine
     bool enough_cores = false;  // on every machine, one for each rank
+    std::vector<mpi_neighbour> neighbours{};
   };
 
   // A tag for each list of members, as far as the MPI has tags, after those of the channels and the board.
@@ -183,11 +190,12 @@ class mpi_ranks {
   }
 
   // Counts the cores that the ranks of each machine may use, for a launcher may have bound each rank to one.
-  [[gnu::cold]] machine find_machine() {
+  [[gnu::cold]] machine find_machine(std::vector<mpi_neighbour> const& known) {
     mpi_communicator const here = make_part([&](MPI_Comm* made) {
       return MPI_Comm_split_type(communicator(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, made);
     });
-    machine out{here.rank(), here.size()};
+    machine out{.rank = here.rank(), .ranks = here.size()};
+    if (!mpi_survives()) out.neighbours = find_neighbours(here.get(), rank_, known);
     cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);

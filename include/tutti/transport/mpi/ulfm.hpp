@@ -7,9 +7,6 @@
 #if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
-#include <cstddef>
-#include <numeric>
-#include <vector>
 
 namespace tutti::detail {
 
@@ -43,21 +40,21 @@ inline constexpr int mpi_rank_lost = MPIX_ERR_PROC_FAILED;
   return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING || kind == MPIX_ERR_REVOKED;
 }
 
-// The ranks that have ended. Probes of any source work again after this call, without them.
-[[gnu::cold]] inline std::vector<int> mpi_lost(MPI_Comm comm) noexcept {
+// Calls f(rank) for the ranks that have ended. Probes of any source work again after this call, without them.
+template <class F>
+[[gnu::cold]] void mpi_for_each_lost(MPI_Comm comm, F&& f) noexcept {
   MPI_Group lost = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
   int count = 0;
-  if (MPIX_Comm_get_failed(comm, &lost) != MPI_SUCCESS) return {};
+  if (MPIX_Comm_get_failed(comm, &lost) != MPI_SUCCESS) return;
   MPI_Group_size(lost, &count);
-  std::vector<int> theirs(static_cast<std::size_t>(count)), out(theirs);
-  std::iota(theirs.begin(), theirs.end(), 0);
   MPI_Comm_group(comm, &all);
-  if (count > 0) MPI_Group_translate_ranks(lost, count, theirs.data(), all, out.data());
+  // One at a time, because a list of all would need memory, and a rank without any must learn of losses too.
+  for (int i = 0, r = 0; i < count; ++i)
+    if (MPI_Group_translate_ranks(lost, 1, &i, all, &r) == MPI_SUCCESS && r >= 0) f(r);
   MPI_Group_free(&all);
   MPI_Group_free(&lost);
   int acknowledged = 0;
   MPIX_Comm_ack_failed(comm, count, &acknowledged);
-  return out;
 }
 
 // Makes all calls on this communicator fail at all ranks.
@@ -90,7 +87,8 @@ inline constexpr int mpi_rank_lost = MPIX_ERR_PROC_FAILED;
 inline constexpr int mpi_rank_lost = MPI_ERR_OTHER;
 [[gnu::cold]] inline bool mpi_survives() { return false; }
 [[gnu::cold]] inline bool mpi_is_loss(int) noexcept { return false; }
-[[gnu::cold]] inline std::vector<int> mpi_lost(MPI_Comm) noexcept { return {}; }
+template <class F>
+void mpi_for_each_lost(MPI_Comm, F&&) noexcept {}
 [[gnu::cold]] inline void mpi_revoke(MPI_Comm) noexcept {}
 [[gnu::cold]] inline int mpi_revoked(MPI_Comm) noexcept { return MPI_SUCCESS; }
 [[gnu::cold]] inline bool mpi_agree(MPI_Comm, bool yes) noexcept { return yes; }
@@ -100,7 +98,7 @@ inline constexpr int mpi_rank_lost = MPI_ERR_OTHER;
 #endif
 
 // Receives a message from any source, if there is one. It probes rather than posting a receive ahead, because when a rank is lost
-// Open MPI 5.0.7 may fail such a receive and drop its message; a probe only fails until mpi_lost is called.
+// Open MPI 5.0.7 may fail such a receive and drop its message; a probe only fails until mpi_for_each_lost is called.
 inline int mpi_receive_any(MPI_Comm comm, int tag, void* to, int bytes, int& arrived, MPI_Status& status) noexcept {
   int const code = MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &arrived, &status);
   if (code != MPI_SUCCESS) arrived = 0;
