@@ -109,12 +109,14 @@ class runtime {
     std::string name;
   };
   std::map<void const*, registered> functions;
+  bool launched = false;  // any of them
 
   std::optional<kernel> find(void const* function) {
     auto const found = functions.find(function);
     if (found == functions.end()) return std::nullopt;
     binary& of = *found->second.of;
     load(of);
+    launched = true;
     int const index = of.code->find(found->second.name);
     if (index < 0) return std::nullopt;
     return kernel{of.code, &of.code->functions[static_cast<std::size_t>(index)]};
@@ -131,10 +133,15 @@ class runtime {
       binaries.back()->loaded.assign(std::istreambuf_iterator<char>(in), {});
       binaries.back()->text = binaries.back()->loaded;
     }
+    // Now rather than at the first launch, because ranks that are child processes share what is there before they start.
+    try {
+      load(*binaries.back());
+    } catch (std::exception const&) {  // A launch fails with it.
+    }
   }
   // In one piece, because several processes may append.
   void append_coverage(char const* path) {
-    if (std::none_of(binaries.begin(), binaries.end(), [](auto const& b) { return b->code != nullptr; })) return;
+    if (!launched) return;
     std::ostringstream lines;
     for (auto const& b : binaries) {
       load(*b);

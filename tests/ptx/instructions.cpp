@@ -406,12 +406,13 @@ struct setp {
 // -- Moves and conversions.
 
 // Also packs the elements of a vector into a word, and unpacks them.
+std::size_t count(std::array<operand, 4> const& operands) {
+  return static_cast<std::size_t>(std::ranges::find(operands, operand::none, &operand::kind) - operands.begin());
+}
+void move(thread& t, instruction const& i) { t.set(i.to[0], t.word_of(i.in[0])); }
 struct mov {
   template <class T>
   static void run(thread& t, instruction const& i) {
-    auto const count = [](auto const& operands) {
-      return static_cast<std::size_t>(std::ranges::find(operands, operand::none, &operand::kind) - operands.begin());
-    };
     if (std::size_t const parts = count(i.in); parts > 1) {
       std::size_t const bytes = sizeof(T) / parts;
       word whole;
@@ -428,7 +429,7 @@ struct mov {
         t.set(i.to[k], word{whole.value >> (8 * bytes * k) & ((std::uint64_t{1} << (8 * bytes)) - 1),
                             static_cast<std::uint8_t>(whole.unwritten >> (bytes * k) & ((1u << bytes) - 1))});
     } else {
-      t.set(i.to[0], t.word_of(i.in[0]));
+      move(t, i);
     }
   }
 };
@@ -541,6 +542,24 @@ void st(thread& t, instruction const& i) {
   std::uint64_t const at = in_space(i.space, t.address(i.to[0]));
   t.expect_aligned(at, bytes * i.lanes);
   for (std::size_t k = 0; k < i.lanes; ++k) t.store(i, at + k * bytes, bytes, t.word_of(i.in[k]));
+}
+// Weak ones of one size, of which there are most.
+template <std::size_t Bytes, bool Sign>
+void load_weakly(thread& t, instruction const& i) {
+  std::uint64_t const at = in_space(i.space, t.address(i.in[0]));
+  t.expect_aligned(at, Bytes * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) {
+    word loaded = t.load_weakly<Bytes>(i, at + k * Bytes);
+    if constexpr (Sign && Bytes < 8)
+      if ((loaded.value >> (8 * Bytes - 1) & 1) != 0) loaded.value |= ~((std::uint64_t{1} << (8 * Bytes)) - 1);
+    t.set(i.to[k], loaded);
+  }
+}
+template <std::size_t Bytes>
+void store_weakly(thread& t, instruction const& i) {
+  std::uint64_t const at = in_space(i.space, t.address(i.to[0]));
+  t.expect_aligned(at, Bytes * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) t.store_weakly<Bytes>(i, at + k * Bytes, t.word_of(i.in[k]));
 }
 struct atom_add {
   template <class T>
@@ -825,6 +844,27 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
 
 void decode(std::span<std::string_view const> mnemonic, instruction& out) {
   out.run = handler_of(mnemonic[0], mnemonic.subspan(1), out);
+}
+
+void choose_quicker(instruction& i) {
+  bool const has_sign = i.of >= type::s8 && i.of <= type::s64;
+  if (i.run == anything<mov>(i.of) && count(i.in) == 1 && count(i.to) == 1) {
+    i.run = move;
+  } else if (i.run == ld && i.order == order::weak) {
+    switch (bytes_of(i.of)) {
+      case 1: i.run = has_sign ? load_weakly<1, true> : load_weakly<1, false>; break;
+      case 2: i.run = has_sign ? load_weakly<2, true> : load_weakly<2, false>; break;
+      case 4: i.run = has_sign ? load_weakly<4, true> : load_weakly<4, false>; break;
+      case 8: i.run = load_weakly<8, false>; break;
+    }
+  } else if (i.run == st && i.order == order::weak) {
+    switch (bytes_of(i.of)) {
+      case 1: i.run = store_weakly<1>; break;
+      case 2: i.run = store_weakly<2>; break;
+      case 4: i.run = store_weakly<4>; break;
+      case 8: i.run = store_weakly<8>; break;
+    }
+  }
 }
 
 }  // namespace tutti::testing::ptx

@@ -211,11 +211,9 @@ void machine::report_deadlock() const {
   std::string text = "no thread makes progress:";
   for (auto const& b : running_) {
     thread const& t = *b->threads_[0];
-    thread::frame const& at = t.innermost();
-    instruction const& next = at.of->body[static_cast<std::size_t>(std::max(at.at - 1, 0))];
     text += "\n  block " + std::to_string(b->index_) + " on GPU " + std::to_string(b->grid_->gpu) + ", " +
             std::to_string(b->waiting_) + " threads at a barrier, " + std::to_string(b->ended_) + " ended, thread 0 " +
-            (t.ended_ ? "ended" : "at " + b->grid_->code->lines[static_cast<std::size_t>(next.line)]) + ", in " +
+            (t.ended_ ? "ended" : "at " + b->grid_->code->lines[static_cast<std::size_t>(t.last().line)]) + ", in " +
             b->grid_->kernel->name;
   }
   for (auto const& g : waiting_)
@@ -240,7 +238,8 @@ void machine::step() {
   std::size_t const which = random(running_.size());
   block& b = *running_[which];
   if (!b.runnable_.empty()) {
-    static constexpr int lengths[] = {1, 4, 16, 64, 256};
+    // Most instructions belong to long turns, because each turn begins with memory of its thread that is not in the caches.
+    static constexpr int lengths[] = {1, 8, 64, 512, 2048};
     std::size_t const chosen = random(b.runnable_.size());
     thread& t = *b.runnable_[chosen];
     t.run(lengths[random(std::size(lengths))]);

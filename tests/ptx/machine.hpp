@@ -51,16 +51,17 @@ struct word {
   std::uint8_t unwritten = 0;  // bytes, a bit for each
 };
 
-// Memory of a thread, or of a block.
+// Memory of a function that a thread has called, or of a block.
 class private_memory {
  public:
-  explicit private_memory(std::size_t bytes = 0) : bytes_(bytes), unwritten_(bytes, 1) {}
+  explicit private_memory(std::size_t bytes = 0) { clear(bytes); }
 
   void clear(std::size_t bytes) {
-    bytes_.resize(bytes);
-    unwritten_.assign(bytes, 1);
+    size_ = bytes;
+    if (memory_.size() < 2 * bytes) memory_.resize(2 * bytes);
+    std::memset(flags(0), 1, bytes);
   }
-  std::size_t size() const { return bytes_.size(); }
+  std::size_t size() const { return size_; }
   word load(std::size_t at, std::size_t bytes) const {
     switch (bytes) {
       case 8: return load<8>(at);
@@ -77,42 +78,64 @@ class private_memory {
       default: return store<1>(at, w);
     }
   }
-  void write(std::size_t at, void const* from, std::size_t bytes) {
-    std::memcpy(bytes_.data() + at, from, bytes);
-    std::memset(unwritten_.data() + at, 0, bytes);
-  }
-  void copy(std::size_t at, private_memory const& from, std::size_t begin, std::size_t bytes) {
-    std::memcpy(bytes_.data() + at, from.bytes_.data() + begin, bytes);
-    std::memcpy(unwritten_.data() + at, from.unwritten_.data() + begin, bytes);
-  }
-
- private:
   // A flag is a byte that is 0 or 1; a product gathers eight of them in its highest byte.
   template <std::size_t Bytes>
   word load(std::size_t at) const {
     word out;
-    std::uint64_t flags = 0;
-    std::memcpy(&out.value, bytes_.data() + at, Bytes);
-    std::memcpy(&flags, unwritten_.data() + at, Bytes);
-    if (flags != 0) out.unwritten = static_cast<std::uint8_t>(flags * 0x0102'0408'1020'4080 >> 56);
+    std::uint64_t flags_of_it = 0;
+    std::memcpy(&out.value, memory_.data() + at, Bytes);
+    std::memcpy(&flags_of_it, flags(at), Bytes);
+    if (flags_of_it != 0) out.unwritten = static_cast<std::uint8_t>(flags_of_it * 0x0102'0408'1020'4080 >> 56);
     return out;
   }
   template <std::size_t Bytes>
   void store(std::size_t at, word const& w) {
-    std::uint64_t flags = 0;
+    std::uint64_t flags_of_it = 0;
     if (w.unwritten != 0)
-      for (std::size_t k = 0; k < Bytes; ++k) flags |= std::uint64_t{w.unwritten >> k & 1u} << (8 * k);
-    std::memcpy(bytes_.data() + at, &w.value, Bytes);
-    std::memcpy(unwritten_.data() + at, &flags, Bytes);
+      for (std::size_t k = 0; k < Bytes; ++k) flags_of_it |= std::uint64_t{w.unwritten >> k & 1u} << (8 * k);
+    std::memcpy(memory_.data() + at, &w.value, Bytes);
+    std::memcpy(flags(at), &flags_of_it, Bytes);
+  }
+  void write(std::size_t at, void const* from, std::size_t bytes) {
+    std::memcpy(memory_.data() + at, from, bytes);
+    std::memset(flags(at), 0, bytes);
+  }
+  void copy(std::size_t at, private_memory const& from, std::size_t begin, std::size_t bytes) {
+    std::memcpy(memory_.data() + at, from.memory_.data() + begin, bytes);
+    std::memcpy(flags(at), from.flags(begin), bytes);
   }
 
-  std::vector<std::byte> bytes_;
-  std::vector<std::uint8_t> unwritten_;
+ private:
+  std::byte* flags(std::size_t at) { return memory_.data() + size_ + at; }
+  std::byte const* flags(std::size_t at) const { return memory_.data() + size_ + at; }
+
+  std::size_t size_ = 0;
+  std::vector<std::byte> memory_;  // and behind it a flag for each byte, whether it is unwritten
 };
+
+// What a thread keeps of a function that it has called.
+struct frame {
+  function const* of = nullptr;
+  std::vector<std::uint64_t> registers;  // their values, and behind them a byte for each: which bytes are unwritten
+  private_memory memory;                 // parameters, then those that it passes on, then what is local
+  instruction const* call = nullptr;     // which returns here
+
+  void clear(function const& f) {
+    of = &f;
+    auto const count = static_cast<std::size_t>(f.registers);
+    if (registers.size() < count + count / 8 + 1) registers.resize(count + count / 8 + 1);
+    std::memset(registers.data() + count, 0xff, count);
+    memory.clear(f.parameter_bytes + f.call_bytes + f.local_bytes);
+  }
+  std::size_t first_call() const { return of->parameter_bytes; }
+  std::size_t first_local() const { return of->parameter_bytes + of->call_bytes; }
+};
+using call_stack = std::vector<frame>;  // those of functions that have returned are used again
 
 class thread {
  public:
   thread(block& in, int rank);
+  ~thread();
 
   std::uint64_t value(operand const& o, std::size_t bytes = 8) {
     word const w = word_of(o);
@@ -126,20 +149,24 @@ class thread {
     return w.value;
   }
   // To move it.
-  word word_of(operand const& o) const {
-    if (o.kind == operand::in_register) return registers_[o.index];
+  [[gnu::always_inline]] word word_of(operand const& o) const {
+    if (o.kind == operand::in_register) return {registers_[o.index], unwritten_registers_[o.index]};
     return {o.kind == operand::immediate ? o.value : constant(o), 0};
   }
   void set(operand const& o, std::uint64_t value) {
-    registers_[o.index] = {value, static_cast<std::uint8_t>(unwritten_ ? 0xff : 0)};
+    set(o, word{value, static_cast<std::uint8_t>(unwritten_ ? 0xff : 0)});
   }
-  void set(operand const& o, word const& w) { registers_[o.index] = w; }
+  void set(operand const& o, word const& w) {
+    registers_[o.index] = w.value;
+    unwritten_registers_[o.index] = w.unwritten;
+  }
   std::uint64_t address(operand const& o) const {
-    return o.kind == operand::in_register ? deciding_value(o) + o.value : constant(o);
+    if (o.kind == operand::in_register) return deciding_value(o) + o.value;
+    return o.kind == operand::in_frame ? in_frame(o) : constant(o);
   }
 
   // -- Control.
-  void jump(int to) { innermost().at = to; }
+  void jump(int to) { next_ = innermost().of->body.data() + to; }
   void call(instruction const& i);
   void end_function();  // of the kernel: the thread ends
   void exit();
@@ -154,6 +181,17 @@ class thread {
   // -- Memory.
   word load(instruction const& i, std::uint64_t address, std::size_t bytes);
   void store(instruction const& i, std::uint64_t address, std::size_t bytes, word what);
+  // Weak ones, which are quicker where the memory is the thread's own.
+  template <std::size_t Bytes>
+  word load_weakly(instruction const& i, std::uint64_t address) {
+    spot const found = window_of(address, Bytes);
+    return is_own(found) ? found.in->load<Bytes>(found.at) : load(i, address, Bytes);
+  }
+  template <std::size_t Bytes>
+  void store_weakly(instruction const& i, std::uint64_t address, word const& what) {
+    spot const found = window_of(address, Bytes);
+    is_own(found) ? found.in->store<Bytes>(found.at, what) : store(i, address, Bytes, what);
+  }
   // f(old) is the new value. Returns the old one.
   template <class F>
   std::uint64_t exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f);
@@ -167,25 +205,26 @@ class thread {
  private:
   friend class machine;
   friend class block;
-  struct frame {
-    function const* of;
-    int at = 0;
-    std::vector<word> registers;
-    private_memory parameters, calls, local;
-    instruction const* call = nullptr;  // which returns here
-  };
   frame& innermost() { return frames_[depth_ - 1]; }
   frame const& innermost() const { return frames_[depth_ - 1]; }
+  // The instruction that it executes, or has executed.
+  instruction const& last() const { return next_ == innermost().of->body.data() ? *next_ : next_[-1]; }
   std::uint64_t in_frame(operand const& o) const { return o.value | (depth_ - 1) << depth_bits; }
   std::uint64_t constant(operand const& o) const;
   [[noreturn]] void fail_for_unwritten() const;
   [[noreturn]] void fail_for_misaligned(std::uint64_t address, std::size_t bytes) const;
   frame& enter(function const& f);
-  // The memory in whose window this address lies, or null.
-  private_memory* window_of(std::uint64_t address, std::size_t bytes) {
-    return address >> window_bits == 0 ? nullptr : in_window(address, bytes);
+  void use_innermost();
+  struct spot {
+    private_memory* in = nullptr;
+    std::size_t at = 0;
+  };
+  // Where this address is, if it lies in a window.
+  spot window_of(std::uint64_t address, std::size_t bytes) {
+    return address >> window_bits == 0 ? spot{} : in_window(address, bytes);
   }
-  private_memory* in_window(std::uint64_t address, std::size_t bytes);
+  spot in_window(std::uint64_t address, std::size_t bytes);
+  bool is_own(spot const& found) const;
   memory::range& expect_range(std::uint64_t address, std::size_t bytes, char const* does) const;
   // Fails if another access races with this one.
   void note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes, bool writes);
@@ -201,10 +240,12 @@ class thread {
   agent me_;
   shared_past fenced_;  // what this thread's strong stores release since a fence
   scope fence_scope_{};
-  shared_past observed_;       // what a fence would acquire, from strong loads
-  std::vector<frame> frames_;  // those of functions that have returned are used again
+  shared_past observed_;  // what a fence would acquire, from strong loads
+  call_stack frames_;
   std::size_t depth_ = 0;
-  word* registers_ = nullptr;
+  std::uint64_t* registers_ = nullptr;  // of the innermost function
+  std::uint8_t* unwritten_registers_ = nullptr;
+  instruction const *next_ = nullptr, *end_ = nullptr;  // in the innermost function
   store_buffer stores_;
   instruction const* votes_ = nullptr;  // while it waits at a barrier for the result
   instruction const* swaps_ = nullptr;  // while it waits for other lanes
@@ -293,6 +334,7 @@ class machine {
   gpu_size size_;
   ptx::memory memory_;
   std::vector<std::unique_ptr<cache>> caches_;  // by GPU and multiprocessor
+  std::vector<call_stack> stacks_;              // of threads that have ended, for others
   std::list<std::shared_ptr<grid>> waiting_;    // grids with blocks that have not started
   std::vector<std::unique_ptr<block>> running_;
   std::vector<int> resident_;     // blocks, by GPU
@@ -304,12 +346,14 @@ class machine {
   shared_past told_;
 };
 
+inline bool thread::is_own(spot const& found) const { return found.in != nullptr && found.in != &block_->shared_; }
+
 template <class F>
 std::uint64_t thread::exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f) {
   expect_aligned(address, bytes);
   block& mine = *block_;
-  if (window_of(address, bytes) == &mine.shared_) {
-    std::size_t const offset = address & offset_mask;
+  if (spot const found = window_of(address, bytes); found.in == &mine.shared_) {
+    std::size_t const offset = found.at;
     note_access(mine.shared_histories_[offset / 8], i, address, bytes, true);
     word const old = mine.shared_.load(offset, bytes);
     if (old.unwritten != 0) fail(fault::illegal_address, "updates shared memory that nobody has written");

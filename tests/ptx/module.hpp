@@ -71,24 +71,25 @@ struct operand {
 
 using handler = void (*)(thread&, instruction const&);
 
-struct instruction {
+// What a thread needs to execute one comes first, in two lines of a cache.
+struct alignas(64) instruction {
   handler run = nullptr;
+  int guard = -1;   // the register of a predicate, or none
+  int target = -1;  // of a call: a function; of a branch: an instruction
   type of = type::none, from = type::none;
   ptx::space space = ptx::space::generic;
   ptx::order order = ptx::order::weak;
   ptx::scope scope = ptx::scope::device;
   std::uint8_t lanes = 1;  // of a vector
-  operand guard;           // a predicate, or none
   bool unless = false;     // executes where the predicate is false
-  std::array<operand, 4> to{};
-  std::array<operand, 4> in{};  // an address is the first
-  bool down = false;            // a shuffle gives each lane the value of a later one
+  bool down = false;       // a shuffle gives each lane the value of a later one
   bool calls = false;
-  int target = -1;                            // of a call: a function; of a branch: an instruction
-  std::vector<std::size_t> passed, returned;  // offsets in the window of calls
+  mutable bool executed = false;  // by any thread
+  std::array<operand, 4> in{};    // an address is the first
+  std::array<operand, 4> to{};
   int line = 0;                               // of the PTX
   int source = -1;                            // the line of the PTX that tells its place in the source, if there is one
-  mutable bool executed = false;              // by any thread
+  std::vector<std::size_t> passed, returned;  // of a call: offsets in the window of calls
 };
 
 struct parameter {
@@ -127,5 +128,7 @@ void write_coverage(module const& of, std::ostream& out);
 // Chooses the handler of an instruction by its mnemonic, split at its dots, and decodes the rest of it. A mnemonic that the
 // machine does not have becomes an instruction that stops the thread.
 void decode(std::span<std::string_view const> mnemonic, instruction& out);
+// Once its operands are known, a quicker handler may do the same.
+void choose_quicker(instruction& decoded);
 
 }  // namespace tutti::testing::ptx

@@ -350,8 +350,8 @@ class parser {
     i.source = source_;
     if (accept("@")) {
       i.unless = accept("!");
-      i.guard = read_operand();
-      if (i.guard.kind != operand::in_register) fail("the guard is not a register");
+      i.guard = register_named(next());
+      if (i.guard < 0) fail("the guard is not a register");
     }
     std::vector<std::string_view> const mnemonic = split(next(), '.');
     decode(mnemonic, i);
@@ -377,13 +377,16 @@ class parser {
       }
       if (accept("|")) fail("two predicates are not known to the machine");
       expect(";");
-      function_->body.push_back(std::move(i));
-      return;
+      return add(std::move(i));
     } else {
-      function_->body.push_back(std::move(i));
-      return;
+      return add(std::move(i));
     }
     expect(";");
+    add(std::move(i));
+  }
+
+  void add(instruction&& i) {
+    choose_quicker(i);
     function_->body.push_back(std::move(i));
   }
 

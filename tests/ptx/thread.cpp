@@ -31,31 +31,38 @@ thread::thread(block& in, int rank)
       me_({in.grid_->number, in.number_, 0, 1, static_cast<std::uint16_t>(rank),
            static_cast<std::uint16_t>(in.grid_->gpu)},
           in.grid_->before) {
-  enter(*in.grid_->kernel).parameters.write(0, in.grid_->parameters.data(), in.grid_->parameters.size());
+  if (std::vector<call_stack>& spare = in.machine_.stacks_; !spare.empty()) {
+    frames_ = std::move(spare.back());
+    spare.pop_back();
+  }
+  enter(*in.grid_->kernel).memory.write(0, in.grid_->parameters.data(), in.grid_->parameters.size());
 }
+thread::~thread() { block_->machine_.stacks_.push_back(std::move(frames_)); }
 
 // -- Control.
 
-thread::frame& thread::enter(function const& f) {
+frame& thread::enter(function const& f) {
   if (++depth_ > frames_.size()) frames_.emplace_back();
+  innermost().clear(f);
+  use_innermost();
+  next_ = f.body.data();
+  return innermost();
+}
+
+void thread::use_innermost() {
   frame& mine = innermost();
-  mine.of = &f;
-  mine.at = 0;
-  mine.registers.assign(static_cast<std::size_t>(f.registers), {0, 0xff});
-  mine.parameters.clear(f.parameter_bytes);
-  mine.calls.clear(f.call_bytes);
-  mine.local.clear(f.local_bytes);
   registers_ = mine.registers.data();
-  return mine;
+  unwritten_registers_ = reinterpret_cast<std::uint8_t*>(registers_ + mine.of->registers);
+  end_ = mine.of->body.data() + mine.of->body.size();
 }
 
 void thread::call(instruction const& i) {
   innermost().call = &i;
   function const& callee = block_->grid_->code->functions[static_cast<std::size_t>(i.target)];
-  private_memory& parameters = enter(callee).parameters;
-  private_memory const& passed = frames_[depth_ - 2].calls;
+  private_memory& to = enter(callee).memory;
+  frame const& caller = frames_[depth_ - 2];
   for (std::size_t k = 0; k < i.passed.size(); ++k)
-    parameters.copy(callee.parameters[k].offset, passed, i.passed[k], callee.parameters[k].bytes);
+    to.copy(callee.parameters[k].offset, caller.memory, caller.first_call() + i.passed[k], callee.parameters[k].bytes);
 }
 
 void thread::end_function() {
@@ -65,9 +72,10 @@ void thread::end_function() {
   frame& caller = innermost();
   for (std::size_t k = 0; k < caller.call->returned.size(); ++k) {
     parameter const& result = callee.of->results[k];
-    caller.calls.copy(caller.call->returned[k], callee.parameters, result.offset, result.bytes);
+    caller.memory.copy(caller.first_call() + caller.call->returned[k], callee.memory, result.offset, result.bytes);
   }
-  registers_ = caller.registers.data();
+  use_innermost();
+  next_ = caller.call + 1;
 }
 
 void thread::exit() {
@@ -102,15 +110,16 @@ void thread::swap_with_lane(instruction const& i) {
 void thread::run(int instructions) {
   yields_ = false;
   for (int k = 0; k < instructions && !yields_ && !waits_ && !ended_; ++k) {
-    frame& mine = innermost();
-    std::vector<instruction> const& body = mine.of->body;
-    if (mine.at == static_cast<int>(body.size())) {
+    if (next_ == end_) {
       end_function();
       continue;
     }
-    instruction const& next = body[static_cast<std::size_t>(mine.at++)];
-    if (next.guard.kind != operand::none && (deciding_value(next.guard) != 0) == next.unless) continue;
-    next.executed = true;
+    instruction const& next = *next_++;
+    if (next.guard >= 0) {
+      if (unwritten_registers_[next.guard] != 0) fail_for_unwritten();
+      if ((registers_[next.guard] != 0) == next.unless) continue;
+    }
+    if (!next.executed) next.executed = true;  // processes share memory until one of them writes to it
     unwritten_ = false;
     next.run(*this, next);
   }
@@ -133,10 +142,10 @@ std::uint64_t thread::constant(operand const& o) const {
 }
 
 void thread::fail(fault::kinds kind, std::string const& what) const {
-  frame const& at = innermost();
-  int const line = at.of->body[static_cast<std::size_t>(std::max(at.at - 1, 0))].line;
+  function const& in = *innermost().of;
+  int const line = last().line;
   throw fault(kind, "thread " + std::to_string(rank_) + " of block " + std::to_string(block_->index_) + " on GPU " +
-                        std::to_string(block_->grid_->gpu) + " " + what + "\n  in " + at.of->name + "\n  at line " +
+                        std::to_string(block_->grid_->gpu) + " " + what + "\n  in " + in.name + "\n  at line " +
                         std::to_string(line + 1) +
                         " of its PTX: " + block_->grid_->code->lines[static_cast<std::size_t>(line)]);
 }
@@ -157,19 +166,26 @@ void thread::fail_for_unwritten() const {
   fail(fault::illegal_instruction, "decides by a register that depends on bytes that nobody has written");
 }
 
-private_memory* thread::in_window(std::uint64_t address, std::size_t bytes) {
-  std::uint64_t const space = address & ~offset_mask;
-  if (space != shared_window && space != local_window && space != param_window && space != call_window) return nullptr;
+thread::spot thread::in_window(std::uint64_t address, std::size_t bytes) {
   std::uint64_t const depth = (address & offset_mask) >> depth_bits;
   if (depth >= depth_) fail(fault::illegal_address, "accesses memory of a function that has returned");
-  private_memory* const window = space == shared_window  ? &block_->shared_
-                                 : space == local_window ? &frames_[depth].local
-                                 : space == param_window ? &frames_[depth].parameters
-                                                         : &innermost().calls;
-  if (offset_in_window(address) + bytes > window->size())
+  std::uint64_t const window = address & ~offset_mask;
+  frame& of = window == call_window ? innermost() : frames_[depth];
+  spot out{&of.memory, 0};
+  std::size_t size = 0;
+  switch (window) {
+    case local_window: out.at = of.first_local(), size = of.of->local_bytes; break;
+    case param_window: size = of.of->parameter_bytes; break;
+    case call_window: out.at = of.first_call(), size = of.of->call_bytes; break;
+    case shared_window: out.in = &block_->shared_, size = block_->shared_.size(); break;
+    default: return {};
+  }
+  std::size_t const offset = offset_in_window(address);
+  if (offset + bytes > size)
     fail(fault::illegal_address,
          "accesses " + std::to_string(bytes) + " bytes past the end of its shared, local or parameter memory");
-  return window;
+  out.at += offset;
+  return out;
 }
 
 // -- Memory.
@@ -215,10 +231,9 @@ void thread::acquire(memory::range& from, instruction const& i, std::uint64_t ad
 
 word thread::load(instruction const& i, std::uint64_t address, std::size_t bytes) {
   if (i.order != order::weak) yield();
-  if (private_memory const* const window = window_of(address, bytes)) {
-    std::size_t const offset = offset_in_window(address);
-    if (window == &block_->shared_) note_access(block_->shared_histories_[offset / 8], i, address, bytes, false);
-    return window->load(offset, bytes);
+  if (spot const found = window_of(address, bytes); found.in != nullptr) {
+    if (!is_own(found)) note_access(block_->shared_histories_[found.at / 8], i, address, bytes, false);
+    return found.in->load(found.at, bytes);
   }
   memory::range& from = expect_range(address, bytes, "reads");
   note_access(from.history(address), i, address, bytes, false);
@@ -237,10 +252,9 @@ word thread::load(instruction const& i, std::uint64_t address, std::size_t bytes
 
 void thread::store(instruction const& i, std::uint64_t address, std::size_t bytes, word what) {
   what.value = low_bytes(what.value, bytes);
-  if (private_memory* const window = window_of(address, bytes)) {
-    std::size_t const offset = offset_in_window(address);
-    if (window == &block_->shared_) note_access(block_->shared_histories_[offset / 8], i, address, bytes, true);
-    return window->store(offset, bytes, what);
+  if (spot const found = window_of(address, bytes); found.in != nullptr) {
+    if (!is_own(found)) note_access(block_->shared_histories_[found.at / 8], i, address, bytes, true);
+    return found.in->store(found.at, bytes, what);
   }
   memory::range& to = expect_range(address, bytes, "writes");
   note_access(to.history(address), i, address, bytes, true);
