@@ -10,7 +10,6 @@
 #include "tutti/core/text.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/meeting.hpp"
-#include "tutti/launch/newcomers.hpp"
 #include "tutti/launch/place.hpp"
 
 namespace tutti {

@@ -30,8 +30,10 @@ class rank_function {
   void (*call_)(void*, communicator<Transport>&);
 };
 
-[[gnu::cold]] void run_processes(int ranks, rank_function<shm> f);
-[[gnu::cold]] void run_in_threads(int ranks, rank_function<loopback> f);
+template <class Transport>
+[[gnu::cold]] void run_processes(int ranks, rank_function<Transport> f);
+template <class Transport>
+[[gnu::cold]] void run_in_threads(int ranks, rank_function<Transport> f);
 
 }  // namespace detail
 

@@ -10,14 +10,12 @@
 
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/launch/place.hpp"
 #include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
 #include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti::detail {
-
-// The variable that makes a process a newcomer, and gives it a number.
-inline constexpr char const* join_variable = "TUTTI_ELASTIC_JOIN";
 
 // What rank 0 tells a newcomer.
 struct invitation {

@@ -20,6 +20,13 @@ struct place {
 // Reads the environment. Throws bad_argument if it contradicts itself.
 [[gnu::cold]] place find_place();
 
+namespace detail {
+
+// The variable that makes a process a newcomer to a running job (launch/newcomers.hpp), and gives it a number.
+inline constexpr char const* join_variable = "TUTTI_ELASTIC_JOIN";
+
+}  // namespace detail
+
 }  // namespace tutti
 
 #if !defined(TUTTI_COMPILED)
