@@ -26,7 +26,7 @@ std::vector<indices> parameters_of(bucket_plan const& plan) {
 
 TEST_CASE("a bucket is closed before it becomes too large") {
   // In floats: 4 in the first bucket, 10 in the others.
-  bucket_sizes const sizes{.bytes = 40, .first_bytes = 16};
+  bucket_sizes const sizes{.bytes = 40, .first_bytes = 16, .last_bytes = 0};
   CHECK(parameters_of(plan_buckets(indices{3, 3, 3}, indices{2, 1, 0}, sizes, 4)) == std::vector<indices>{{2}, {1, 0}});
   CHECK(parameters_of(plan_buckets(indices{2, 2, 10, 1}, indices{0, 1, 2, 3}, sizes, 4)) ==
         std::vector<indices>{{0, 1}, {2}, {3}});
@@ -37,6 +37,17 @@ TEST_CASE("a bucket is closed before it becomes too large") {
   CHECK(plan_buckets(indices{}, indices{}, sizes, 4).buckets.empty());
 }
 
+TEST_CASE("the last bucket is small") {
+  bucket_sizes const sizes{.bytes = 40, .first_bytes = 16, .last_bytes = 12};  // in floats: 10, 4 and 3
+  CHECK(parameters_of(plan_buckets(indices{4, 2, 2, 2, 1, 1}, indices{0, 1, 2, 3, 4, 5}, sizes, 4)) ==
+        std::vector<indices>{{0}, {1, 2, 3}, {4, 5}});
+  CHECK(parameters_of(plan_buckets(indices{4, 1, 1, 4}, indices{0, 1, 2, 3}, sizes, 4)) ==
+        std::vector<indices>{{0}, {1, 2}, {3}});
+  CHECK(parameters_of(plan_buckets(indices{1, 1, 1}, indices{2, 1, 0}, sizes, 4)) == std::vector<indices>{{2, 1, 0}});
+  CHECK(parameters_of(plan_buckets(indices{4, 9, 0, 0}, indices{0, 1, 2, 3}, sizes, 4)) ==
+        std::vector<indices>{{0}, {1, 2, 3}});
+}
+
 TEST_CASE("every parameter has a place of its own in its bucket") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
@@ -44,7 +55,7 @@ TEST_CASE("every parameter has a place of its own in its bucket") {
     for (std::size_t& n : counts) n = random() % 50;
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::shuffle(order, random);
-    bucket_sizes const sizes{.bytes = random() % 400, .first_bytes = random() % 100};
+    bucket_sizes const sizes{.bytes = random() % 400, .first_bytes = random() % 100, .last_bytes = random() % 100};
     bucket_plan const plan = plan_buckets(counts, order, sizes, 8);
     indices seen;
     std::size_t at = 0;

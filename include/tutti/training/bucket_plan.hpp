@@ -31,10 +31,12 @@ struct bucket_plan {
 };
 
 // How large buckets become. A gradient larger than a bucket has one of its own. The first bucket is smaller, so that its
-// reduction starts early.
+// reduction starts early; and so is the last, because no computation of the step hides its reduction. `last_bytes` = 0: it is as
+// large as others.
 struct bucket_sizes {
   std::size_t bytes = std::size_t{25} << 20;
   std::size_t first_bytes = std::size_t{1} << 20;
+  std::size_t last_bytes = std::size_t{1} << 20;
 
   friend bool operator==(bucket_sizes const&, bucket_sizes const&) = default;
 };

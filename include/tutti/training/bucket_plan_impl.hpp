@@ -26,12 +26,20 @@ TUTTI_INLINE void bucket_plan::add(std::size_t parameter, std::size_t count) {
 
 TUTTI_INLINE bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::size_t const> order,
                                       bucket_sizes const& sizes, std::size_t element_bytes) {
+  std::size_t last = order.size();  // where the last bucket begins, at the latest
+  for (std::size_t elements = 0; sizes.last_bytes > 0 && last > 0; --last) {
+    std::size_t const more = counts[order[last - 1]];
+    if (elements > 0 && elements + more > sizes.last_bytes / element_bytes) break;
+    elements += more;
+  }
   bucket_plan out;
   out.places.resize(counts.size());
-  for (std::size_t const parameter : order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::size_t const parameter = order[i];
     std::size_t const most = (out.buckets.size() <= 1 ? sizes.first_bytes : sizes.bytes) / element_bytes;
-    if (out.buckets.empty() || (out.buckets.back().count > 0 && out.buckets.back().count + counts[parameter] > most))
-      out.begin_bucket(element_bytes);
+    bool const ends = !out.buckets.empty() && out.buckets.back().count > 0 &&
+                      (i == last || out.buckets.back().count + counts[parameter] > most);
+    if (out.buckets.empty() || ends) out.begin_bucket(element_bytes);
     out.add(parameter, counts[parameter]);
   }
   return out;

@@ -12,13 +12,17 @@
 
 namespace tutti::detail {
 
+TUTTI_INLINE std::string line_about(training::bucket_sizes const& sizes) {
+  return join({"buckets of ", sizes.first_bytes, ", ", sizes.bytes, " and ", sizes.last_bytes, " bytes"});
+}
+
 TUTTI_INLINE std::string line_about(training::data_parallel_options const& options) {
   std::string const adapt = options.adapt ? join({options.adapt->least_bytes, " to ", options.adapt->most_bytes,
                                                   " bytes, ", options.adapt->steps, " steps each"})
                                           : "none";
-  return join({"buckets of ", options.buckets.first_bytes, " and ", options.buckets.bytes, " bytes, adapt = ", adapt,
-               ", concurrent = ", options.concurrent, ", by_priority = ", options.by_priority, ", broadcast = ",
-               options.broadcast, ", find_unused = ", options.find_unused, ", rebuild = ", options.rebuild});
+  return join({line_about(options.buckets), ", adapt = ", adapt, ", concurrent = ", options.concurrent,
+               ", by_priority = ", options.by_priority, ", broadcast = ", options.broadcast,
+               ", find_unused = ", options.find_unused, ", rebuild = ", options.rebuild});
 }
 
 TUTTI_INLINE void expect_valid(training::data_parallel_options const& options, int rank, std::source_location where) {
