@@ -69,11 +69,12 @@ class elastic_loop {
   // first call, which is where they begin.
   //
   // Each rank passes  steps        the number of the last step, the same on all ranks; they are numbered from 1
-  //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks have
-  //                                changed: it makes what depends on the communicator, and gives divided arrays the size of this
-  //                                rank's part. The previous communicator exists until it returns. The values of the arrays are
-  //                                restored afterwards; at the very start, replicated ones are those of rank 0
-  //                   step(comm, n)  takes step n. It may be called again for the same n, with the state as it was, if ranks are lost
+  //                   state(comm)  returns the std::vector<saved_array> of the state. Called at the start and whenever the ranks
+  //                                have changed or were late: it makes what depends on the communicator, and gives divided arrays
+  //                                the size of this rank's part. The previous communicator exists until it returns. The values of
+  //                                the arrays are restored afterwards; at the very start, replicated ones are those of rank 0
+  //                   step(comm, n)  takes step n. It may be called again for the same n, with the state as it was, if ranks are
+  //                                lost or late
   // Throws error      rank_lost if fewer than the least number of ranks are left, with what remains to be done; system if the only
   //                   copies of a part were lost, or a checkpoint cannot be written; bad_argument for arrays that are per_rank or
   //                   differ from those before, or other steps than on rank 0; excluded, on a rank without which the others have
