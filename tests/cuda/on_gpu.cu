@@ -55,33 +55,60 @@ void check_combine(cuda_device const& gpu, Op const& op) {
   report("combine " + std::string(type_name<T>()) + " by " + std::string(name_of<Op>()), wrong == 0);
 }
 
-// Arrays that are not aligned alike.
+// Arrays that are not aligned alike; in place too, where threads must not read what others write.
 template <class T, class Op>
 void check_alignments(cuda_device const& gpu, Op const& op, std::size_t every) {
   report("sources and destinations of " + std::string(type_name<T>()) + " at every alignment",
-         wrong_at_alignments<T>(gpu, 1, op, every) + wrong_at_alignments<T>(gpu, 2, op, every) == 0);
+         wrong_at_alignments<T>(gpu, 1, op, every) + wrong_at_alignments<T>(gpu, 2, op, every) +
+                 wrong_combined<T>(gpu, 150, 3, 2, true, 1, false, op) ==
+             0);
 }
 
-// Sums of elements of one type, rounded to another.
+// A destination between two sources, which end and begin in packs with elements of it: others must not read these meanwhile.
+void check_neighbours(cuda_device const& gpu) {
+  std::size_t const n = 61;
+  std::vector<std::uint8_t> values(3 * n);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i % 100);
+  device_array<cuda_device, std::uint8_t> const all(gpu, values.size());
+  gpu.copy({}, all.data(), values.data(), values.size());
+  std::uint8_t const* const sources[] = {all.data(), all.data() + 2 * n};
+  std::uint8_t* const to[] = {all.data() + n};
+  cuda_combine(gpu, {}, std::span<std::uint8_t const* const>(sources), std::span<std::uint8_t* const>(to), n, sum{});
+  std::vector<std::uint8_t> got(values.size());
+  gpu.copy({}, got.data(), all.data(), got.size());
+  gpu.wait({}, soon());
+  for (std::size_t i = 0; i < n; ++i) values[n + i] = static_cast<std::uint8_t>(values[i] + values[2 * n + i]);
+  report("a destination whose packs have elements of sources", got == values);
+}
+
+// Sums of elements of one type, rounded to another. Source k starts (k + 1) * offset elements later, modulo the length of a pack.
+template <class In, class Out>
+int wrong_sums(cuda_device const& gpu, int fan_in, std::size_t n, std::size_t offset) {
+  constexpr std::size_t pack = device_pack<In, Out>;
+  auto const in = all_values<In>(fan_in, n + pack);
+  auto const from = to_device(gpu, in);
+  auto const to = to_device(gpu, ranks_values<Out>(1, std::vector<Out>(n)));
+  std::vector<In const*> sources;
+  auto const first = [&](std::size_t k) { return (k + 1) * offset % pack; };
+  for (std::size_t k = 0; k < from.size(); ++k) sources.push_back(from[k].data() + first(k));
+  Out* const destinations[] = {to[0].data()};
+  cuda_combine(gpu, {}, std::span<In const* const>(sources), std::span<Out* const>(destinations), n, sum{});
+  auto const out = to_host(gpu, to)[0];
+  int wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    float all = in[0][first(0) + i];
+    for (std::size_t k = 1; k < in.size(); ++k) all += float{in[k][first(k) + i]};
+    wrong += !same_bits<Out>(out[i], Out(all));
+  }
+  return wrong;
+}
 template <class In, class Out>
 void check_conversion(cuda_device const& gpu) {
   int wrong = 0;
-  for (int const fan_in : {1, 2, 4, 6, 8})
-    for (std::size_t const n : {several_turns<In, Out>(fan_in), std::size_t{7}}) {
-      auto const in = all_values<In>(fan_in, n);
-      auto const from = to_device(gpu, in);
-      auto const to = to_device(gpu, ranks_values<Out>(1, std::vector<Out>(n)));
-      std::vector<In const*> sources;
-      for (auto const& x : from) sources.push_back(x.data());
-      Out* const destinations[] = {to[0].data()};
-      cuda_combine(gpu, {}, std::span<In const* const>(sources), std::span<Out* const>(destinations), n, sum{});
-      auto const out = to_host(gpu, to)[0];
-      for (std::size_t i = 0; i < n; ++i) {
-        float all = in[0][i];
-        for (std::size_t k = 1; k < in.size(); ++k) all += float{in[k][i]};
-        wrong += !same_bits<Out>(out[i], Out(all));
-      }
-    }
+  for (int const fan_in : {1, 2, 4, 6, 8}) {
+    wrong += wrong_sums<In, Out>(gpu, fan_in, several_turns<In, Out>(fan_in), 0);
+    wrong += wrong_sums<In, Out>(gpu, fan_in, 7, 0) + wrong_sums<In, Out>(gpu, fan_in, 45, 1);
+  }
   report("sums of " + std::string(type_name<In>()) + " as " + std::string(type_name<Out>()), wrong == 0);
 }
 
@@ -203,27 +230,32 @@ void check_lambdas(cuda_device const& gpu) {
   report("lambdas as operation and epilogue", good);
 }
 
-// Without a destination, and with one; arrays that start at aligned addresses, and one element later.
+// Without a destination, and with one. Arrays start at aligned addresses or one element later: the gradients, those of the step, and
+// its last one.
+struct sgd_starts {
+  std::size_t n, gradients, arrays, last;
+};
 void check_sgd(cuda_device const& gpu, int fan_in) {
-  std::size_t const n = 5001, all = n + 1;
+  std::size_t const most = 5001, all = most + 1;
   auto const gradients = to_device(
       gpu, ranks_values<bfloat16>(static_cast<std::size_t>(fan_in), std::vector<bfloat16>(all, bfloat16(2.0f))));
   bool good = true;
-  for (std::size_t const first : {0, 1}) {
+  for (auto const& [n, from_first, first, last] :
+       {sgd_starts{most, 0, 0, 0}, {most, 1, 1, 1}, {101, 1, 0, 0}, {101, 0, 1, 0}}) {
     auto const arrays =
         to_device(gpu, ranks_values<float>(3, std::vector<float>(all, 1.0f)));  // weight, velocity, copy
     std::vector<bfloat16 const*> from;
-    for (auto const& x : gradients) from.push_back(x.data() + first);
+    for (auto const& x : gradients) from.push_back(x.data() + from_first);
     float* const copy[] = {arrays[2].data() + first};
     cuda_combine(gpu, {}, std::span<bfloat16 const* const>(from), std::span<float* const>(copy, first), n,
                  fused{sum{}, scale{0.5f},
                        with_arrays(sgd_step{.rate = 0.25f, .momentum = 0.5f}, arrays[0].data() + first,
-                                   arrays[1].data() + first)});
+                                   arrays[1].data() + last)});
     auto const got = to_host(gpu, arrays);
     float const velocity = 0.5f + static_cast<float>(fan_in), weight = 1.0f - 0.25f * velocity;
     for (std::size_t i = 0; i < all; ++i) {
-      bool const inside = i >= first && i < first + n;
-      good = good && got[0][i] == (inside ? weight : 1.0f) && got[1][i] == (inside ? velocity : 1.0f) &&
+      bool const inside = i >= first && i < first + n, inside_last = i >= last && i < last + n;
+      good = good && got[0][i] == (inside ? weight : 1.0f) && got[1][i] == (inside_last ? velocity : 1.0f) &&
              got[2][i] == (inside && first == 1 ? weight : 1.0f);
     }
   }
@@ -308,6 +340,14 @@ void check_streams_and_graphs(cuda_device const& gpu) {
   gpu.wait(stream, soon());
   report("a call is captured in a graph, which is launched three times", to_host(gpu, data)[0][777] == 8192.0f);
   gpu.end_stream(stream);
+
+  cudaStream_t blocking = nullptr;
+  expect_cuda(cudaStreamCreateWithFlags(&blocking, cudaStreamDefault), "cudaStreamCreateWithFlags");
+  bool known = false;
+  captured const none(blocking, [&] { known = gpu.capturing({}); }, cudaStreamCaptureModeGlobal);
+  report("work on the default stream would spoil the capture of a stream that waits for it",
+         known && cudaGetLastError() == cudaSuccess && !gpu.capturing({}));
+  gpu.end_stream(blocking);
 }
 
 // Ranks are threads that share the GPU.
@@ -380,6 +420,7 @@ int main(int argc, char** argv) {
     check_alignments<std::int8_t>(gpu, sum{}, quick ? 3 : 1);
     check_alignments<bfloat16>(gpu, sum{}, quick ? 3 : 1);
     check_alignments<std::uint64_t>(gpu, bit_xor{}, 1);
+    check_neighbours(gpu);
     check_combine<located<float>>(gpu, max_location{});
     check_combine<summary>(gpu, summarise{});
     check_combine<affine>(gpu, compose{});

@@ -120,7 +120,7 @@ static_assert(device_source<float const*>);
 //
 // Fastest if all arrays start at the same address modulo 16 bytes. Otherwise sources are loaded in packs of up to 16 bytes and
 // shifted, and results are stored in packs where the destination starts as the first one does; other destinations, and all
-// accesses if arrays of an epilogue start differently, are single elements.
+// accesses if arrays of an epilogue start differently, or a source that does is a destination too, are single elements.
 template <detail::device D, detail::device_source Source, element Out, std::copy_constructible How>
 void cuda_combine(D const& on, detail::stream_of<D> stream, std::span<Source const> sources,
                   std::span<Out* const> destinations, std::size_t n, How const& how) {

@@ -191,6 +191,16 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
     return all;
   }
 
+  // Whether the packs around elements of a source contain some that are destinations of other threads: it is one, in place.
+  TUTTI_HOST_DEVICE bool reads_destinations(std::size_t head) const {
+    for (int k = 0; k < sources; ++k) {
+      if (is_aligned(from(k), head)) continue;
+      for (int j = 0; j < destinations; ++j)
+        if (static_cast<void const*>(from(k)) == static_cast<void const*>(to(j))) return true;
+    }
+    return false;
+  }
+
   // One pack, of one source after the other, because two packs are loaded for it.
   TUTTI_HOST_DEVICE void turn_around(std::size_t at) const {
     A all[1][pack];
@@ -218,7 +228,8 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
       head = before_packs();
       bool const alike = head < pack && head < n && are_aligned(head);
       if constexpr (shifts)
-        if (!alike && head < pack && head + 3 * pack <= n && arrays_are_aligned(head)) return sweep_around(group, head);
+        if (!alike && head < pack && head + 3 * pack <= n && arrays_are_aligned(head) && !reads_destinations(head))
+          return sweep_around(group, head);
       if (!alike) head = n;
       sweep<1, 1>(group, 0, head);
     }
