@@ -67,17 +67,17 @@ void check_alignments(cuda_device const& gpu, Op const& op, std::size_t every) {
 // A destination between two sources, which end and begin in packs with elements of it: others must not read these meanwhile.
 void check_neighbours(cuda_device const& gpu) {
   std::size_t const n = 61;
-  std::vector<std::uint8_t> values(3 * n);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i % 100);
-  device_array<cuda_device, std::uint8_t> const all(gpu, values.size());
+  std::vector<std::int8_t> values(3 * n);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int8_t>(i % 60);
+  device_array<cuda_device, std::int8_t> const all(gpu, values.size());
   gpu.copy({}, all.data(), values.data(), values.size());
-  std::uint8_t const* const sources[] = {all.data(), all.data() + 2 * n};
-  std::uint8_t* const to[] = {all.data() + n};
-  cuda_combine(gpu, {}, std::span<std::uint8_t const* const>(sources), std::span<std::uint8_t* const>(to), n, sum{});
-  std::vector<std::uint8_t> got(values.size());
+  std::int8_t const* const sources[] = {all.data(), all.data() + 2 * n};
+  std::int8_t* const to[] = {all.data() + n};
+  cuda_combine(gpu, {}, std::span<std::int8_t const* const>(sources), std::span<std::int8_t* const>(to), n, sum{});
+  std::vector<std::int8_t> got(values.size());
   gpu.copy({}, got.data(), all.data(), got.size());
   gpu.wait({}, soon());
-  for (std::size_t i = 0; i < n; ++i) values[n + i] = static_cast<std::uint8_t>(values[i] + values[2 * n + i]);
+  for (std::size_t i = 0; i < n; ++i) values[n + i] = static_cast<std::int8_t>(values[i] + values[2 * n + i]);
   report("a destination whose packs have elements of sources", got == values);
 }
 
