@@ -4,10 +4,14 @@ find_program(TUTTI_SMPIRUN smpirun)
 find_path(TUTTI_SMPI_INCLUDE smpi/mpi.h)
 find_library(TUTTI_SIMGRID simgrid)
 
-# tutti_smpirun(result ranks): the command that runs one on that many hosts. Simulated times are those of the network alone, without
+# tutti_smpirun(result ranks [platform]): the command that runs one on that many hosts. Simulated times are those of the network alone, without
 # correction factors or compute time.
 function(tutti_smpirun result ranks)
-  set(${result} ${TUTTI_SMPIRUN} -np ${ranks} -platform ${PROJECT_SOURCE_DIR}/tests/simgrid/fat_tree.xml
+  set(platform fat_tree)
+  if(ARGC GREATER 2)
+    set(platform ${ARGV2})
+  endif()
+  set(${result} ${TUTTI_SMPIRUN} -np ${ranks} -platform ${PROJECT_SOURCE_DIR}/tests/simgrid/${platform}.xml
     --cfg=network/model:CM02 --cfg=network/crosstraffic:0 --cfg=smpi/simulate-computation:no --cfg=smpi/test:0
     --cfg=smpi/send-is-detached-thresh:0 --log=root.thresh:warning PARENT_SCOPE)
 endfunction()

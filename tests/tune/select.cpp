@@ -281,6 +281,21 @@ TEST_CASE("one level or two, by the links between ranks") {
   }
 }
 
+TEST_CASE("where ranks are more than a step may have peers, no algorithm with such a step is chosen") {
+  for (collective const c : every_collective)
+    for (bool const ragged : {false, true}) {
+      if (ragged && !by_block(c)) continue;
+      problem const p{.what = c, .bytes = 64, .ranks = max_ranks + 1, .ragged = ragged, .messages = true, .many = true};
+      INFO(name(c), ragged ? "_v" : "");
+      algorithm_id const chosen = tuning().select(p).algorithm;
+      CHECK(chosen != algorithm_id::one_shot);
+      CHECK(chosen != algorithm_id::two_shot);
+      bool const none = ragged && (c == collective::gather || c == collective::scatter);
+      CHECK((chosen == algorithm_id::automatic) == none);
+      CHECK(objection(algorithm_id::one_shot, p) == "a step of it has a peer for each rank, which can be 1024 at most");
+    }
+}
+
 TEST_CASE("the reason has the time, the table and the machine") {
   tuning tuned = with_rules();
   auto const reason = [&](problem const& p, std::string_view machine) {

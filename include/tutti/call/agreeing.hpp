@@ -165,6 +165,9 @@ void with_voters(engine<Transport>& on, std::source_location where, F&& f) {
   on.process.expect_this(where);
   if constexpr (has_levels<Transport>)
     if (auto* const node = on.levels->only_node()) return f(node->engine());
+  if (on.ranks() > max_ranks)
+    refuse(on.rank(), join({"an agreement among ", on.ranks(), " ranks"}),
+           join({"agree in groups of at most ", max_ranks, " ranks"}), where);
   if constexpr (may_survive<Transport>)
     if (!on.transport().survives())
       refuse(on.rank(), "ranks over this MPI cannot agree on the survivors, because it has no fault tolerance (ULFM)",

@@ -25,7 +25,9 @@ constexpr unlisted_algorithm const* unlisted_or_none() {
 
 // Why an algorithm cannot carry out a call; empty if it can.
 inline std::string_view objection_to(request const& r, algorithm_id chosen, problem const& p) {
-  return r.unlisted != nullptr ? objection(r.unlisted->schedule, p) : objection(chosen, p);
+  if (r.unlisted == nullptr) return objection(chosen, p);
+  if (p.many) return "an algorithm that is not of the library's list can have 1024 ranks at most";
+  return objection(r.unlisted->schedule, p);
 }
 // The schedule of the caller's own algorithm, or of a registered one.
 template <collective C>
@@ -49,6 +51,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
               .commutative = r.commutative,
               .ragged = r.ragged,
               .crowded = t.crowded(),
+              .many = on.ranks() > max_ranks,
               .schedules = schedules};
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
@@ -98,6 +101,11 @@ template <class Transport>
       chosen = {wanted, "TUTTI_ALGORITHM", chosen.algorithm == wanted ? chosen.how : protocol::automatic};
     else chosen.why = "TUTTI_ALGORITHM does not serve this call; the default";
   }
+  if (r.unlisted == nullptr && chosen.algorithm == algorithm_id::automatic)
+    refuse(on.rank(),
+           join({"no algorithm can do ", name(r.what), r.ragged ? " in its _v form" : "", " among ", on.ranks(),
+                 " ranks"}),
+           "use a group of at most 1024 ranks, or name the algorithm native", where);
   std::size_t const longest = longest_packet<Transport>(r, on.ranks());
   bool const packets = chosen.algorithm == algorithm_id::one_shot && r.bytes() <= longest && longest > 0;
   if (r.how == protocol::packet && !packets)

@@ -6,7 +6,8 @@
 
 namespace tutti {
 
-// The maximal number of ranks on one machine: a fan-in keeps as many pointers on the stack.
+// The maximal number of ranks on one machine, and of peers in a step: a fan-in keeps as many pointers on the stack. Over MPI there may
+// be more ranks, for which schedules with steps of that many peers are not used.
 inline constexpr int max_ranks = 1024;
 
 // The properties of a call that a schedule depends on. `ordered` asks for contributions to be combined in rank order,

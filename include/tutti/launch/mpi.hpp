@@ -64,8 +64,6 @@ template <class Transport = mpi>
   detail::expect_success(MPI_Comm_test_inter(ranks, &between), "MPI_Comm_test_inter");
   if (between != 0) refuse("from_mpi got an intercommunicator", "merge it with MPI_Intercomm_merge");
   detail::expect_success(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
-  if (size > max_ranks)
-    refuse(detail::join({"an MPI communicator of ", size, " ranks"}), detail::join({"use at most ", max_ranks}));
   detail::expect_ranks_of_launcher(ranks, size);
   communicator<Transport> comm(
       std::make_unique<Transport>(ranks, detail::all_tracks, detail::settings::from_environment().timeout));

@@ -24,6 +24,7 @@ struct problem {
   bool native = false;    // the transport has collectives of its own
   bool wide = false;      // values are combined in a wider type
   bool at_once = false;   // all contributions to an element are combined in one place
+  bool many = false;      // more ranks than a step may have peers
   node_order nodes = node_order::unknown;
   int node_count = 1;
   int largest_node = 0;                        // the number of ranks on it; 0: all nodes have the same number

@@ -17,6 +17,20 @@
 
 namespace tutti::detail {
 
+// Whether a schedule has steps with as many peers as there are ranks: more than a step may have, where ranks are many.
+constexpr bool has_wide_steps(dynamic_schedule const& schedule) {
+  shape const s{max_ranks + 2};
+  for (int const rank : {0, 1, s.ranks - 1})
+    for (int track = 0; track < schedule.lanes(s) * schedule.phases(s); ++track) {
+      position const me{rank, track / schedule.phases(s), track % schedule.phases(s)};
+      for (int i = 0; i < schedule.steps(s, me); ++i) {
+        step const now = schedule.at(s, me, i);
+        if (now.from.count > max_ranks || now.to.count > max_ranks) return true;
+      }
+    }
+  return false;
+}
+
 // Why an algorithm does not serve a problem; empty if it does.
 constexpr std::string_view objection(schedule_properties const& s, problem const& p) {
   if (!s) return "it does not serve this collective";
@@ -38,7 +52,10 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
     if (p.nodes == node_order::scattered && keeps_order) return "the ranks of a node are not consecutive";
     return {};
   }
-  return objection(properties_of(id, p.what), p);
+  auto const why = objection(properties_of(id, p.what), p);
+  if (why.empty() && p.many && has_wide_steps(p.schedules(id, p.what)))
+    return "a step of it has a peer for each rank, which can be 1024 at most";
+  return why;
 }
 
 // Whether the transport's library may be chosen without being named: it rounds at every combination, and it may be

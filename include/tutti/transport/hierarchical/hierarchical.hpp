@@ -194,6 +194,11 @@ class hierarchical : public mpi {
   [[gnu::cold]] std::unique_ptr<shm> meet_inside(detail::countdown& until) const {
     int const node = nodes_.node_of(rank()), local = nodes_.local_rank(rank()), size = nodes_.size(node);
     if (size == 1) return std::make_unique<shm>();
+    if (size > max_ranks)
+      throw error({.code = error_code::bad_argument,
+                   .rank = rank(),
+                   .what = detail::join({"a node has ", size, " ranks, but ", max_ranks, " at most can share memory"}),
+                   .way_out = "start fewer ranks on each node, or use tutti::mpi"});
     detail::acquaintance const others{
         nodes_.members(node), {}, "find out what keeps these ranks of the same machine from connecting"};
     detail::rendezvous meeting(detail::join({"node-", meeting_name_}), local, size, until, others);
