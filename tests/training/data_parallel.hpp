@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "support/expect.hpp"
+#include "training/shared_count.hpp"
 #include "tutti/training.hpp"
 #include "tutti/tutti.hpp"
 
@@ -458,6 +459,37 @@ void check_loss(Comm& comm, error_code expected, Leave const& leave, training::d
   if (comm.rank() == 1) return;
   expect_error(thrown, expected, "rank 1");
   expect(thrown.peer() == 1, "the error has another peer");
+}
+
+// Rank 1 is gone before it has begun the second bucket, whose communicator is not that of the program. Rank 0 learns of it there,
+// and rank 2 in a call on the communicator of the program: its error names rank 1, too, not rank 0, which has left the step.
+template <class Comm, class Leave>
+void check_loss_beside(Comm& comm, Leave const& leave, shared_count& reduced, shared_count& found) {
+  std::vector<std::vector<float>> parameters(2, std::vector<float>(100));
+  work first;
+  auto const hook = [&](training::bucket<float> const& some, Comm& on) {
+    work const reduction = training::average{}(some, on);
+    if (some.index == 0) first = reduction;
+    return reduction;
+  };
+  training::data_parallel model(comm, parameters,
+                                {.buckets = {.bytes = 1, .first_bytes = 1}, .concurrent = 2, .rebuild = false}, hook);
+  model.ready(1);
+  first.wait();
+  reduced.add();
+  reduced.await(3, "the others have not reduced the first bucket");
+  if (comm.rank() == 1) return leave();
+  if (comm.rank() == 0) {
+    model.ready(0);
+    error const thrown = error_of([&] { return model.finish(), 0; });
+    found.add();
+    expect_error(thrown, error_code::rank_lost, "rank 1");
+  } else {
+    found.await(1, "rank 0 does not find the loss");
+    error const thrown = error_of([&] { return barrier(comm), 0; });
+    expect_error(thrown, error_code::rank_lost, "rank 1");
+    expect(thrown.peer() == 1, "the error has another peer");
+  }
 }
 
 }  // namespace tutti::testing

@@ -48,3 +48,13 @@ TEST_CASE("a rank that dies during the backward pass is named over shm") {
       }
   }
 }
+
+TEST_CASE("a rank that dies is named in calls beside the buckets, too") {
+  shared_count reduced, found;
+  error const e = error_of([&] {
+    run_local(3, [&](auto& comm) { check_loss_beside(comm, [] { ::raise(SIGKILL); }, reduced, found); });
+    return 0;
+  });
+  CHECK(e.peer() == 1);
+  CHECK_MESSAGE(!contains(e, "expected"), e.what());
+}
