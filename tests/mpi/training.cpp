@@ -31,6 +31,11 @@ TEST_CASE("gradients in buckets are averaged over nodes") {
   }
 }
 
+TEST_CASE("gradients in buckets are averaged by priority over MPI and over nodes") {
+  CHECK(on_ranks(4, [](auto& comm) { check_all_steps(comm, true); }) == "");
+  CHECK(on_ranks(4, on_nodes_of(2), [](auto& comm) { check_all_steps(comm, true); }) == "");
+}
+
 TEST_CASE("ranks that train different models are told so over MPI") {
   CHECK(on_ranks(3, [](auto& comm) { check_mismatch(comm); }) == "");
 }
