@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks are killed at random moments of a job, whatever they are doing; the survivors shrink and finish it. The number
 // of kills is TUTTI_TEST_KILLS, or 500.
-// labels: processes
+// labels: processes waits
 // timeout: 400
 #include <doctest/doctest.h>
 
