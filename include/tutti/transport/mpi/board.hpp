@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The notice board over messages: ranks that have waited long tell each other which call they are in, and a fault is sent to
-// all ranks at once.
+// The notice board over messages: ranks that have waited long tell each other their calls, and a fault is sent to all at once.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +25,8 @@
 
 namespace tutti::detail {
 
-// Each notice describes the whole state of its rank. A rank that computes outside of tutti neither sends nor receives notices, so
-// a peer is known by its last notice and by the calls of its messages. Copies share one board. Threads may use it concurrently
-// if they may call the MPI concurrently.
+// Each notice describes the whole state of its rank. A rank that computes outside of tutti neither sends nor receives notices, so a peer is
+// known by its last notice and by the calls of its messages. Copies share one board. Threads may use it as they may use the MPI.
 class mpi_board {
  public:
   // `calls`: the communicator in which ranks may wait inside the MPI; it is revoked when one of them is lost.
@@ -125,6 +123,7 @@ class mpi_board {
     {
       auto const lock = locked();
       news_->self.knows_fault = true;
+      if (news_->acknowledged) return;
       news_->send_to_all();
     }
     listen_until(
@@ -134,6 +133,7 @@ class mpi_board {
         },
         std::chrono::seconds(1));
     auto const lock = locked();
+    news_->acknowledged = true;
     news_->revoke_calls_if_lost();
   }
   std::optional<fault> find_fault() const {
@@ -146,7 +146,7 @@ class mpi_board {
 
   // -- For the transport.
 
-  // Notes that a message of call `sequence`, in which this rank is too, came from a peer.
+  // A message of call `sequence`, in which this rank is too, came from a peer.
   void note_call(int rank, std::uint64_t sequence) noexcept {
     auto& known = news_->known_call_of[static_cast<std::size_t>(rank)];
     if (sequence > known.load(std::memory_order_relaxed)) known.store(sequence, std::memory_order_relaxed);
@@ -165,7 +165,7 @@ class mpi_board {
     auto const lock = locked();
     news_->listen();
   }
-  // Sleeps briefly: longer, the longer this call has slept already.
+  // Sleeps for as long as this call has slept already, within limits.
   void sleep() noexcept {
     auto const waited = news_->waited.load(std::memory_order_relaxed);
     auto const time = std::clamp<std::chrono::nanoseconds>(waited, std::chrono::microseconds(20), nap_length);
@@ -223,7 +223,7 @@ class mpi_board {
     news_->self.left = true;
     news_->send_to_all();
   }
-  // All ranks are about to close. A notice that is sent from here on might find nobody who receives it.
+  // All ranks are about to close, so a notice might find nobody who receives it.
   void end_notices() noexcept {
     auto const lock = locked();
     news_->ended = true;

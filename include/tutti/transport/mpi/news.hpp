@@ -172,6 +172,7 @@ struct mpi_news {
 
   void look_for_lost() noexcept {
     if (mpi_survives()) return mpi_for_each_lost(comm, [&](int r) { note_lost(r); });
+    if (anyone_lost) return;  // the launcher may be ending the others now, which are not to blame
     for_each_peer([&](int r, peer& p) {
       if (!p.lost && p.process.ended() && ++p.sightings == enough_sightings) note_lost(r);
     });
@@ -256,6 +257,7 @@ struct mpi_news {
   notice received{};
   MPI_Request receiving = MPI_REQUEST_NULL;
   std::shared_ptr<mpi_news> kept_for_ever{};  // itself, if notices are still in flight when the board closes
+  bool acknowledged = false;                  // this rank has waited for the others to know the fault
   bool calls_revoked = false;
   bool behind = false;  // some peer has a stale notice
   bool ended = false;   // no further notices are sent because of waiting
