@@ -260,7 +260,7 @@ class mpi_channels {
 
   // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended.
   [[gnu::cold]] bool finds_ended_process() noexcept {
-    for (int looks = 0; looks < 50 && !mpi_survives() && !board_.anyone_lost(); ++looks) {
+    for (int looks = 0; looks < 50 && !mpi_survives() && !board_.anyone_lost() && !board_.faulty(); ++looks) {
       std::this_thread::sleep_for(nap_length);
       board_.look_for_lost();
     }
