@@ -16,8 +16,6 @@ class grown_memory {
   grown_memory(grown_memory const&) = delete;
   grown_memory& operator=(grown_memory const&) = delete;
   ~grown_memory() { drop(); }
-  // Leaves the memory to whoever may still use it.
-  void abandon() noexcept { data_ = nullptr, bytes_ = 0; }
 
   std::byte* at_least(std::size_t bytes) {
     if (bytes <= bytes_) return data_;

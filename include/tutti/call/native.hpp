@@ -88,8 +88,8 @@ void finish_output(engine<Transport>& on, Body body, surfaces<typename Body::ele
   }
 }
 
-// Lets the library of the transport carry out a call. The library could not tell who is missing or in another call, so all ranks
-// meet first; such a rank is detected as in any algorithm.
+// Lets the library of the transport carry out a call. The library would wait for ever, so all ranks meet first; a rank
+// that is late, gone or in another call is detected as in any algorithm.
 template <collective C, class Transport, class Call>
 void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c,
                     surfaces<typename Call::element>& memory) {
@@ -104,13 +104,7 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
     if (r.ragged) compare_blocks<C>(on, begun, r, memory);
   meet(on, begun);
-  try {
-    Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body,
-                                                    [&](auto& collective) { begun.drive(collective); });
-  } catch (...) {
-    on.copy.abandon();  // the library may still read it
-    throw;
-  }
+  Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
   finish_output<C>(on, c.body, memory, elements);
   begun.finish();
 }

@@ -79,52 +79,29 @@ class mpi_reduction;
 template <class T, class Op>
 class mpi_reduction<reducing<T, Op>> {
  public:
-  explicit mpi_reduction(reducing<T, Op> const& body) : kept_(body.op), bytes_(is_user_defined() ? sizeof(T) : 1) {
+  explicit mpi_reduction(reducing<T, Op> const& body) : bytes_(is_user_defined() ? sizeof(T) : 1) {
     if (!is_user_defined()) return;
+    running_ = &body;
     MPI_Op_create(&apply, is_commutative<Op> ? 1 : 0, &op_);
-    MPI_Type_contiguous(1, bytes_.get(), &type_);
-    MPI_Type_commit(&type_);
-    MPI_Type_set_attr(type_, key(), const_cast<void*>(static_cast<void const*>(&kept_)));
   }
   mpi_reduction(mpi_reduction const&) = delete;
   mpi_reduction& operator=(mpi_reduction const&) = delete;
   ~mpi_reduction() {
-    if (!is_user_defined()) return;
-    MPI_Op_free(&op_);
-    MPI_Type_free(&type_);
+    if (is_user_defined()) MPI_Op_free(&op_);
   }
 
   MPI_Op op() const { return op_; }
   MPI_Datatype type() const {
     if constexpr (mpi_number<T>)
       if (!is_user_defined()) return mpi_type_of<T>();
-    return type_;
+    return bytes_.get();
   }
 
  private:
   static bool is_user_defined() { return mpi_op_of<T, Op>() == MPI_OP_NULL; }
 
-  // The datatype carries the functor, because that is all that the MPI passes on.
-  static int key() {
-    static int const made = [] {
-      int out = MPI_KEYVAL_INVALID;
-      MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &out, nullptr);
-      return out;
-    }();
-    return made;
-  }
-
-  // The MPI calls it on any thread that is in the MPI, with buffers that may be aligned for no more than max_align_t.
-  static void apply(void* in, void* inout, int* count, MPI_Datatype* type) {
-    Op const* op = nullptr;
-    int found = 0;
-    MPI_Type_get_attr(*type, key(), static_cast<void*>(&op), &found);
-    reducing<T, Op> const body{*op};
-    auto const combine_two = [&](T const* left, T* right, std::size_t elements) {
-      auto* const result = reinterpret_cast<std::byte*>(right);
-      std::byte const* const sources[] = {reinterpret_cast<std::byte const*>(left), result};
-      body.in_bytes()(sources, 2, &result, 1, elements * sizeof(T), {});
-    };
+  // MPI calls it on the thread that is in the collective, with buffers that may be aligned for no more than max_align_t.
+  static void apply(void* in, void* inout, int* count, MPI_Datatype*) {
     auto const n = static_cast<std::size_t>(*count);
     if constexpr (alignof(T) <= alignof(std::max_align_t)) {
       combine_two(static_cast<T const*>(in), static_cast<T*>(inout), n);
@@ -138,12 +115,15 @@ class mpi_reduction<reducing<T, Op>> {
       }
     }
   }
+  static void combine_two(T const* left, T* right, std::size_t n) {
+    auto* const result = reinterpret_cast<std::byte*>(right);
+    std::byte const* const sources[] = {reinterpret_cast<std::byte const*>(left), result};
+    running_->in_bytes()(sources, 2, &result, 1, n * sizeof(T), {});
+  }
 
-  // A copy where there can be one, because the MPI may need it longer than a call that fails.
-  std::conditional_t<std::is_copy_constructible_v<Op>, Op, Op const&> kept_;
+  static inline thread_local reducing<T, Op> const* running_ = nullptr;
   MPI_Op op_ = mpi_op_of<T, Op>();
   mpi_bytes bytes_;
-  MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
 }  // namespace tutti::detail
