@@ -18,17 +18,17 @@ case $("$launcher" --version 2>&1) in
     ;;
 esac
 shift 3
-first=${TUTTI_TEST_SEED:-1} jobs=${TUTTI_TEST_CHAOS:-6}
+first=${TUTTI_TEST_SEED:-1} jobs=${TUTTI_TEST_CHAOS:-8}
 export TUTTI_TIMEOUT=${TUTTI_TEST_PATIENCE:-3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-names=(flat "one node" "nodes of two")
+names=(flat "one node" "nodes of two" "unseen by one")
 
 files() { find /dev/shm -maxdepth 1 -type f -name '*tutti*' | wc -l; }
 processes() { pgrep -fc -- "$mark" || true; }
 fail() {
   cat "$work/log"
-  echo "seed $seed, ${names[seed % 3]}: $*"
+  echo "seed $seed, ${names[seed % 4]}: $*"
   for process in $(pgrep -f -- "$mark"); do kill -9 "$process" || true; done
   exit 1
 }
@@ -64,7 +64,7 @@ for seed in $(seq "$first" $((first + jobs - 1))); do
   [ "$(echo "$answers" | wc -l)" = 1 ] || fail "ranks were told different things"
   none_left || fail "processes are left"
   found=$(sed -n 's/^rank \([0-9]* killed, .* in operation [0-9]*\) by .*/\1/p' "$work/log" | tr -d ,)
-  echo "seed $seed, ${names[seed % 3]}: $(echo "$found" | awk '{
+  echo "seed $seed, ${names[seed % 4]}: $(echo "$found" | awk '{
     victim = $1; named[$3] = 1
     if ($6 > longest) longest = $6
     if ($10 > operation) operation = $10
