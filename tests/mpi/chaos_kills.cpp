@@ -49,10 +49,11 @@ struct kill_plan {
   }
 };
 
-// As if the others were on another machine: this rank then learns of their ends only from ranks that see them.
+// As if the others were on another machine: this rank then learns of their ends only from ranks that see them. Without the permission to
+// hide them it sees them, too.
 void see_no_processes() {
-  if (::geteuid() != 0) return;
-  expect(::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+  if (::unshare(CLONE_NEWNS) != 0) return;
+  expect(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
              ::mount("none", "/proc", "tmpfs", 0, nullptr) == 0,
          "cannot hide /proc");
 }
