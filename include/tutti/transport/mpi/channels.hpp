@@ -2,7 +2,6 @@
 // Messages between the ranks of an MPI communicator: a channel per peer and track, each with a window of slots.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,8 +17,8 @@
 #include "tutti/core/wait.hpp"
 #include "tutti/transport/arrival.hpp"
 #include "tutti/transport/mpi/board.hpp"
+#include "tutti/transport/mpi/channel.hpp"
 #include "tutti/transport/mpi/library.hpp"
-#include "tutti/transport/segment.hpp"
 
 namespace tutti::detail {
 
@@ -33,7 +32,7 @@ namespace tutti::detail {
 // An error of the MPI becomes a fault on the board; the data path throws nothing.
 class mpi_channels {
  public:
-  static constexpr std::size_t slice_bytes = 64 * 1024;
+  static constexpr std::size_t slice_bytes = mpi_channel::slice_bytes;
 
   mpi_channels(MPI_Comm comm, mpi_board const& board, int rank, int ranks, int tracks)
       : comm_(comm),
@@ -58,7 +57,7 @@ class mpi_channels {
     sender& out = outgoing(to, track);
     if (!std::exchange(out.listed, true)) busy_.push_back({&out, to});
     std::uint64_t const unconfirmed = out.published - out.confirmed_by(board_, to);
-    head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
+    mpi_channel::head const front{tag, static_cast<std::uint32_t>(bytes) << 1 | std::uint32_t{more}, board_.sequence()};
     send(out, to, track, front, bytes, unconfirmed);
   }
   // The same for a message outside calls, for which no call waits and which confirms none. `awaited`: the receiver is known to
@@ -115,14 +114,14 @@ class mpi_channels {
 
   // Receives messages that have no posted receive, farewells included, and drops them.
   void discard() noexcept {
-    if (!unexpected_) unexpected_.reset(new (std::nothrow) lone_slot);
+    if (!unexpected_) unexpected_.reset(new (std::nothrow) mpi_channel::lone_slot);
     while (unexpected_ && (unexpected_->request == MPI_REQUEST_NULL || done(unexpected_->request, rank_))) {
       int there = 0;
       MPI_Status found;
       if (!check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &found), "MPI_Iprobe", rank_) || there == 0)
         return;
-      check(MPI_Irecv(&unexpected_->place.front, sizeof(head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE, found.MPI_TAG,
-                      comm_, &unexpected_->request),
+      check(MPI_Irecv(&unexpected_->place.front, sizeof(mpi_channel::head) + slice_bytes, MPI_BYTE, found.MPI_SOURCE,
+                      found.MPI_TAG, comm_, &unexpected_->request),
             "MPI_Irecv", found.MPI_SOURCE);
     }
   }
@@ -172,82 +171,15 @@ class mpi_channels {
   }
 
  private:
-  static constexpr std::size_t window = 16;
+  using slot = mpi_channel::slot;
+  using slot_window = mpi_channel::slot_window;
+  using sender = mpi_channel::sender;
+  using receiver = mpi_channel::receiver;
+  static constexpr std::size_t window = mpi_channel::window;
 
-  // Precedes the payload of a message.
-  struct head {
-    std::uint32_t tag;
-    std::uint32_t bytes_and_more;
-    std::uint64_t sequence;
-  };
-  struct alignas(cache_line) slot {
-    std::byte unused[cache_line - sizeof(head)];
-    head front;
-    std::byte data[slice_bytes];
-  };
-  static_assert(offsetof(slot, data) == cache_line && offsetof(slot, data) == offsetof(slot, front) + sizeof(head));
-
-  // Requests are apart from the slots, so that making a window does not touch the pages of its slots.
-  struct slot_window {
-    std::array<MPI_Request, window> requests;
-    std::array<slot, window> all;
-
-    slot_window() noexcept { requests.fill(MPI_REQUEST_NULL); }
-  };
-  struct lone_slot {
-    MPI_Request request = MPI_REQUEST_NULL;
-    slot place;
-  };
-
-  struct sender {
-    std::unique_ptr<slot_window> slots;
-    std::uint64_t published = 0;
-    std::uint64_t sent = 0;
-    bool listed = false;          // in busy_
-    std::uint64_t confirmed = 0;  // messages that the receiver has received
-    std::uint64_t marked = 0;     // and those confirmed once it is known to be in a call after `marked_in`
-    std::uint64_t marked_in = 0;
-
-    std::uint64_t confirmed_by(mpi_board const& board, int to) noexcept {
-      if (board.last_known_call(to) > marked_in) {
-        confirmed = marked;
-        marked = published;
-        marked_in = board.sequence();
-      }
-      return confirmed;
-    }
-    void abandon() noexcept {
-      if (sent < published) static_cast<void>(slots.release());
-    }
-  };
-  struct receiver {
-    std::unique_ptr<slot_window> slots;
-    std::uint64_t taken = 0;
-    bool arrived = false;  // at the head of the channel
-
-    void cancel(deadline until) noexcept {
-      if (!slots) return;
-      for (std::size_t place = 0; place < window; ++place) {
-        MPI_Request& r = slots->requests[place];
-        if (r == MPI_REQUEST_NULL) continue;
-        MPI_Cancel(&r);
-        int ended = 0;
-        do MPI_Test(&r, &ended, MPI_STATUS_IGNORE);
-        while (ended == 0 && !until.passed());
-        if (ended == 0) static_cast<void>(slots.release());
-        if (!slots) return;
-      }
-    }
-  };
   struct busy {
     sender* out;
     int to;
-  };
-
-  // The ends of the channels with a peer on one track.
-  struct ends {
-    sender out;
-    receiver in;
   };
 
   bool knows(int peer) const noexcept { return peers_[static_cast<std::size_t>(peer)] != nullptr; }
@@ -284,7 +216,7 @@ class mpi_channels {
   }
   [[gnu::cold]] bool meet(int peer) noexcept {
     try {
-      auto all = std::make_unique<ends[]>(static_cast<std::size_t>(tracks_));
+      auto all = std::make_unique<mpi_channel::ends[]>(static_cast<std::size_t>(tracks_));
       busy_.reserve((known_.size() + 1) * static_cast<std::size_t>(tracks_));  // publish must not allocate
       known_.push_back(peer);
       peers_[static_cast<std::size_t>(peer)] = std::move(all);
@@ -299,8 +231,8 @@ class mpi_channels {
     return slots != nullptr;
   }
   bool post(receiver& in, std::size_t place, int from, int track) noexcept {
-    return check(MPI_Irecv(&in.slots->all[place].front, sizeof(head) + slice_bytes, MPI_BYTE, from, track, comm_,
-                           &in.slots->requests[place]),
+    return check(MPI_Irecv(&in.slots->all[place].front, sizeof(mpi_channel::head) + slice_bytes, MPI_BYTE, from, track,
+                           comm_, &in.slots->requests[place]),
                  "MPI_Irecv", from);
   }
   [[gnu::cold]] bool post_all(receiver& in, int from, int track) noexcept {
@@ -308,12 +240,13 @@ class mpi_channels {
       if (!post(in, place, from, track)) return false;
     return true;
   }
-  void send(sender& out, int to, int track, head const& front, std::size_t bytes, std::uint64_t unconfirmed) noexcept {
+  void send(sender& out, int to, int track, mpi_channel::head const& front, std::size_t bytes,
+            std::uint64_t unconfirmed) noexcept {
     std::size_t const place = out.published++ % window;
     slot& here = out.slots->all[place];
     here.front = front;
     auto const begin = unconfirmed != 0 && unconfirmed % (window / 2) == 0 ? MPI_Issend : MPI_Isend;
-    check(begin(&here.front, static_cast<int>(sizeof(head) + bytes), MPI_BYTE, to, track, comm_,
+    check(begin(&here.front, static_cast<int>(sizeof(mpi_channel::head) + bytes), MPI_BYTE, to, track, comm_,
                 &out.slots->requests[place]),
           "MPI_Isend", to);
   }
@@ -328,10 +261,11 @@ class mpi_channels {
   int rank_;
   int ranks_;
   int tracks_;
-  std::vector<std::unique_ptr<ends[]>> peers_;  // by track; null for those that no channel has been used with
-  std::vector<int> known_;                      // the others
-  std::vector<busy> busy_;                      // channels with messages that have not left
-  std::unique_ptr<lone_slot> unexpected_;
+  std::vector<std::unique_ptr<mpi_channel::ends[]>>
+      peers_;               // by track; null for those that no channel has been used with
+  std::vector<int> known_;  // the others
+  std::vector<busy> busy_;  // channels with messages that have not left
+  std::unique_ptr<mpi_channel::lone_slot> unexpected_;
   std::vector<MPI_Request> farewells_;
 };
 
