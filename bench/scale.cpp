@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "support/pretended_ranks.hpp"
+#include "mpi/pretended_ranks.hpp"
 #include "support/replaced_new.hpp"
 #include "tutti/call/topology.hpp"
 #include "tutti/message/messenger.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <unistd.h>
 
-#include "support/pretended_ranks.hpp"
+#include "mpi/pretended_ranks.hpp"
 #include "support/replaced_new.hpp"
 #include "tutti/transport/mpi/news.hpp"
 

@@ -81,18 +81,9 @@ class mpi : public detail::mpi_ranks {
   using native_collectives = detail::mpi_collectives;
   void note_all_arrived() noexcept { board_.note_all_arrived(); }
   bool accepts_device_memory() const { return detail::mpi_accepts_device_memory(); }
-  bool expect(int code, char const* call) noexcept {
-    if (channels_.check(code, call, rank_)) return true;
-    if (detail::mpi_is_loss(code)) raise_loss(call);
-    return false;
+  void expect(int code, char const* call) noexcept {
+    if (!channels_.check(code, call, rank_) && detail::mpi_is_loss(code)) raise_loss(call);
   }
-  // For a caller that polls the MPI itself: whether a rank is lost or a fault was raised.
-  bool learns_of_trouble() noexcept {
-    board_.listen();
-    board_.look_for_lost();
-    return board_.anyone_lost() || board_.faulty();
-  }
-  bool anyone_lost() const noexcept { return board_.anyone_lost(); }
 
   // If the MPI was initialised for a single thread, only that thread may call.
   void expect_thread() const {
