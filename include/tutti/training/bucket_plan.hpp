@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tutti::training {
@@ -46,6 +47,13 @@ bucket_plan plan_buckets(std::span<std::size_t const> counts, std::span<std::siz
                          bucket_sizes const& sizes, std::size_t element_bytes);
 
 }  // namespace tutti::training
+
+namespace tutti::detail {
+
+// For expect_same_lines.
+std::string line_about(training::bucket_sizes const& sizes);
+
+}  // namespace tutti::detail
 
 #if !defined(TUTTI_COMPILED)
 #include "tutti/training/bucket_plan_impl.hpp"

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "tutti/core/config.hpp"
+#include "tutti/core/text.hpp"
 #include "tutti/training/bucket_plan.hpp"
 
 namespace tutti::training {
@@ -46,3 +48,11 @@ TUTTI_INLINE bucket_plan plan_buckets(std::span<std::size_t const> counts, std::
 }
 
 }  // namespace tutti::training
+
+namespace tutti::detail {
+
+TUTTI_INLINE std::string line_about(training::bucket_sizes const& sizes) {
+  return join({"buckets of ", sizes.first_bytes, ", ", sizes.bytes, " and ", sizes.last_bytes, " bytes"});
+}
+
+}  // namespace tutti::detail

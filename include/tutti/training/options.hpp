@@ -33,7 +33,6 @@ struct data_parallel_options {
 namespace detail {
 
 // What ranks must agree on, for expect_same_lines.
-std::string line_about(training::bucket_sizes const& sizes);
 std::string line_about(training::data_parallel_options const& options);
 
 // Throws bad_argument on this rank if an option is outside its range.

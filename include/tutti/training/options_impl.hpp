@@ -12,10 +12,6 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string line_about(training::bucket_sizes const& sizes) {
-  return join({"buckets of ", sizes.first_bytes, ", ", sizes.bytes, " and ", sizes.last_bytes, " bytes"});
-}
-
 TUTTI_INLINE std::string line_about(training::data_parallel_options const& options) {
   std::string const adapt = options.adapt ? join({options.adapt->least_bytes, " to ", options.adapt->most_bytes,
                                                   " bytes, ", options.adapt->steps, " steps each"})
