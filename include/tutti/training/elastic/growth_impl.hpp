@@ -41,7 +41,7 @@ TUTTI_INLINE void growth::begin_as_rank(elastic_job const& job, int rank, int ra
                      "job without --elastic, and survivors go on without the lost ranks"});
   number_ = rank;
   if (!shares_memory) return;
-  place const me = find_place();
+  tutti::place const me = find_place();
   most_members_ = std::max(me.size, job.max_ranks);
   if (me.launcher.empty() || ranks != me.size) return;
   number_ = me.rank;  // which differs from the rank if an earlier loop has lost members and found new ones
@@ -51,7 +51,7 @@ TUTTI_INLINE void growth::begin_as_rank(elastic_job const& job, int rank, int ra
 TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
   number_ = job.joins_as;
   is_new_ = true;
-  place const me = find_place();
+  tutti::place const me = find_place();
   most_members_ = std::max(me.size, job.max_ranks);
   if (!me.launcher.empty() && number_ < most_members_) {
     name_ = name_of_loop(me.job, all_loops().made++);

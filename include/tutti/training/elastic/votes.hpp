@@ -22,15 +22,15 @@ struct opinion {
   bool intact = false;      // it knows of no loss
   bool takes_back = false;  // if nobody turns out to be lost, it goes on, and does not give up
 };
-struct verdict {
+struct decision {
   outcome what = outcome::lost;
   bool takes_back = false;  // all ranks do that have voted
 };
 
 // Ranks that do not come within `exclude_after` are taken for lost, unless it is 0.
 template <class Transport>
-verdict vote(communicator<Transport>& comm, opinion mine, std::chrono::nanoseconds exclude_after,
-             std::source_location where) {
+decision vote(communicator<Transport>& comm, opinion mine, std::chrono::nanoseconds exclude_after,
+              std::source_location where) {
   int const flags = (mine.agrees ? 1 : 0) | (mine.intact ? 2 : 0) | (mine.takes_back ? 4 : 0);
   agreement all{flags, {}};
   if (exclude_after.count() == 0) {
