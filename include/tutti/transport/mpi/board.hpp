@@ -201,7 +201,7 @@ class mpi_board {
   // From here on, also learns from the system when the process of a peer has ended.
   void watch(int rank, process_watch const& process) {
     auto const lock = locked();
-    news_->peers[static_cast<std::size_t>(rank)].process = process;
+    news_->neighbours.push_back({rank, process});
   }
   void look_for_lost() noexcept {
     auto const lock = locked();

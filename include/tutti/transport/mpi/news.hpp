@@ -76,10 +76,14 @@ struct mpi_news {
     letter alarm{};                  // the fault that this rank has raised, if any
     bool stale = false;              // a newer notice is to be sent
     bool lost = false;               // its process has ended
-    process_watch process{};         // where the MPI does not tell of that, but the system does
-    int sightings = 0;               // of its end
 
     bool idle() noexcept { return current.idle() && alarm.idle(); }
+  };
+  // A peer whose end the system shows, for where the MPI does not tell of it.
+  struct neighbour {
+    int rank;
+    process_watch process;
+    int sightings = 0;  // of its end
   };
 
   mpi_news(MPI_Comm c, MPI_Comm w, int t, int r, int n)
@@ -173,9 +177,8 @@ struct mpi_news {
   void look_for_lost() noexcept {
     if (mpi_survives()) return mpi_for_each_lost(comm, [&](int r) { note_lost(r); });
     if (anyone_lost) return;  // the launcher may be ending the others now, which are not to blame
-    for_each_peer([&](int r, peer& p) {
-      if (!p.lost && p.process.ended() && ++p.sightings == enough_sightings) note_lost(r);
-    });
+    for (neighbour& n : neighbours)
+      if (n.process.ended() && ++n.sightings == enough_sightings) note_lost(n.rank);
   }
   void note_lost(int r) noexcept { anyone_lost = peers[static_cast<std::size_t>(r)].lost = true; }
   // Releases ranks that wait in the MPI for a lost rank, or for one that has given up because of it.
@@ -251,6 +254,7 @@ struct mpi_news {
 
   notice self{};  // except for its calls
   std::vector<peer> peers;
+  std::vector<neighbour> neighbours;
   // Allocated ahead, so that a rank without memory can raise a fault and learn of one.
   std::shared_ptr<notice> alarm = std::make_shared<notice>();
   std::unique_ptr<notice> spare = std::make_unique<notice>();
