@@ -99,8 +99,11 @@ TEST_CASE("survivors may go on for longer than ranks that have failed") {
   std::string said;
   try {
     run_local(3, [](communicator<shm>& comm) {
-      if (comm.rank() == 1) ::raise(SIGKILL);
-      static_cast<void>(error_of([&] { barrier(comm); }));
+      static_cast<void>(error_of([&] {
+        barrier(comm);  // until all ranks have left init()
+        if (comm.rank() == 1) ::raise(SIGKILL);
+        barrier(comm);
+      }));
       comm = comm.shrink();
       std::this_thread::sleep_for(std::chrono::seconds(11));
       barrier(comm);
