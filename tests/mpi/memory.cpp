@@ -28,7 +28,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// What a communicator of this many ranks allocates.
+// What a communicator of this many ranks allocates, also for a moment: for each rank of its machine, which here are all, 32 bytes.
 std::size_t bytes_of_communicator(int ranks) {
   std::size_t const before = allocated_bytes;
   communicator<mpi> comm(transport_among(ranks));
@@ -40,10 +40,10 @@ std::size_t bytes_of_communicator(int ranks) {
 
 void tutti::testing::note_allocation(std::size_t bytes) { allocated_bytes += bytes; }
 
-TEST_CASE("a communicator takes less than 100 bytes for each rank that it has not talked to") {
+TEST_CASE("a communicator takes less than 120 bytes for each rank that it has not talked to") {
   bytes_of_communicator(2);  // what is allocated once
   std::size_t const some = bytes_of_communicator(10'000), more = bytes_of_communicator(20'000);
-  CHECK(more - some < 10'000 * 100);
+  CHECK(more - some < 10'000 * 120);
 }
 
 TEST_CASE("a channel through which nothing has gone takes address space, but next to no memory") {
