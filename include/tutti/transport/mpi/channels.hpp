@@ -2,6 +2,7 @@
 // Messages between the ranks of an MPI communicator: a channel per peer and track, each with a window of slots.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -190,11 +191,14 @@ class mpi_channels {
     return peers_[static_cast<std::size_t>(from)][static_cast<std::size_t>(track)].in;
   }
 
-  // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended.
+  // Whether the loss of a rank may be why a call of the MPI has failed. A connection breaks a moment before its process has ended, and
+  // ranks that see the process tell those that do not, once they have waited for it.
   [[gnu::cold]] bool finds_ended_process() noexcept {
-    for (int looks = 0; looks < 50 && !mpi_survives() && !board_.anyone_lost() && !board_.faulty(); ++looks) {
+    auto const until = deadline::after(std::chrono::milliseconds(300));
+    while (!mpi_survives() && !board_.anyone_lost() && !board_.faulty() && !until.passed()) {
       std::this_thread::sleep_for(nap_length);
       board_.look_for_lost();
+      board_.listen();
     }
     return !mpi_survives() && board_.anyone_lost();
   }
