@@ -134,8 +134,7 @@ void measure(tutti::communicator<tutti::shm>& comm, options const& how) {
   fmt::print(
       "{} ranks, {} gradients of {} KiB each, {} us of computing before each and {} us in the forward pass: {:.1f} ms "
       "a step without communication. Ratio: the time with buckets of 25 MiB in the same round, divided by this one; "
-      "more "
-      "than 1 is faster.\n\n",
+      "more than 1 is faster.\n\n",
       how.ranks, how.layers, how.layer_bytes >> 10, how.layer_us, how.forward_us, computing);
   fmt::print(
       "| buckets of | forward pass begins | number | ms a step | min..max | ratio | min..max | not hidden | GB/s while "
