@@ -20,6 +20,7 @@
 #include "tutti/execute/host.hpp"
 #include "tutti/execute/packet.hpp"
 #include "tutti/fault/faults_in_call.hpp"
+#include "tutti/transport/notice.hpp"
 #include "tutti/tune/select.hpp"
 
 namespace tutti::detail {
@@ -201,12 +202,8 @@ template <transport Transport>
 template <class Describe>
 void engine<Transport>::give_up(Describe const& what) noexcept {
   if (notices_->faulty()) return;
-  try {
-    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(),
-                     join({"rank ", rank(), " gave up ", what(), " because of an exception"})});
-  } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
-    notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), "out of memory"});
-  }
+  auto const text = [&] { return join({"rank ", rank(), " gave up ", what(), " because of an exception"}); };
+  notices_->raise({static_cast<int>(error_code::rank_left), rank(), rank(), text_or(text, "out of memory")});
   transport().wake_all();
 }
 

@@ -26,6 +26,7 @@
 #include "tutti/fault/way_out.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/concept.hpp"
+#include "tutti/transport/notice.hpp"
 
 namespace tutti::detail {
 
@@ -196,12 +197,7 @@ void faults<Transport>::repeat(error const& lost) {
 template <transport Transport>
 void faults<Transport>::take_over(fault const& f) noexcept {
   if (ranks() == 1) return;
-  auto const raise = [&](std::string&& text) { notices_->raise({f.code, rank(), -1, std::move(text)}); };
-  try {
-    raise(std::string(f.text));
-  } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
-    raise("see other ranks");
-  }
+  notices_->raise({f.code, rank(), -1, text_or([&] { return f.text; }, "see other ranks")});
   transport_->wake_all();
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,17 @@ struct fault {
   int code, rank, peer;
   std::string text;
 };
+
+// What make() returns; `brief` if there is no memory for that. So brief a string allocates nothing.
+template <class Make, std::size_t Length>
+[[gnu::cold]] std::string text_or(Make&& make, char const (&brief)[Length]) noexcept {
+  static_assert(Length <= 16, "longer strings allocate");
+  try {
+    return make();
+  } catch (...) {
+    return brief;
+  }
+}
 
 // Waits for the text of a fault that has been raised: the rank that found it may still be writing it, and may be
 // stopped or have ended meanwhile. find() returns an optional fault, nap() sleeps briefly.

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mpi.h>
 #include <new>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "tutti/transport/mpi/board.hpp"
 #include "tutti/transport/mpi/channel.hpp"
 #include "tutti/transport/mpi/library.hpp"
+#include "tutti/transport/notice.hpp"
 
 namespace tutti::detail {
 
@@ -204,15 +204,11 @@ class mpi_channels {
   }
   template <class Text>
   [[gnu::cold]] void fail(int peer, Text&& text) noexcept {
-    auto const raise = [&](std::string&& what) {
-      board_.raise({static_cast<int>(error_code::system), rank_, peer, std::move(what)});
+    auto const what = [&] {
+      return peer == rank_ ? join({"on rank ", rank_, ": ", text()})
+                           : join({"between rank ", rank_, " and rank ", peer, ": ", text()});
     };
-    try {
-      raise(peer == rank_ ? join({"on rank ", rank_, ": ", text()})
-                          : join({"between rank ", rank_, " and rank ", peer, ": ", text()}));
-    } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
-      raise("out of memory");
-    }
+    board_.raise({static_cast<int>(error_code::system), rank_, peer, text_or(what, "out of memory")});
   }
 
   [[gnu::cold]] void fail_without_memory(int peer) noexcept {

@@ -27,6 +27,7 @@
 #include "tutti/transport/mpi/library.hpp"
 #include "tutti/transport/mpi/neighbours.hpp"
 #include "tutti/transport/mpi/ranks.hpp"
+#include "tutti/transport/notice.hpp"
 
 namespace tutti {
 
@@ -162,14 +163,10 @@ class mpi : public detail::mpi_ranks {
   }
   [[gnu::cold]] void raise_loss(char const* call) noexcept {
     int const peer = find_lost_rank(true);
-    auto const raise = [&](std::string&& text) {
-      board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer, std::move(text)});
+    auto const text = [&] {
+      return detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call});
     };
-    try {
-      raise(detail::join({peer < 0 ? "a rank" : describe(peer), " ended while rank ", rank_, " was in ", call}));
-    } catch (...) {  // no memory for the text; this one is short enough for a string not to allocate
-      raise("a rank ended");
-    }
+    board_.raise({static_cast<int>(error_code::rank_lost), rank_, peer, detail::text_or(text, "a rank ended")});
   }
 
   // Whether all ranks have arrived here with no messages in flight. After a fault, and outside calls, messages may have no
