@@ -53,6 +53,7 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
     return {};
   }
   auto const why = objection(properties_of(id, p.what), p);
+  static_assert(max_ranks == 1024, "the sentence says so");
   if (why.empty() && p.many && has_wide_steps(p.schedules(id, p.what)))
     return "a step of it has a peer for each rank, which can be 1024 at most";
   return why;
