@@ -34,6 +34,7 @@
 #include <fmt/format.h>
 
 #include "command_line.hpp"
+#include "run/output.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/fault/survival.hpp"
 #include "tutti/launch/newcomers.hpp"
@@ -57,7 +58,9 @@ constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 template <class... T>
 void say(fmt::format_string<T...> format, T&&... values) {
-  fmt::print(stderr, "tutti-run: {}\n", fmt::format(format, std::forward<T>(values)...));
+  the_console()
+      .of(STDERR_FILENO)
+      .write(STDERR_FILENO, fmt::format("tutti-run: {}\n", fmt::format(format, std::forward<T>(values)...)));
 }
 
 [[noreturn]] void give_up(std::string const& what) {
@@ -71,55 +74,6 @@ std::pair<descriptor, descriptor> make_pipe() {
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   return {descriptor(ends[0]), descriptor(ends[1])};
 }
-
-void write_all(int to, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t const written = ::write(to, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-// Forwards the output of a rank line by line, with the rank in front of each.
-class output {
- public:
-  output(descriptor from, int to, int rank) : from_(std::move(from)), to_(to), prefix_(fmt::format("[{}] ", rank)) {
-    ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
-  }
-  int handle() const { return from_.get(); }
-
-  void forward() {
-    char part[65536];
-    for (ssize_t n; (n = ::read(from_.get(), part, sizeof part)) != 0;) {
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return;
-      add({part, static_cast<std::size_t>(n)});
-    }
-    finish();
-  }
-  // Completes the last line if its newline is missing.
-  void finish() {
-    if (!line_.empty()) add("\n");
-    from_ = descriptor();
-  }
-
- private:
-  void add(std::string_view text) {
-    std::string lines;
-    for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-      lines += prefix_ + line_;
-      lines += text.substr(0, end + 1);
-      line_.clear();
-    }
-    line_ += text;
-    write_all(to_, lines);
-  }
-
-  descriptor from_;
-  int to_;
-  std::string prefix_;
-  std::string line_;  // the incomplete last line
-};
 
 struct options {
   int ranks = 0;
@@ -150,6 +104,7 @@ class job {
     sigprocmask(SIG_BLOCK, &mine, &signals_before_);
     signals_ = descriptor(::signalfd(-1, &mine, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) give_up("signalfd");
+    the_console();  // its threads block these signals, too
   }
 
   int run() {
@@ -169,8 +124,9 @@ class job {
       }
     while (std::ranges::any_of(ranks_, [](rank const& one) { return one.process > 0 || one.restart; })) wait_and_act();
     end_orphans();
-    for (output& o : outputs_)
-      if (o.handle() >= 0) o.forward(), o.finish();
+    for (output& o : outputs_) o.finish();
+    sigprocmask(SIG_SETMASK, &signals_before_,
+                nullptr);  // a reader that does not read keeps nobody from ending this program
     return options_.recovers && one_succeeded_ ? 0 : code_;
   }
 
@@ -220,7 +176,7 @@ class job {
     one.process = process;
     one.is_member = !joins;
     if (options_.prefix) {
-      std::erase_if(outputs_, [](output const& o) { return o.handle() < 0; });
+      std::erase_if(outputs_, [](output const& o) { return !o.is_open(); });
       outputs_.emplace_back(std::move(out), STDOUT_FILENO, r);
       outputs_.emplace_back(std::move(err), STDERR_FILENO, r);
     }
@@ -233,6 +189,7 @@ class job {
 
   void wait_and_act() {
     std::vector<pollfd> waiting{{signals_.get(), POLLIN, 0}, {survival_.handle(), POLLIN, 0}};
+    for (int const to : {STDOUT_FILENO, STDERR_FILENO}) waiting.push_back({the_console().of(to).handle(), POLLIN, 0});
     std::size_t const first_output = waiting.size();
     for (output const& o : outputs_) waiting.push_back({o.handle(), POLLIN, 0});
     int milliseconds = -1;
@@ -245,6 +202,7 @@ class job {
       milliseconds = static_cast<int>(std::clamp<long long>(left, 0, 1 << 30));
     }
     ::poll(waiting.data(), waiting.size(), milliseconds);
+    for (int const to : {STDOUT_FILENO, STDERR_FILENO}) the_console().of(to).note_room();
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (waiting[first_output + i].revents != 0) outputs_[i].forward();
     if (waiting[0].revents != 0) read_signals();

@@ -3,9 +3,13 @@
 // labels: processes waits
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <thread>
 
 #include "launch/command.hpp"
 #include "support/temporary_folder.hpp"
@@ -13,6 +17,7 @@
 #include "tutti/core/text.hpp"
 
 using namespace tutti::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -24,6 +29,16 @@ std::string one_after_the_other(std::filesystem::path const& folder, int code, s
   return run + "-n 2 sh -c 'if [ $TUTTI_RANK = 1 ]; then echo $$ >" + file + ".new; mv " + file + ".new " + file +
          "; exit " + std::to_string(code) + "; fi; until [ -e " + file +
          " ]; do sleep 0.05; done; while kill -0 $(cat " + file + ") 2>/dev/null; do sleep 0.05; done; " + after + "'";
+}
+
+// Whether a file that says this exists, now or soon.
+bool appears(std::filesystem::path const& file, std::string const& text) {
+  for (stopwatch time; time.seconds() < 60; std::this_thread::sleep_for(20ms)) {
+    std::ifstream in(file);
+    std::string const all{std::istreambuf_iterator(in), {}};
+    if (in.is_open() && all.find(text) != all.npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -114,6 +129,35 @@ TEST_CASE("prefixed lines are whole, and an incomplete last line is not lost") {
     CHECK(lines_with(c.output, r + "rest\n") == 1);
   }
   CHECK(c.output.size() == 3 * (200 * 11 + 9));
+}
+
+TEST_CASE("ranks are supervised while nobody reads their output, and none of it is lost") {
+  temporary_folder const at;
+  std::filesystem::path const folder = at.path(), ready = folder / "ready", errors = folder / "errors",
+                              finished = folder / "finished";
+  command c(run +
+            "--enable-recovery -n 2 --prefix sh -c 'if [ $TUTTI_RANK = 0 ]; then trap \"\" USR1; seq 300000; touch " +
+            finished.string() + "; exit; fi; trap \"exit 5\" USR1; touch " + ready.string() +
+            "; while :; do sleep 0.05; done' 2>" + errors.string());
+  CHECK(appears(ready, ""));
+  std::this_thread::sleep_for(1s);  // all pipes are full by then
+  c.signal(SIGUSR1);
+  CHECK(appears(errors, "tutti-run: rank 1 ended with exit code 5\n"));
+  CHECK(!std::filesystem::exists(finished));  // not all of its 2 MB are kept in memory
+  CHECK(c.wait() == 0);
+  CHECK(std::filesystem::exists(finished));
+  std::string all;
+  for (int i = 1; i <= 300000; ++i) all += tutti::detail::join({"[0] ", i, "\n"});
+  CHECK((c.output == all));
+}
+
+TEST_CASE("a signal ends a launcher whose ranks have ended, and whose output nobody reads") {
+  temporary_folder const at;
+  std::filesystem::path const errors = std::filesystem::path(at.path()) / "errors";
+  command c(run + "-n 1 --prefix sh -c 'seq 50000; exit 3' 2>" + errors.string());
+  CHECK(appears(errors, "tutti-run: rank 0 ended with exit code 3\n"));
+  c.signal(SIGTERM);
+  CHECK(c.wait() == 128 + SIGTERM);
 }
 
 TEST_CASE("standard error has the prefix too, and stays standard error") {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How tutti-run forwards the output of ranks and writes its own messages. Threads write, so that a reader that reads slowly, or not
+// at all, never keeps the launcher from noticing what happens to the ranks.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tutti/transport/system/descriptor.hpp"
+
+// Writes texts one after another on a thread of its own.
+class background_writer {
+ public:
+  background_writer() = default;
+  // Waits until everything is written.
+  ~background_writer() {
+    {
+      std::lock_guard const lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+  void write(int to, std::string text) {
+    {
+      std::lock_guard const lock(mutex_);
+      bytes_ += text.size();
+      waiting_.emplace_back(to, std::move(text));
+    }
+    changed_.notify_one();
+  }
+  // Whether so much waits to be written that no more output should be read. handle() becomes readable when this has changed.
+  bool is_full() {
+    std::lock_guard const lock(mutex_);
+    return bytes_ >= most_bytes;
+  }
+  int handle() const { return room_.get(); }
+  void note_room() const {
+    std::uint64_t times = 0;
+    [[maybe_unused]] auto const n = ::read(room_.get(), &times, sizeof times);
+  }
+
+ private:
+  static constexpr std::size_t most_bytes = std::size_t{1} << 20;
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      auto const [to, text] = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      write_all(to, text);
+      lock.lock();
+      bool const was_full = bytes_ >= most_bytes;
+      bytes_ -= text.size();
+      if (!was_full || bytes_ >= most_bytes) continue;
+      std::uint64_t const once = 1;
+      [[maybe_unused]] auto const n = ::write(room_.get(), &once, sizeof once);
+    }
+  }
+  static void write_all(int to, std::string_view text) {
+    while (!text.empty()) {
+      ssize_t const written = ::write(to, text.data(), text.size());
+      if (written < 0 && errno != EINTR) return;
+      if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+  tutti::detail::descriptor room_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<int, std::string>> waiting_;
+  std::size_t bytes_ = 0;  // of these, and of the one that is being written
+  bool ends_ = false;
+  std::thread thread_{[this] { run(); }};
+};
+
+// The standard output and the standard error. They have a writer each, or one writer if they are the same file, which keeps lines
+// whole and in order.
+class console {
+ public:
+  console() {
+    struct stat out{}, errors{};
+    bool const same = ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &errors) == 0 &&
+                      out.st_dev == errors.st_dev && out.st_ino == errors.st_ino;
+    if (!same) second_.emplace();
+  }
+  background_writer& of(int file) { return file == STDERR_FILENO && second_ ? *second_ : first_; }
+
+ private:
+  background_writer first_;
+  std::optional<background_writer> second_;
+};
+
+// Everything is written when the program ends.
+inline console& the_console() {
+  static console one;
+  return one;
+}
+
+// Forwards the output of a rank line by line, with the rank in front of each. A line is held until it ends. While the writer is
+// full, nothing is read, so a rank that writes more waits, as it would without the launcher.
+class output {
+ public:
+  output(tutti::detail::descriptor from, int to, int rank)
+      : from_(std::move(from)), to_(to), prefix_(fmt::format("[{}] ", rank)) {
+    ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
+  }
+  bool is_open() const { return from_.get() >= 0; }
+  // -1 while nothing should be read.
+  int handle() const { return the_console().of(to_).is_full() ? -1 : from_.get(); }
+
+  void forward() {
+    while (handle() >= 0)
+      if (!forward_some()) return;
+  }
+  // After the end of the rank: forwards what is left, and completes the last line if its newline is missing.
+  void finish() {
+    while (is_open() && forward_some()) {
+    }
+    close();
+  }
+
+ private:
+  // Whether there may be more.
+  bool forward_some() {
+    char part[65536];
+    ssize_t const n = ::read(from_.get(), part, sizeof part);
+    if (n < 0) return errno == EINTR;
+    if (n == 0) close();
+    else add({part, static_cast<std::size_t>(n)});
+    return n > 0;
+  }
+  void close() {
+    if (!line_.empty()) add("\n");
+    from_ = tutti::detail::descriptor();
+  }
+  void add(std::string_view text) {
+    std::string lines;
+    for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+      lines += prefix_ + line_;
+      lines += text.substr(0, end + 1);
+      line_.clear();
+    }
+    line_ += text;
+    if (!lines.empty()) the_console().of(to_).write(to_, std::move(lines));
+  }
+
+  tutti::detail::descriptor from_;
+  int to_;
+  std::string prefix_;
+  std::string line_;  // the incomplete last line
+};
