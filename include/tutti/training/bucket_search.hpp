@@ -22,8 +22,10 @@ struct adaptive_buckets {
 
 namespace detail {
 
-// Doubles and halves the size while that makes steps cheaper by a twentieth at least, and settles on the cheapest. If steps
-// with that size later cost half as much again, it searches anew. Ranks that pass equal agreed costs make equal choices.
+// Tries the first size, and then sizes from the least to the most, each four times the one before. The first one stays unless the
+// best of the others is cheaper by a tenth at least, and once more when both are tried again: measured times are noisy, and a
+// wrong choice costs more than a missed one. If steps with the chosen size later cost half as much again, it searches anew. Ranks
+// that pass equal agreed costs make equal choices.
 class bucket_search {
  public:
   // Begins with `bytes`, or with the end of the range that is next to it. `all`: the bytes of all gradients, which are in
@@ -31,7 +33,7 @@ class bucket_search {
   bucket_search(training::adaptive_buckets const& range, std::size_t bytes, std::size_t all);
 
   // The size to use in the next step.
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return sizes_[now_]; }
   bool settled() const noexcept { return settled_; }
 
   // What communication has cost this rank in a step. Returns whether enough steps were seen: then all ranks agree on
@@ -41,21 +43,15 @@ class bucket_search {
   void judge(std::chrono::nanoseconds agreed);
 
  private:
-  void use(std::size_t bytes);
-  // The cheapest size so far. Of sizes that cost almost the same it is the one that was tried first.
-  std::size_t cheapest() const;
-  // The size to try after that one; 0 if both neighbours were tried.
-  std::size_t next_to(std::size_t bytes) const;
+  void use(std::size_t index);
 
-  struct trial {
-    std::size_t bytes = 0;
-    std::chrono::nanoseconds cost{};
-  };
-
-  training::adaptive_buckets range_;
-  std::size_t bytes_ = 0;
-  std::vector<trial> trials_{};  // in the order in which they were made
+  std::size_t steps_;
+  std::vector<std::size_t> sizes_;  // the first one, then the others
+  std::size_t now_ = 0;             // an index of these
+  std::vector<std::chrono::nanoseconds>
+      costs_{};  // of each size; then of the first one and the best of the others again
   std::vector<std::chrono::nanoseconds> seen_{};
+  std::chrono::nanoseconds settled_cost_{};
   bool skip_ = true;  // the first step with new buckets: their memory is new, too
   bool settled_ = false;
 };

@@ -14,15 +14,21 @@
 namespace tutti::detail {
 
 TUTTI_INLINE bucket_search::bucket_search(training::adaptive_buckets const& range, std::size_t bytes, std::size_t all)
-    : range_(range) {
-  range_.most_bytes = std::max(range.least_bytes, std::min(range.most_bytes, all));
-  bytes_ = std::clamp(bytes, range.least_bytes, range_.most_bytes);
+    : steps_(static_cast<std::size_t>(range.steps)) {
+  std::size_t const most = std::max(range.least_bytes, std::min(range.most_bytes, all));
+  sizes_.push_back(std::clamp(bytes, range.least_bytes, most));
+  std::size_t size = range.least_bytes;
+  while (true) {
+    if (size != sizes_[0]) sizes_.push_back(size);
+    if (size == most) return;
+    size = size > most / 4 ? most : size * 4;
+  }
 }
 
 TUTTI_INLINE bool bucket_search::saw(std::chrono::nanoseconds cost) {
   if (std::exchange(skip_, false)) return false;
   seen_.push_back(cost);
-  return seen_.size() == static_cast<std::size_t>(range_.steps);
+  return seen_.size() == steps_;
 }
 
 TUTTI_INLINE std::chrono::nanoseconds bucket_search::median() const {
@@ -35,32 +41,25 @@ TUTTI_INLINE std::chrono::nanoseconds bucket_search::median() const {
 TUTTI_INLINE void bucket_search::judge(std::chrono::nanoseconds agreed) {
   seen_.clear();
   if (settled_) {
-    if (agreed <= trials_.front().cost * 3 / 2) return;
-    trials_.clear();
+    if (agreed <= settled_cost_ * 3 / 2) return;
     settled_ = false;
+    costs_.clear();
+    return use(0);
   }
-  trials_.push_back({bytes_, agreed});
-  std::size_t const best = cheapest(), next = next_to(best);
-  if (next != 0) return use(next);
+  costs_.push_back(agreed);
+  std::size_t const sizes = sizes_.size(), tried = costs_.size();
+  if (tried < sizes) return use(tried);
+  auto const cheapest = std::min_element(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(sizes));
+  auto const best = static_cast<std::size_t>(cheapest - costs_.begin());
+  bool better = *cheapest * 10 <= costs_[0] * 9;
+  if (better && tried == sizes) return use(0);
+  if (better && tried == sizes + 1) return use(best);
+  if (better) better = costs_[sizes + 1] * 10 <= costs_[sizes] * 9;
   settled_ = true;
-  std::erase_if(trials_, [best](trial const& t) { return t.bytes != best; });
-  use(best);
+  settled_cost_ = better ? std::max(*cheapest, costs_.back()) : costs_[0];
+  use(better ? best : 0);
 }
 
-TUTTI_INLINE void bucket_search::use(std::size_t bytes) { skip_ = std::exchange(bytes_, bytes) != bytes; }
-
-TUTTI_INLINE std::size_t bucket_search::cheapest() const {
-  auto best = trials_.begin();
-  for (auto t = trials_.begin(); t != trials_.end(); ++t)
-    if (t->cost * 20 < best->cost * 19) best = t;
-  return best->bytes;
-}
-
-TUTTI_INLINE std::size_t bucket_search::next_to(std::size_t bytes) const {
-  std::size_t const twice = bytes > range_.most_bytes / 2 ? range_.most_bytes : bytes * 2;
-  for (std::size_t const candidate : {twice, std::max(bytes / 2, range_.least_bytes)})
-    if (std::ranges::find(trials_, candidate, &trial::bytes) == trials_.end()) return candidate;
-  return 0;
-}
+TUTTI_INLINE void bucket_search::use(std::size_t index) { skip_ = std::exchange(now_, index) != index; }
 
 }  // namespace tutti::detail
