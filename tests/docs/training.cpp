@@ -205,6 +205,12 @@ TEST_CASE("the guide to training") {
       model.step(std::min(1.0, 5.0 / (model.gradient_norm() + 1e-6)));  // the gradients' norm is 5 at most
       for (auto const& part : model.shard()) save(part.parameter, part.elements, part.values, part.state);
     }
+    {
+      using namespace tutti::training;
+      std::vector<std::vector<tutti::bfloat16>> narrow_parameters{std::vector<tutti::bfloat16>(1000)};
+      sharded_data_parallel model(comm, narrow_parameters, adam{.rate = 1e-3}, {.stage = 3});
+      if (model.shard()[0].values.size_bytes() != 2000) throw std::runtime_error("masters are no floats");
+    }
   });
 }
 
@@ -228,8 +234,8 @@ TEST_CASE("the memory of the guide's stages") {
         }
         model.step();
       }
-      auto const [parameter_bytes, gathered, gradients, state] = model.memory().peak;
-      std::size_t const seen[]{parameter_bytes, gathered, gradients, state};
+      memory_use const peak = model.memory().peak;
+      std::size_t const seen[]{peak.parameters, peak.gathered, peak.gradients, peak.state};
       for (std::size_t i = 0; i < 4; ++i)
         if (seen[i] != expected[stage - 1][i] * layer) throw std::runtime_error("the table of the guide is wrong");
     }

@@ -2,7 +2,7 @@
 // Sharded training, over MPI and over nodes.
 // ranks: 4
 // timeout: 200
-#include "training/sharded/sharded.hpp"
+#include "training/sharded/beside_one_process.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,6 +16,8 @@ TEST_CASE("shards are trained as a whole model over MPI") {
     CAPTURE(ranks);
     CHECK(on_ranks(ranks, [](auto& comm) { check_sharded_adam(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_sharded_misuse(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_unused_shards(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }) == "");
   }
 }
 
@@ -23,6 +25,7 @@ TEST_CASE("shards are trained as a whole model over nodes") {
   for (int const ranks_of_a_node : {1, 2, 4}) {
     CAPTURE(ranks_of_a_node);
     CHECK(on_ranks(4, on_nodes_of(ranks_of_a_node), [](auto& comm) { check_sharded_adam(comm); }) == "");
+    CHECK(on_ranks(4, on_nodes_of(ranks_of_a_node), [](auto& comm) { check_unused_shards(comm); }) == "");
   }
 }
 

@@ -26,6 +26,17 @@ namespace tutti::detail {
   return what;
 }
 
+// While an exception is being handled: whether it reports that a rank is gone.
+[[gnu::cold]] inline bool reports_loss() noexcept {
+  try {
+    throw;
+  } catch (error const& e) {
+    return e.code() == error_code::rank_lost || e.code() == error_code::rank_left;
+  } catch (...) {
+    return false;
+  }
+}
+
 // While an exception is being handled: the loss of a rank that it reports, which other communicators of the same ranks should
 // report, too.
 [[gnu::cold]] inline std::optional<error> reported_loss() noexcept {

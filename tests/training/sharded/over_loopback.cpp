@@ -2,7 +2,7 @@
 // Sharded training, over loopback.
 // labels: threads
 // timeout: 200
-#include "training/sharded/sharded.hpp"
+#include "training/sharded/beside_one_process.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,25 @@ TEST_CASE("shards are trained as a whole model over loopback") {
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_cast(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_accumulation_after_a_pass(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_endless_prefetch(comm); }));
-    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_checkpoint(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_checkpoint<float>(comm); }));
     CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_sharded_misuse(comm); }));
+  }
+}
+
+TEST_CASE("parameters of a sharded model may take no part in a step over loopback") {
+  for (int const ranks : {1, 2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_unused_shards(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_used_shards(comm); }));
+  }
+}
+
+TEST_CASE("shards of low precision are trained as by one process over loopback") {
+  for (int const ranks : {1, 2, 3, 4, 8}) {
+    CAPTURE(ranks);
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_low_precision<half>(comm); }));
+    CHECK_NOTHROW(run_threads(ranks, [](auto& comm) { check_small_steps(comm); }));
   }
 }
 

@@ -2,7 +2,7 @@
 // Sharded training, over shm.
 // labels: processes
 // timeout: 200
-#include "training/sharded/sharded.hpp"
+#include "training/sharded/beside_one_process.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,9 @@ TEST_CASE("shards are trained as a whole model over shm") {
   for (int const ranks : {1, 2, 3, 4, 8}) {
     CAPTURE(ranks);
     CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_sharded_adam(comm); }));
-    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_checkpoint(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_checkpoint<float>(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_unused_shards(comm); }));
+    CHECK_NOTHROW(run_local(ranks, [](auto& comm) { check_low_precision<bfloat16>(comm); }));
   }
 }
 

@@ -23,15 +23,16 @@ namespace tutti::testing {
 // A model of a few units, whose gradients depend on the rank, the step, the pass and the parameters.
 template <class T>
 struct layered_model {
+  using number = training::master_of<T>;
   std::vector<std::vector<T>> parameters{};
   std::vector<std::size_t> units{2, 3, 1, 2};
 
   layered_model() {
     for (std::size_t const n : {7u, 300u, 0u, 1u, 64u, 1300u, 33u, 250u}) parameters.emplace_back(n);
     std::mt19937 random(5);
-    std::normal_distribution<T> normal;
+    std::normal_distribution<number> normal;
     for (auto& p : parameters)
-      for (T& x : p) x = normal(random);
+      for (T& x : p) x = T(normal(random));
   }
   std::size_t elements() const {
     return std::accumulate(parameters.begin(), parameters.end(), std::size_t{0},
@@ -43,8 +44,10 @@ struct layered_model {
 
   static T gradient(int rank, int step, int pass, std::size_t i, std::size_t k, T x) {
     auto const at = static_cast<double>(rank) * 1.7 + step * 0.9 + pass * 2.3 + static_cast<double>(i * 31 + k) * 0.013;
-    return static_cast<T>(std::sin(at)) + x / 8;
+    return T(static_cast<number>(std::sin(at)) + number(x) / 8);
   }
+  // The gradient of a pass, added to that of others or not.
+  static T next(bool adds, T before, T some) { return adds ? T(number(before) + number(some)) : some; }
 };
 
 struct training_course {
@@ -52,6 +55,9 @@ struct training_course {
   int local_passes = 0;    // in each step, before the pass that is reduced
   int reduced_passes = 1;  // in each step
   double scale = 1;
+  bool (*takes_part)(int rank, int step, int pass, std::size_t parameter) = [](int, int, int, std::size_t) {
+    return true;
+  };
 };
 
 // The parameters that data_parallel and an optimiser arrive at.
@@ -85,15 +91,16 @@ std::vector<std::vector<T>> unsharded(Comm& comm, Rule const& rule, training_cou
 // own; where units need not be gathered, all parameters.
 template <class T, class Model>
 void sharded_backward(layered_model<T> const& of, Model& model, int rank, int step, int pass, bool adds, bool by_unit,
-                      std::mt19937& order) {
+                      std::mt19937& order, training_course const& course = {}) {
   auto const parameters = [&](std::size_t begin, std::size_t count) {
     std::vector<std::size_t> some(count);
     std::iota(some.begin(), some.end(), begin);
     std::ranges::shuffle(some, order);
     for (std::size_t const i : some) {
+      if (!course.takes_part(rank, step, pass, i)) continue;
       std::span<T const> const x = model.parameter(i);
       std::span<T> const g = model.gradient(i);
-      for (std::size_t k = 0; k < x.size(); ++k) g[k] = (adds ? g[k] : 0) + of.gradient(rank, step, pass, i, k, x[k]);
+      for (std::size_t k = 0; k < x.size(); ++k) g[k] = of.next(adds, g[k], of.gradient(rank, step, pass, i, k, x[k]));
       model.ready(i);
     }
   };
@@ -113,11 +120,11 @@ void train_sharded(layered_model<T> const& some, Model& model, int rank, trainin
     if (course.local_passes > 0) model.zero();
     for (int pass = 0; pass < course.local_passes; ++pass) {
       auto const local = model.accumulate();
-      sharded_backward(some, model, rank, step, pass, true, options.stage == 3, order);
+      sharded_backward(some, model, rank, step, pass, true, options.stage == 3, order, course);
     }
     for (int pass = 0; pass < course.reduced_passes; ++pass) {
       sharded_backward(some, model, rank, step, course.local_passes + pass, course.local_passes > 0, options.stage == 3,
-                       order);
+                       order, course);
       if (course.reduced_passes > 1) model.finish();
     }
     model.step(course.scale);
@@ -272,15 +279,15 @@ void check_endless_prefetch(Comm& comm) {
 }
 
 // What a rank owns, and the state that belongs to it, continue a training with the same bits, also in another stage.
-template <class Comm>
+template <class T, class Comm>
 void check_checkpoint(Comm& comm) {
   training::adam const rule{.rate = 0.01};
-  layered_model<float> some;
+  layered_model<T> some;
   auto const saved_by = [&](int stage) {
     training::sharding_options const options{.stage = stage, .units = some.units};
     training::sharded_data_parallel model(comm, some.parameters, rule, options);
     train_sharded(some, model, comm.rank(), options, {.steps = 2});
-    std::vector<std::vector<std::vector<float>>> whole(3);  // parameters, and both arrays of state
+    std::vector<std::vector<std::vector<training::master_of<T>>>> whole(3);  // parameters, and both arrays of state
     for (std::size_t k = 0; k < 3; ++k)
       for (auto const& p : some.parameters) whole[k].emplace_back(p.size());
     for (auto const& part : model.shard()) {
@@ -295,7 +302,7 @@ void check_checkpoint(Comm& comm) {
   auto const restored_by = [&](int stage, auto const& saved) {
     training::sharding_options const options{.stage = stage, .units = some.units};
     auto zeros = some.parameters;
-    for (auto& p : zeros) std::ranges::fill(p, 0.0f);
+    for (auto& p : zeros) std::ranges::fill(p, T{});
     training::sharded_data_parallel model(comm, zeros, rule, options);
     for (auto const& part : model.shard()) {
       auto const elements_of = [&](std::size_t k) {

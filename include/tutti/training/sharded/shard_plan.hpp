@@ -2,6 +2,7 @@
 // Which part of each bucket a rank owns.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <source_location>
 #include <span>
@@ -38,6 +39,12 @@ struct shard_plan {
   std::vector<std::size_t> begins{};               // where these begin in the shard
   std::size_t elements = 0;                        // of the shard
   std::vector<owned_part> owned{};                 // in the order of the shard
+
+  // Those of a bucket of this plan.
+  std::span<owned_part const> owned_in(std::size_t bucket, bucket_plan const& plan) const {
+    return std::ranges::equal_range(owned, bucket, {},
+                                    [&](owned_part const& part) { return plan.places[part.parameter].bucket; });
+  }
 };
 
 // The shard of one rank.

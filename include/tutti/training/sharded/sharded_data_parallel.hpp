@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <exception>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "tutti/training/failure.hpp"
 #include "tutti/training/optimizers.hpp"
 #include "tutti/training/same_parameters.hpp"
+#include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharded_parameters.hpp"
 #include "tutti/training/sharded/sharded_reductions.hpp"
@@ -42,22 +42,22 @@ namespace tutti::training {
 // Each rank owns a part of every bucket. It gets the mean of its gradients by reduce_scatter while the backward pass
 // computes others, changes its parameters, and gives them to the others by all_gather: in stages 1 and 2 bucket after bucket
 // at the end of the step, in stage 3 unit after unit when the program asks for them, and the next ones ahead of that.
+// Parameters of half or bfloat16 have masters in float, which the optimiser changes: n / p more numbers in every stage. Gradients
+// travel in the type of the parameters; this rank's part of their means is kept in float (n / p numbers in stage 1, too).
 // (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020; Zhao et al., "PyTorch
 // FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023.)
 //
 //   using namespace tutti::training;
-//   sharded_data_parallel model(comm, parameters, adam{.rate = 1e-3}, {.stage = 3, .units = {2, 2}});
+//   sharded_data_parallel model(comm, parameters, adam{.rate = 1e-3}, {.stage = 3});
 //   for (auto const& batch : batches) {
-//     for (std::size_t layer = 0; layer < 2; ++layer) {
+//     for (std::size_t layer = 0; layer < model.units(); ++layer) {
 //       auto const here = model.gather(layer);                // its parameters may be read while `here` exists
-//       forward(layer, batch, model.parameter(2 * layer), model.parameter(2 * layer + 1));
+//       forward(layer, batch, model.parameter(layer));
 //     }
-//     for (std::size_t layer = 2; layer-- > 0;) {
+//     for (std::size_t layer = model.units(); layer-- > 0;) {
 //       auto const here = model.gather(layer);
-//       for (std::size_t const i : {2 * layer, 2 * layer + 1}) {
-//         backward(i, batch, model.parameter(i), model.gradient(i));
-//         model.ready(i);
-//       }
+//       backward(layer, batch, model.parameter(layer), model.gradient(layer));
+//       model.ready(layer);
 //     }
 //     model.step();
 //   }
@@ -73,7 +73,7 @@ namespace tutti::training {
 //           parameters in a step; in stage 3 twice as many of parameters
 // Errors    as data_parallel. After an error of a collective, parameters and state may be those of before or after the step,
 //           and a lost rank's part is lost: continue from a checkpoint
-template <std::floating_point T, transport Transport, optimizer_rule<T> Rule,
+template <shardable T, transport Transport, optimizer_rule<master_of<T>> Rule,
           sharded_bucket_hook<T, Transport> Hook = average_shards>
 class sharded_data_parallel {
  public:
@@ -123,7 +123,7 @@ class sharded_data_parallel {
   // waits for the reduction of one, and throws what that throws; bad_argument if this pass has sent it already.
   std::span<T> gradient(std::size_t index, std::source_location where = std::source_location::current()) {
     reductions_.expect_unsent(index, where);
-    return or_fail([&] { return reductions_.of_parameter(index, options_.buffers); });
+    return or_fail([&] { return reductions_.of_parameter(index, options_.find_unused && options_.stage == 3); });
   }
   // Sets all gradients of the coming pass to zero, for backward passes that add to them. Not between ready() and the end of
   // the pass.
@@ -142,10 +142,18 @@ class sharded_data_parallel {
   }
 
   // The end of a backward pass. Collective. Waits until this rank has the means of its gradients. In stages 2 and 3 several
-  // passes may precede a step, and their means add up. Not needed before step() if there is only one pass.
+  // passes may precede a step, and their means add up. Not needed before step() if there is only one pass. With find_unused, a
+  // parameter that no ready() named on this rank contributes zeros, and step() leaves alone what no rank has used; otherwise a
+  // missing one throws bad_argument.
   void finish(std::source_location where = std::source_location::current()) {
     reductions_.expect_complete(where);
-    or_fail([&] { reductions_.end_pass(statistics_, [](std::size_t) {}); });
+    or_fail([&] { reductions_.end_pass(statistics_, where, [](std::size_t) {}); });
+  }
+
+  // After finish(): whether any rank has used this parameter since the last step(); after step(), in that step.
+  bool used(std::size_t index, std::source_location where = std::source_location::current()) const {
+    reductions_.pass.expect_parameter(index, where);
+    return reductions_.used[index] != 0;
   }
 
   // After finish(): the Euclidean norm of all gradients, for clipping. Collective. Squares are added in double, so it is the
@@ -158,29 +166,19 @@ class sharded_data_parallel {
     if (reductions_.pass.has_begun())
       tutti::detail::refuse(comm_.rank(), "gradient_norm() was called during a backward pass",
                             "call finish() first, which ends the pass", where);
-    std::vector<double> squares{0};
-    for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
-      for (T const x : reductions_.gradients.mine(b)) squares[0] += static_cast<double>(x) * static_cast<double>(x);
-    or_fail([&] { all_reduce(comm_, squares, sum{}, {}, where); });
-    return std::sqrt(squares[0]);
+    return std::sqrt(or_fail([&] { return all_reduce(comm_, reductions_.gradients.squares(), sum{}, {}, where); }));
   }
 
   // The end of a step. Collective. Ends the pass if finish() has not, or if others were accumulated since; changes the
   // parameters by their gradients times `scale`. No unit may be gathered.
   void step(double scale = 1, std::source_location where = std::source_location::current()) {
     parameters_.expect_released("step()", where);
-    auto const change = [&](std::size_t bucket) {
-      if (bucket == 0) optimizer_.begin_step();
-      optimizer_.update(shards_.begins[bucket], parameters_.mine(bucket), reductions_.gradients.mine(bucket),
-                        static_cast<T>(scale), where);
-      parameters_.share(bucket, statistics_);
-    };
+    auto const change_some = [&](std::size_t bucket) { change(bucket, static_cast<master_of<T>>(scale), where); };
     bool const has_means = reductions_.has_means();
     if (!has_means) reductions_.expect_complete(where);
     or_fail([&] {
-      if (!has_means) reductions_.end_pass(statistics_, change);
-      else
-        for (std::size_t b = 0; b < plan_.buckets.size(); ++b) change(b);
+      if (!has_means) reductions_.end_pass(statistics_, where, change_some);
+      for (std::size_t b = 0; has_means && b < plan_.buckets.size(); ++b) change_some(b);
       parameters_.finish_sharing(statistics_);
     });
     reductions_.gradients.end_step();
@@ -192,17 +190,17 @@ class sharded_data_parallel {
   }
 
   // The optimiser, whose state is that of the elements that this rank owns.
-  training::optimizer<T, Rule>& optimizer() noexcept { return optimizer_; }
+  training::optimizer<master_of<T>, Rule>& optimizer() noexcept { return optimizer_; }
 
   // What this rank owns, between two steps: a checkpoint stores it and optimizer().steps(). It may be written, on all ranks;
-  // then share() gives them the parameters that others have written. Another number of ranks has other shards.
-  std::vector<shard_part<T>> shard() {
-    std::vector<shard_part<T>> out;
+  // then share() gives them the parameters that others have written. Another number of ranks has other shards. Parameters of half
+  // or bfloat16 have their masters here.
+  std::vector<shard_part<master_of<T>>> shard() {
+    std::vector<shard_part<master_of<T>>> out;
     for (owned_part const& part : shards_.owned) {
-      std::size_t const bucket = plan_.places[part.parameter].bucket, n = part.elements.count;
-      auto const values = parameters_.mine(bucket).subspan(part.begin - shards_.begins[bucket], n);
-      out.push_back({part.parameter, part.elements, values, {}});
-      for (auto const& array : optimizer_.state()) out.back().state.push_back(array.values.subspan(part.begin, n));
+      out.push_back({part.parameter, part.elements, parameters_.mine(part), {}});
+      for (auto const& array : optimizer_.state())
+        out.back().state.push_back(array.values.subspan(part.begin, part.elements.count));
     }
     return out;
   }
@@ -217,14 +215,11 @@ class sharded_data_parallel {
 
   sharding_statistics const& statistics() const noexcept { return statistics_; }
   memory_report memory() const {
-    memory_report out{{.parameters = parameters_.bytes(),
-                       .gathered = parameters_.gathered_bytes(),
-                       .gradients = reductions_.gradients.bytes()},
-                      {.parameters = parameters_.bytes(),
-                       .gathered = parameters_.peak_gathered_bytes(),
-                       .gradients = reductions_.gradients.peak_bytes()}};
-    out.now.state = out.peak.state = optimizer_.state_bytes();
-    return out;
+    auto const& p = parameters_;
+    auto const& g = reductions_.gradients;
+    std::size_t const masters = p.master_bytes(), state = optimizer_.state_bytes();
+    return {{p.bytes(), masters, p.gathered_bytes(), g.bytes(), state},
+            {p.bytes(), masters, p.peak_gathered_bytes(), g.peak_bytes(), state}};
   }
   bucket_plan const& plan() const noexcept { return plan_; }
   Hook& hook() noexcept { return reductions_.hook; }
@@ -242,12 +237,20 @@ class sharded_data_parallel {
                                       sizeof(T))),
         shards_(plan_shards(plan_, comm.size(), comm.rank())),
         parameters_(comm, plan_, shards_, parameters_of_units_, options.stage < 3, where),
-        reductions_(comm, plan_, shards_, tutti::detail::parameter_names(parameters), options.stage < 2,
-                    std::move(hook)),
+        reductions_(comm, plan_, shards_, tutti::detail::parameter_names(parameters), options_, std::move(hook)),
         optimizer_(shards_.elements, std::move(rule)) {
     parameters_.load(parameters, where);
     for (auto const& b : plan_.buckets) statistics_.buckets.push_back({.bytes = b.count * sizeof(T)});
     if (options.progress_thread) driver_.emplace();
+  }
+
+  // Changes this rank's part of a bucket, but for parameters that no rank has used.
+  void change(std::size_t bucket, master_of<T> scale, std::source_location where) {
+    if (bucket == 0) optimizer_.begin_step();
+    for (owned_part const& part : shards_.owned_in(bucket, plan_))
+      if (reductions_.used[part.parameter] != 0)
+        optimizer_.update(part.begin, parameters_.mine(part), reductions_.gradients.mine(part), scale, where);
+    parameters_.share(bucket, statistics_);
   }
 
   // f() contains calls of all ranks. If it throws on this one alone, the others must not wait for it. They find out by
@@ -257,18 +260,10 @@ class sharded_data_parallel {
     try {
       return f();
     } catch (...) {
-      if (!tells_of_a_lost_rank()) revoke(tutti::detail::with_reason("a step of training has failed there"), true);
+      if (!tutti::detail::reports_loss())
+        revoke(tutti::detail::with_reason("a step of training has failed there"), true);
       abandon();
       throw;
-    }
-  }
-  static bool tells_of_a_lost_rank() {
-    try {
-      throw;
-    } catch (error const& e) {
-      return e.code() == error_code::rank_lost || e.code() == error_code::rank_left;
-    } catch (...) {
-      return false;
     }
   }
   // Ends all calls of all ranks for this model.
@@ -292,7 +287,7 @@ class sharded_data_parallel {
   shard_plan shards_;
   tutti::detail::sharded_parameters<T, Transport> parameters_;
   tutti::detail::sharded_reductions<T, Transport, Hook> reductions_;
-  training::optimizer<T, Rule> optimizer_;
+  training::optimizer<master_of<T>, Rule> optimizer_;
   sharding_statistics statistics_{};
   int exceptions_ = std::uncaught_exceptions();
   std::optional<tutti::progress_thread> driver_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "tutti/training/bucket_plan.hpp"
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/sharded/bucket_buffers.hpp"
+#include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_statistics.hpp"
 #include "tutti/training/sharded_bucket.hpp"
@@ -19,15 +19,18 @@
 namespace tutti::detail {
 
 // In stage 1 all gradients have memory of their own, and means replace this rank's part of each bucket. In stages 2 and 3 a
-// bucket has memory from the first request for one of its gradients until it is settled, and means are kept in the shard.
+// bucket has memory from the first request for one of its gradients until it is settled, and means are kept in the shard. Means
+// of numbers that have a master are kept in the shard in every stage, as masters.
 template <class T, class Transport>
 class sharded_gradients {
  public:
+  using number = training::master_of<T>;
+
   sharded_gradients(communicator<Transport> const& comm, training::bucket_plan const& plan,
                     training::shard_plan const& shards, bool whole)
       : plan_(plan), shards_(shards), buffers_(comm, plan) {
     if (whole) whole_ = peer_array<T, Transport>(comm, plan.elements);
-    else shard_.resize(shards.elements);
+    if (!whole || training::has_master<T>) shard_.resize(shards.elements);
     is_whole_ = whole;
   }
 
@@ -51,23 +54,40 @@ class sharded_gradients {
     zero_ = !is_whole_;
   }
 
-  // What a hook gets. Of several passes, the first leaves its mean where the sum belongs.
+  // What a hook gets. Of several passes, the first leaves its mean where the sum belongs, if that has the same type.
   training::sharded_bucket<T> to_reduce(std::size_t bucket) {
     return {.index = bucket,
             .gradients = of_bucket(bucket),
             .counts = shards_.counts[bucket],
-            .part = passes_ == 0 ? mine(bucket) : part_of_memory(bucket)};
+            .part = place_of_mean(bucket)};
   }
   // Its mean is complete.
   void settle(std::size_t bucket) {
-    if (is_whole_) return;
-    if (passes_ > 0) std::ranges::transform(mine(bucket), part_of_memory(bucket), mine(bucket).begin(), std::plus<>());
-    buffers_.give_back(bucket);
+    if (passes_ > 0 || training::has_master<T>) {
+      auto const to = mine(bucket);
+      std::ranges::transform(to, part_of_memory(bucket), to.begin(),
+                             [this](number sum, T mean) { return passes_ > 0 ? sum + number(mean) : number(mean); });
+    }
+    if (!is_whole_) buffers_.give_back(bucket);
   }
   // This rank's part: the sum of the means of all passes.
-  std::span<T> mine(std::size_t bucket) {
-    return is_whole_ ? part_of_memory(bucket)
-                     : std::span(shard_).subspan(shards_.begins[bucket], shards_.mine[bucket].count);
+  std::span<number> mine(std::size_t bucket) {
+    if constexpr (!training::has_master<T>)
+      if (is_whole_) return part_of_memory(bucket);
+    return std::span(shard_).subspan(shards_.begins[bucket], shards_.mine[bucket].count);
+  }
+
+  // The same of a parameter.
+  std::span<number> mine(training::owned_part const& part) {
+    std::size_t const bucket = plan_.places[part.parameter].bucket;
+    return mine(bucket).subspan(part.begin - shards_.begins[bucket], part.elements.count);
+  }
+  // The sum of the squares of this rank's part of all.
+  double squares() {
+    double out = 0;
+    for (std::size_t b = 0; b < plan_.buckets.size(); ++b)
+      for (number const x : mine(b)) out += static_cast<double>(x) * static_cast<double>(x);
+    return out;
   }
 
   // Passes since the last step whose means are complete.
@@ -94,14 +114,19 @@ class sharded_gradients {
   std::span<T> part_of_memory(std::size_t bucket) {
     return of_bucket(bucket).subspan(shards_.mine[bucket].begin, shards_.mine[bucket].count);
   }
-  std::size_t kept_bytes() const { return whole_.bytes() + shard_.size() * sizeof(T); }
+  std::span<T> place_of_mean(std::size_t bucket) {
+    if constexpr (!training::has_master<T>)
+      if (passes_ == 0) return mine(bucket);
+    return part_of_memory(bucket);
+  }
+  std::size_t kept_bytes() const { return whole_.bytes() + shard_.size() * sizeof(number); }
 
   training::bucket_plan const& plan_;
   training::shard_plan const& shards_;
   bool is_whole_ = false, zero_ = false;
   int passes_ = 0;
   peer_array<T, Transport> whole_;
-  std::vector<T> shard_;
+  std::vector<number> shard_;
   bucket_buffers<T, Transport> buffers_;
 };
 

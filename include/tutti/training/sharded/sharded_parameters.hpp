@@ -26,6 +26,7 @@
 #include "tutti/training/peer_array.hpp"
 #include "tutti/training/same_parameters.hpp"
 #include "tutti/training/sharded/bucket_buffers.hpp"
+#include "tutti/training/sharded/master.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharding_options.hpp"
 #include "tutti/training/sharded/sharding_statistics.hpp"
@@ -61,6 +62,7 @@ class sharded_parameters {
         is_whole_(whole),
         gathers_(whole ? std::nullopt : comm.split(0, 0, where)),
         values_(gathers_ ? *gathers_ : comm, whole ? plan.elements : shards.elements),
+        masters_(training::has_master<T> ? shards.elements : 0),
         buffers_(gathers_ ? *gathers_ : comm, plan),
         units_(units.size()) {
     for (std::size_t u = 0; u < units.size(); ++u) unit_of_.insert(unit_of_.end(), units[u], u);
@@ -75,8 +77,10 @@ class sharded_parameters {
         std::ranges::copy(from[i].values,
                           all.begin() + static_cast<std::ptrdiff_t>(plan_.places[i].begin - bucket.begin));
       broadcast(comm_, all, 0, {}, where);
+      auto const part = all.subspan(shards_.mine[b].begin, shards_.mine[b].count);
+      if constexpr (training::has_master<T>) std::ranges::copy(part, masters_of(b).begin());
       if (is_whole_) continue;
-      std::ranges::copy(all.subspan(shards_.mine[b].begin, shards_.mine[b].count), mine(b).begin());
+      std::ranges::copy(part, mine(b).begin());
       buffers_.give_back(b);
     }
   }
@@ -97,15 +101,16 @@ class sharded_parameters {
     auto const all = is_whole_ ? whole(place.bucket) : buffers_.of(place.bucket);
     return all.subspan(place.begin - plan_.buckets[place.bucket].begin, place.count);
   }
-  // This rank's part of a bucket, which a step changes.
-  std::span<T> mine(std::size_t bucket) {
-    extent const mine = shards_.mine[bucket];
-    return is_whole_ ? whole(bucket).subspan(mine.begin, mine.count)
-                     : values_.all().subspan(shards_.begins[bucket], mine.count);
+  // What this rank owns of a parameter, as a step changes it.
+  std::span<training::master_of<T>> mine(training::owned_part const& part) {
+    std::size_t const bucket = plan_.places[part.parameter].bucket;
+    return masters_of(bucket).subspan(part.begin - shards_.begins[bucket], part.elements.count);
   }
 
-  // Gives all ranks all parts of a bucket.
+  // After a change of this rank's part of a bucket: gives all ranks all parts, if each has the whole.
   void share(std::size_t bucket, training::sharding_statistics& seen) {
+    if constexpr (training::has_master<T>)
+      std::ranges::transform(masters_of(bucket), mine(bucket).begin(), [](auto x) { return T(x); });
     if (is_whole_) shared_.push_back(start(comm_, bucket, whole(bucket), seen));
   }
   void finish_sharing(training::sharding_statistics& seen) {
@@ -159,6 +164,7 @@ class sharded_parameters {
   }
 
   std::size_t bytes() const { return values_.bytes(); }
+  std::size_t master_bytes() const { return masters_.size() * sizeof(training::master_of<T>); }
   std::size_t gathered_bytes() const { return buffers_.bytes(); }
   std::size_t peak_gathered_bytes() const { return buffers_.peak_bytes(); }
 
@@ -173,6 +179,16 @@ class sharded_parameters {
   std::span<T> whole(std::size_t bucket) {
     auto const& b = plan_.buckets[bucket];
     return values_.all().subspan(b.begin, b.count);
+  }
+  std::span<T> mine(std::size_t bucket) {
+    extent const mine = shards_.mine[bucket];
+    return is_whole_ ? whole(bucket).subspan(mine.begin, mine.count)
+                     : values_.all().subspan(shards_.begins[bucket], mine.count);
+  }
+  std::span<training::master_of<T>> masters_of(std::size_t bucket) {
+    if constexpr (training::has_master<T>)
+      return std::span(masters_).subspan(shards_.begins[bucket], shards_.mine[bucket].count);
+    else return mine(bucket);
   }
 
   work start(communicator<Transport>& comm, std::size_t bucket, std::span<T> to, training::sharding_statistics& seen) {
@@ -197,6 +213,7 @@ class sharded_parameters {
   bool is_whole_;
   std::optional<communicator<Transport>> gathers_;
   peer_array<T, Transport> values_;
+  std::vector<training::master_of<T>> masters_;  // of this rank's shard; none if the values are their own
   bucket_buffers<T, Transport> buffers_;
   std::vector<unit_state> units_;
   std::vector<std::size_t> unit_of_;  // of each parameter

@@ -2,8 +2,11 @@
 // The backward pass of sharded training: from gradients to this rank's part of their means.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -11,6 +14,9 @@
 #include <vector>
 
 #include "tutti/call/communicator.hpp"
+#include "tutti/collective/all_reduce.hpp"
+#include "tutti/reduce/ops.hpp"
+#include "tutti/started/asynchronous.hpp"
 #include "tutti/started/work.hpp"
 #include "tutti/training/backward_pass.hpp"
 #include "tutti/training/bucket.hpp"
@@ -18,6 +24,7 @@
 #include "tutti/training/buckets_in_flight.hpp"
 #include "tutti/training/sharded/shard_plan.hpp"
 #include "tutti/training/sharded/sharded_gradients.hpp"
+#include "tutti/training/sharded/sharding_options.hpp"
 #include "tutti/training/statistics.hpp"
 
 namespace tutti::detail {
@@ -29,11 +36,14 @@ class sharded_reductions {
   using clock = buckets_in_flight::clock;
 
   sharded_reductions(communicator<Transport>& comm, training::bucket_plan const& plan,
-                     training::shard_plan const& shards, std::vector<std::string> names, bool whole, Hook&& some)
+                     training::shard_plan const& shards, std::vector<std::string> names,
+                     training::sharding_options const& options, Hook&& some)
       : hook(std::move(some)),
-        gradients(comm, plan, shards, whole),
+        gradients(comm, plan, shards, options.stage < 2),
         pass(std::move(names), comm.rank()),
+        used(pass.number(), 1),
         comm_(comm),
+        options_(options),
         plan_(plan) {
     pass.begin(plan);
   }
@@ -41,6 +51,7 @@ class sharded_reductions {
   Hook hook;
   sharded_gradients<T, Transport> gradients;
   backward_pass pass;
+  std::vector<std::uint8_t> used;  // by any rank, in any pass since the last step
 
   void expect_unsent(std::size_t index, std::source_location where) const {
     pass.expect_parameter(index, where);
@@ -48,11 +59,14 @@ class sharded_reductions {
       refuse(comm_.rank(), "the gradient of " + pass.name(index) + " was asked for after it had been sent",
              "write it before ready(), and read parameters after step()", where);
   }
-  // There is memory for so many buckets. If all of it is in use, this waits for the oldest reduction: all ranks start
-  // reductions in the same order, so none of them waits for one that will not be started.
-  std::span<T> of_parameter(std::size_t index, std::size_t buffers) {
+  // There is memory for options.buffers buckets. If all of it is in use, this waits for the oldest reduction: all ranks start
+  // reductions in the same order, so none of them waits for one that will not be started. With `only_if_done` it allocates more
+  // instead: where a parameter is unused, another rank starts a reduction only at the end of the pass, and before that may need
+  // this rank to gather units.
+  std::span<T> of_parameter(std::size_t index, bool only_if_done) {
     if (!gradients.has_memory(bucket_of(index))) {
-      while (!gradients.has_room(buffers) && settled_ < in_flight_.started()) {
+      while (!gradients.has_room(options_.buffers) && settled_ < in_flight_.started() &&
+             (!only_if_done || in_flight_.done(settled_))) {
         in_flight_.wait_for(settled_);
         settle();
       }
@@ -66,9 +80,7 @@ class sharded_reductions {
     if (!gradients.has_memory(bucket_of(index)) && !pass.is_taken(bucket_of(index)))
       refuse(comm_.rank(), "the gradient of " + pass.name(index) + " was reported ready, but never asked for",
              "call gradient() in every pass, and write what it returns", where);
-    if (gradients.is_whole() && gradients.passes() > 0)
-      refuse(comm_.rank(), "a second backward pass was begun before the step",
-             "make all but the last pass within accumulate(), or choose stage 2", where);
+    expect_no_other_means(where);
   }
   void report(std::size_t index, training::training_statistics& seen, std::source_location where) {
     pass.report(index, where);
@@ -82,21 +94,31 @@ class sharded_reductions {
 
   void expect_complete(std::source_location where) const {
     pass.expect_last(where);
-    pass.expect_all(where, "call ready() for each; one that takes no part in a step has a gradient of zeros");
+    expect_no_other_means(where);
+    if (!options_.find_unused) pass.expect_all(where);
   }
-  // Calls then(bucket) when this rank has the mean of its part, for one bucket after another: the first are dealt with
-  // while others are reduced.
+  // Gradients that nobody reported count as zeros; those that earlier passes have added up are complete. Calls then(bucket) when
+  // this rank has the mean of its part, for one bucket after another: the first are dealt with while others are reduced, unless it
+  // must first be known which parameters are used.
   template <class Then>
-  void end_pass(training::training_statistics& seen, Then const& then) {
+  void end_pass(training::training_statistics& seen, std::source_location where, Then const& then) {
     auto const begin = clock::now();
-    while (!pass.all_taken()) start(pass.take_next(), seen);  // those that only accumulated passes have reported
+    while (!pass.all_taken()) {
+      for (std::size_t const i : plan_.buckets[pass.taken()].parameters)
+        if (pass.used()[i] == 0) std::ranges::fill(of_parameter(i, false), T{});
+      start(pass.take_next(), seen);
+    }
     in_flight_.expect_started();
-    work nothing_else;
-    in_flight_.wait(nothing_else, begin, seen, [&](std::size_t bucket) {
+    if (options_.find_unused) agreement_ = all_reduce(async(comm_), pass.used(), max{}, {}, where);
+    in_flight_.wait(agreement_, begin, seen, [&](std::size_t bucket) {
       if (bucket == settled_) settle();
-      then(bucket);
+      if (!options_.find_unused) then(bucket);
     });
     in_flight_.count(seen);
+    if (gradients.passes() == 0) std::ranges::fill(used, std::uint8_t{0});
+    std::ranges::transform(used, pass.used(), used.begin(), std::bit_or<std::uint8_t>());
+    if (options_.find_unused)
+      for (std::size_t b = 0; b < plan_.buckets.size(); ++b) then(b);
     settled_ = 0;
     gradients.end_pass();
     pass.begin(plan_);
@@ -108,12 +130,19 @@ class sharded_reductions {
   // Waits until nothing is in flight, whether or not it succeeds. The pass is lost.
   void abandon() {
     in_flight_.abandon();
+    buckets_in_flight::wait_quietly(agreement_);
     gradients.abandon();
     settled_ = 0;
     pass.begin(plan_);
   }
 
  private:
+  // Those of stage 1 lie where the gradients of another pass would.
+  void expect_no_other_means(std::source_location where) const {
+    if (gradients.is_whole() && gradients.passes() > 0)
+      refuse(comm_.rank(), "a second backward pass was begun before the step",
+             "make all but the last pass within accumulate(), or choose stage 2", where);
+  }
   std::size_t bucket_of(std::size_t parameter) const { return plan_.places[parameter].bucket; }
   void start(std::size_t bucket, training::training_statistics& seen) {
     auto const some = gradients.to_reduce(bucket);
@@ -124,8 +153,10 @@ class sharded_reductions {
   void settle() { gradients.settle(settled_++); }
 
   communicator<Transport>& comm_;
+  training::sharding_options const& options_;
   training::bucket_plan const& plan_;
   buckets_in_flight in_flight_;
+  work agreement_;           // on the parameters that are used
   std::size_t settled_ = 0;  // reductions of this pass whose memory was given back
 };
 

@@ -20,6 +20,7 @@ struct sharding_options {
   bucket_sizes buckets{};            // in stages 1 and 2; in stage 3 a unit is a bucket
   std::size_t buffers = 2;           // stages 2 and 3: buckets of gradients for which there is memory at a time
   std::size_t prefetch = 1;          // stage 3: units that are gathered ahead
+  bool find_unused = false;          // parameters may take no part in a step; costs a small all_reduce per pass
   bool progress_thread = false;      // a thread that drives communication while the program computes
 };
 

@@ -19,8 +19,8 @@
 namespace tutti::detail {
 
 TUTTI_INLINE std::string line_about(training::sharding_options const& options) {
-  std::string out = join(
-      {"stage = ", options.stage, ", ", line_about(options.buckets), ", prefetch = ", options.prefetch, ", units of"});
+  std::string out = join({"stage = ", options.stage, ", ", line_about(options.buckets),
+                          ", prefetch = ", options.prefetch, ", find_unused = ", options.find_unused, ", units of"});
   for (std::size_t const unit : options.units) out += join({" ", unit});
   return out + " parameters";
 }

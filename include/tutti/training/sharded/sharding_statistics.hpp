@@ -21,11 +21,12 @@ struct sharding_statistics : training_statistics {
 // Bytes that one rank holds.
 struct memory_use {
   std::size_t parameters = 0;  // whole, or this rank's shard
+  std::size_t masters = 0;     // this rank's part of the parameters in float, if these are half or bfloat16
   std::size_t gathered = 0;    // units of parameters that are gathered, or are on their way
   std::size_t gradients = 0;   // whole, or this rank's shard and the buckets that are being computed or reduced
   std::size_t state = 0;       // of the optimiser
 
-  std::size_t total() const { return parameters + gathered + gradients + state; }
+  std::size_t total() const { return parameters + masters + gathered + gradients + state; }
 };
 
 // In use now; and at the peak, which is what has been allocated, because memory that is not in use is kept for the next
