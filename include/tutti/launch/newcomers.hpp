@@ -24,7 +24,8 @@ struct invitation {
   std::uint64_t layout = 0;      // of the segment
   std::uint64_t generation = 0;  // of the group to be
   std::uint64_t meeting = 0;     // no two meetings of a job have the same
-  std::int32_t rank = 0, ranks = 0;
+  std::int32_t rank = 0,
+               ranks = 0;  // no ranks: nobody will ask this process to join, because what it waits for is over
 };
 
 // A newcomer, as rank 0 sees it.
@@ -35,6 +36,9 @@ struct newcomer {
 
 // Rank 0: asks whether a newcomer of this number waits. Takes a system call, and does not wait.
 [[gnu::cold]] std::optional<newcomer> find_newcomer(std::string const& job, int number);
+
+// Tells a newcomer that what it waits for is over. It may have gone meanwhile.
+[[gnu::cold]] void turn_away(newcomer const& one);
 
 // The ranks of `comm` and the newcomers become one communicator: newcomers follow the others, in their order at rank 0, the only
 // rank that passes them. `next` is the same on all ranks, but for the rank. All ranks of `comm` call it; one that does not, and votes
@@ -50,7 +54,7 @@ class open_door {
   // Throws error: system, as where another process has the number.
   [[gnu::cold]] open_door(std::string job, int number);
 
-  // Waits until rank 0 invites this process. Throws error: timeout.
+  // Waits until rank 0 invites this process. Throws error: timeout; bad_argument if rank 0 turns it away.
   [[gnu::cold]] invitation wait(countdown& until);
   // Throws error as admit does; wait again then.
   [[gnu::cold]] communicator<shm> join_as(invitation const& invited, std::chrono::nanoseconds limit);

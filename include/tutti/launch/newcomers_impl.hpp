@@ -36,16 +36,21 @@ TUTTI_INLINE std::optional<newcomer> find_newcomer(std::string const& job, int n
   return newcomer{number, std::move(connection)};
 }
 
+TUTTI_INLINE void send_to(newcomer const& one, invitation what) {
+  what.layout = segment_layout;
+  ::send(one.connection.get(), &what, sizeof what, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+TUTTI_INLINE void turn_away(newcomer const& one) { send_to(one, {}); }
+
 TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const& job, invitation next,
                                      std::vector<newcomer> const& newcomers, std::chrono::nanoseconds limit) {
   countdown until(limit);
   auto& members = comm.engine();
   std::vector<process_watch> guests;
   for (newcomer const& one : newcomers) guests.emplace_back().begin(one.connection);
-  next.layout = segment_layout;
   for (std::size_t i = 0; i < newcomers.size(); ++i) {
     next.rank = comm.size() + static_cast<int>(i);
-    ::send(newcomers[i].connection.get(), &next, sizeof next, MSG_NOSIGNAL | MSG_DONTWAIT);
+    send_to(newcomers[i], next);
   }
   // A member that has voted will not come any more: it has found out about a loss, or its own meeting has failed.
   std::uint64_t const vote = members.agreements + 1;
@@ -87,10 +92,18 @@ TUTTI_INLINE invitation open_door::wait(countdown& until) {
     if (waiting[1].revents == 0) continue;
     invitation out;
     if (::recv(host_.get(), &out, sizeof out, MSG_DONTWAIT) == sizeof out && out.sender == invitation::sign) {
-      if (out.layout == segment_layout) return out;
-      throw error({.code = error_code::mismatch,
-                   .what = "the ranks of this job were built with another version of tutti",
-                   .way_out = "build all programs of a job with the same tutti"});
+      if (out.layout != segment_layout)
+        throw error({.code = error_code::mismatch,
+                     .what = "the ranks of this job were built with another version of tutti",
+                     .way_out = "build all programs of a job with the same tutti"});
+      if (out.ranks > 0) return out;
+      throw error(
+          {.code = error_code::bad_argument,
+           .what = "the ranks of this job have finished the elastic_loop that this process is to join, and go on "
+                   "without it",
+           .way_out =
+               "make a single elastic_loop in a program whose lost ranks are to be replaced: a process that starts "
+               "again begins with the first"});
     }
     host_ = descriptor();  // it has changed its mind, or is gone
   }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "training/elastic/toy_job.hpp"
 
@@ -52,9 +54,13 @@ std::vector<pid_t> start_four(Body const& body) {
   return out;
 }
 
+bool was_turned_away(int status) {
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1 + static_cast<int>(error_code::bad_argument);
+}
+
 }  // namespace
 
-TEST_CASE("a process that waits to join a loop is not asked to join the next one") {
+TEST_CASE("a process that waits to join a loop is turned away when that has ended, not asked to join the next one") {
   auto const processes = start_four([](int p) {
     std::uint64_t first = 0, second = 0;
     training::elastic_loop loop;
@@ -65,13 +71,43 @@ TEST_CASE("a process that waits to join a loop is not asked to join the next one
     });
     if (first != right_sum || second != right_sum || next.comm().size() != 2) ::_exit(99);
   });
-  std::string const wrong = end_of_ranks(std::span(processes).first(3), 100s,
-                                         [](int p, int status) { return p == 1 ? was_killed(status) : status == 0; });
+  std::string const wrong = end_of_ranks(processes, 100s, [](int p, int status) {
+    return p == 1 ? was_killed(status) : p == 3 ? was_turned_away(status) : status == 0;
+  });
   CHECK_MESSAGE(wrong.empty(), wrong);
-  ::kill(processes[3], SIGKILL);
-  std::string const late =
-      end_of_ranks(std::span(processes).last(1), 100s, [](int, int status) { return was_killed(status); });
-  CHECK_MESSAGE(late.empty(), late);
+}
+
+TEST_CASE("a process that starts when the ranks are in a later loop is turned away, also if nobody can join that") {
+  for (bool const lost_before : {false, true}) {
+    CAPTURE(lost_before);
+    shared_with_forks<std::uint64_t> shared(2);  // the step of the later loop; and whether the process has gone
+    std::atomic_ref<std::uint64_t> const later_step(shared[0]), gone(shared[1]);
+    auto const train = [&](int p) {
+      std::uint64_t first = 0, second = 0;
+      training::elastic_loop loop;
+      add_up(loop, "first", first, [&](std::uint64_t number) {
+        if (p == 1 && number == 3 && lost_before) ::raise(SIGKILL);
+      });
+      training::elastic_loop next(loop.comm().split(0).value());
+      add_up(next, "second", second, [&](std::uint64_t number) {
+        if (p == 1 && number == 2) ::raise(SIGKILL);
+        if (p == 0) later_step = number;
+        for (int i = 0; p == 0 && number >= 3 && gone == 0 && i < 100; ++i) std::this_thread::sleep_for(10ms);
+      });
+      if (first != right_sum || second != right_sum || next.comm().size() != 2) ::_exit(99);
+    };
+    auto const processes = start_four([&](int p) {
+      if (p != 3) return train(p);
+      while (later_step < 3) std::this_thread::sleep_for(1ms);
+      error const turned_away = error_of([&] { return train(p), 0; });
+      gone = 1;
+      throw turned_away;
+    });
+    std::string const wrong = end_of_ranks(processes, 100s, [](int p, int status) {
+      return p == 1 ? was_killed(status) : p == 3 ? was_turned_away(status) : status == 0;
+    });
+    CHECK_MESSAGE(wrong.empty(), wrong);
+  }
 }
 
 TEST_CASE("a process that has joined a loop is a rank of the next one") {

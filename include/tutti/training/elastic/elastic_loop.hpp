@@ -51,8 +51,8 @@ template <transport Transport = shm>
 class elastic_loop {
  public:
   // The ranks that init finds; under tutti-run --elastic also a process that replaces a lost rank, which joins the others in
-  // run(), when they have completed a step. A program may make several loops, in the same order on all ranks.
-  // Throws error: as init does; bad_argument for options that make no sense.
+  // run(), when they have completed a step. A program may make several loops, in the same order on all ranks; a process that starts
+  // in a later one is turned away. Throws error: as init does; bad_argument for options that make no sense.
   explicit elastic_loop(elastic_options options = {}, std::source_location where = std::source_location::current())
     requires std::same_as<Transport, shm>
       : elastic_loop(find_ranks(where), std::move(options)) {}
@@ -87,6 +87,7 @@ class elastic_loop {
     where_ = where;
     steps_ = steps;
     ready_ = false;
+    growth_.begin_run();
     tutti::detail::watch_during_call<Transport> const no_longer{lookout_};
     while (true) {
       std::exception_ptr why;
@@ -100,7 +101,7 @@ class elastic_loop {
           setbacks_.note_end_of(state_.step);
         }
         if (!ready_) continue;
-        if (finish()) return;
+        if (finish()) return growth_.end_run(comm_->is_main());
       } catch (vote_on_loss const&) {
       } catch (error const& e) {
         if (is_fatal_ || !comm_ || !tutti::detail::can_vote(*comm_) || !is_loss(e.code())) throw;

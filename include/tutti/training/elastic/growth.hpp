@@ -21,7 +21,8 @@
 namespace tutti::detail {
 
 // The doors and meetings of the n-th loop of a job that can grow have names of their own, so processes that wait to join one loop
-// are not asked by another. All ranks, and processes that join, make their loops in the same order.
+// are not asked by another. All ranks, and processes that join, make their loops in the same order. Those that wait for a loop that
+// has ended are turned away: at its end, and by later loops, which look for them from time to time.
 [[gnu::cold]] std::string name_of_loop(std::string const& job, int n);
 
 // A process that is to join listens on a socket, its door. After a step, rank 0 looks whether there are any; if so, all ranks
@@ -31,6 +32,9 @@ class growth {
  public:
   // Both outlive this.
   growth(training::elastic_options const& options, roster& members) : options_(options), roster_(members) {}
+  growth(growth const&) = delete;
+  growth& operator=(growth const&) = delete;
+  [[gnu::cold]] ~growth() { note_run(false); }
 
   // This process is one of these ranks. Others may join them if they are all that a launcher has started.
   // Throws error: bad_argument if this process is to join others, and has not done so in an earlier loop.
@@ -44,6 +48,10 @@ class growth {
   std::uint64_t meetings = 0;  // attempts so far, which have names of their own; the same on all ranks
 
   // -- Ranks.
+
+  // run() begins, or has ended with all steps completed.
+  void begin_run() { note_run(true); }
+  [[gnu::cold]] void end_run(bool is_main);
 
   // On rank 0: those that wait. `present`: the numbers of the members. Looks from time to time only, and never waits.
   [[gnu::cold]] std::vector<newcomer> find(std::span<int const> present);
@@ -69,6 +77,9 @@ class growth {
   [[gnu::cold]] void finish_joining();
 
  private:
+  [[gnu::cold]] void note_run(bool runs);
+  [[gnu::cold]] void turn_away_late();
+
   training::elastic_options const& options_;
   roster& roster_;
   std::string name_;  // of the doors and meetings; empty if nobody can join
@@ -76,7 +87,7 @@ class growth {
   int most_members_ = 0;  // that there may be
   bool is_new_ = false;
   std::optional<open_door> door_;
-  std::chrono::steady_clock::time_point next_look_{};
+  std::chrono::steady_clock::time_point next_look_{}, next_late_look_{};
 };
 
 }  // namespace tutti::detail

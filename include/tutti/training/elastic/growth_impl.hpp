@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "tutti/collective/broadcast.hpp"
@@ -16,7 +18,8 @@
 
 namespace tutti::detail {
 
-inline constexpr std::chrono::steady_clock::duration between_looks = std::chrono::milliseconds(20);
+inline constexpr std::chrono::steady_clock::duration between_looks = std::chrono::milliseconds(20),
+                                                     between_late_looks = std::chrono::milliseconds(500);
 
 TUTTI_INLINE std::string name_of_loop(std::string const& job, int n) { return join({job, "-loop-", n}); }
 
@@ -24,6 +27,8 @@ TUTTI_INLINE std::string name_of_loop(std::string const& job, int n) { return jo
 struct loops_so_far {
   std::atomic<int> made{0};
   std::atomic<bool> has_joined{false};
+  std::mutex mutex;
+  std::set<std::string> ended;  // the names of those that others could have joined
 };
 TUTTI_INLINE loops_so_far& all_loops() {
   static loops_so_far loops;
@@ -65,7 +70,31 @@ TUTTI_INLINE void growth::begin_as_newcomer(elastic_job const& job) {
                .way_out = "start the program by tutti-run --elastic, or unset the variable"});
 }
 
+TUTTI_INLINE void growth::note_run(bool runs) {
+  if (name_.empty() || is_new_) return;
+  std::lock_guard const lock(all_loops().mutex);
+  if (runs) all_loops().ended.erase(name_);
+  else all_loops().ended.insert(name_);
+}
+
+TUTTI_INLINE void growth::end_run(bool is_main) {
+  note_run(false);
+  next_late_look_ = {};
+  if (is_main) turn_away_late();
+}
+
+TUTTI_INLINE void growth::turn_away_late() {
+  auto const now = std::chrono::steady_clock::now();
+  if (now < next_late_look_) return;
+  next_late_look_ = now + between_late_looks;
+  std::lock_guard const lock(all_loops().mutex);
+  for (std::string const& name : all_loops().ended)
+    for (int number = 0; number < most_members_; ++number)
+      if (auto const one = find_newcomer(name, number)) turn_away(*one);
+}
+
 TUTTI_INLINE std::vector<newcomer> growth::find(std::span<int const> present) {
+  turn_away_late();
   std::vector<newcomer> out;
   auto const now = std::chrono::steady_clock::now();
   int const room = most_members_ - static_cast<int>(present.size());
