@@ -134,13 +134,20 @@ TEST_CASE("the environment is read and checked") {
   with("TUTTI_TIMEOUT", "soon", [&] { says("\"soon\" is not a time"); });
   for (char const* const impossible : {"-1", "1e-300", "1e300"})
     with("TUTTI_TIMEOUT", impossible, [&] { says("number of seconds from 1e-9 to 1e9"); });
-  for (char const* const empty : {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD",
-                                  "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE", "TUTTI_STATISTICS", "TUTTI_CHECK"})
+  for (char const* const empty :
+       {"TUTTI_TIMEOUT", "TUTTI_ALGORITHM", "TUTTI_LOG", "TUTTI_RECORD", "TUTTI_RECORD_SIGNAL", "TUTTI_TRACE",
+        "TUTTI_STATISTICS", "TUTTI_CHECK", "TUTTI_NATIVE"})
     with(empty, "", [] { CHECK(settings::from_environment().timeout == std::chrono::minutes(5)); });
   for (char const* const signal : {"9", "19", "32", "0", "65", "10abc", "USR1"})
     with("TUTTI_RECORD_SIGNAL", signal, [&] { says("\" is not a signal that a program can handle"); });
   with("TUTTI_RECORD_SIGNAL", "10", [] { CHECK(settings::from_environment().record_signal == 10); });
   with("TUTTI_STATISTICS", "yes", [&] { says("\"yes\" is not 0 or 1; set it to 1"); });
+  with("TUTTI_NATIVE", "no", [&] { says("\"no\" is not 0 or 1; set it to 0 to keep calls out of the MPI's own"); });
+  with("TUTTI_NATIVE", "0", [] { CHECK(settings::from_environment().avoids_native == "TUTTI_NATIVE=0"); });
+  with("OMPI_MCA_orte_enable_recovery", "1", [&] {
+    CHECK(settings::from_environment().avoids_native == "mpirun --enable-recovery");
+    with("TUTTI_NATIVE", "1", [] { CHECK(settings::from_environment().avoids_native == ""); });
+  });
   with("TUTTI_STATISTICS", "1", [] { CHECK(settings::from_environment().statistics); });
   with("TUTTI_RECORD", "/no/such/folder/run",
        [&] { says("is not where files can be created: No such file or directory"); });

@@ -50,6 +50,7 @@ outlive=
 if [ "$continues" != --enable-recovery ]; then
   outlive="sh $work/outlive"
   export UCX_TLS=^cma  # it aborts a rank that reads the memory of one that has died
+  export TUTTI_NATIVE=0
 fi
 
 before=$(files)

@@ -96,6 +96,23 @@ TEST_CASE("native is what is chosen, and refused with a sentence elsewhere") {
   });
 }
 
+TEST_CASE("native can be kept for calls that name it, which explain says") {
+  ::setenv("TUTTI_NATIVE", "0", 1);
+  CHECK(on_ranks(2, [](auto& comm) {
+          auto const chosen = explain<float>(comm, collective::all_reduce, 100'000);
+          CHECK(chosen.algorithm != algorithm_id::native);
+          CHECK(chosen.text.find("; native is not chosen, because of TUTTI_NATIVE=0") != std::string::npos);
+          auto const named = explain<float>(comm, collective::all_reduce, 10, {.algorithm = algorithm_id::native});
+          CHECK(named.algorithm == algorithm_id::native);
+          CHECK(named.text.find("TUTTI_NATIVE") == std::string::npos);
+          std::vector<int> one(10, 1);
+          all_reduce<native>(comm, one);
+          all_reduce(comm, one);
+          CHECK(one.back() == 4);
+        }) == "");
+  ::unsetenv("TUTTI_NATIVE");
+}
+
 TEST_CASE("native finds a mismatch, and blocks that do not fit, before the MPI would hang") {
   auto const thrown = [](auto f) { return on_ranks(3, [&](auto& comm) { f(comm); }); };
   std::string const counts = thrown([](auto& comm) {

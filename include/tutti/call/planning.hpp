@@ -56,6 +56,7 @@ problem problem_of(engine<Transport>& on, request const& r, schedule_finder& sch
   if constexpr (maps_memory<Transport>) out.pulls = t.pulls();
   else out.messages = true;
   out.native = has_native_collectives<Transport> && !r.started;
+  out.named_native = !on.environment.avoids_native.empty();
   out.wide = r.wide;
   out.at_once = r.at_once;
   if constexpr (has_levels<Transport>) {

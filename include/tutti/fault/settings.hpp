@@ -23,6 +23,9 @@ struct settings {
   std::string trace{};          // TUTTI_TRACE: the same for traces
   bool statistics = false;      // TUTTI_STATISTICS=1
   bool checks_buffers = false;  // TUTTI_CHECK=buffers
+  // Why calls that name no algorithm are not left to the MPI's own collectives, which a rank cannot leave when another dies; empty:
+  // they may be. TUTTI_NATIVE
+  std::string_view avoids_native{};
 
   bool observes() const { return log == log_level::debug || !trace.empty() || statistics; }
 
@@ -30,6 +33,7 @@ struct settings {
 
  private:
   static std::string_view variable(char const* name);  // empty if it is not set
+  static bool flag(char const* name, bool otherwise, char const* way_out);
   static void expect_writable(char const* name, std::string const& prefix);
   [[noreturn]] static void refuse(char const* name, std::string_view text, char const* what, char const* way_out);
 };

@@ -49,16 +49,24 @@ TUTTI_INLINE settings settings::from_environment() {
   out.record = variable("TUTTI_RECORD");
   if (!out.record.empty()) expect_writable("TUTTI_RECORD", out.record);
   out.trace = variable("TUTTI_TRACE");
-  if (std::string_view const text = variable("TUTTI_STATISTICS"); !text.empty()) {
-    if (text != "0" && text != "1") refuse("TUTTI_STATISTICS", text, "0 or 1", "1 to count calls, or unset it");
-    out.statistics = text == "1";
-  }
+  out.statistics = flag("TUTTI_STATISTICS", false, "1 to count calls, or unset it");
+  // Open MPI 4 sets it for the ranks of a job that is to continue when one of them has died.
+  bool const continues = variable("OMPI_MCA_orte_enable_recovery") == "1";
+  if (!flag("TUTTI_NATIVE", !continues, "0 to keep calls out of the MPI's own collectives, or unset it"))
+    out.avoids_native = variable("TUTTI_NATIVE") == "0" ? "TUTTI_NATIVE=0" : "mpirun --enable-recovery";
   return out;
 }
 
 TUTTI_INLINE std::string_view settings::variable(char const* name) {
   char const* const text = std::getenv(name);
   return text == nullptr ? "" : text;
+}
+
+TUTTI_INLINE bool settings::flag(char const* name, bool otherwise, char const* way_out) {
+  std::string_view const text = variable(name);
+  if (text.empty()) return otherwise;
+  if (text != "0" && text != "1") refuse(name, text, "0 or 1", way_out);
+  return text == "1";
 }
 
 TUTTI_INLINE void settings::expect_writable(char const* name, std::string const& prefix) {

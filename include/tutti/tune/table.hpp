@@ -61,7 +61,9 @@ constexpr std::string_view objection(algorithm_id id, problem const& p) {
 
 // Whether the transport's library may be chosen without being named: it rounds at every combination, and it may be
 // unable to determine the total size of a _v form.
-constexpr bool may_leave_to_library(problem const& p) { return p.native && !p.wide && (!p.ragged || reduces(p.what)); }
+constexpr bool may_leave_to_library(problem const& p) {
+  return p.native && !p.named_native && !p.wide && (!p.ragged || reduces(p.what));
+}
 
 // Whether the receivers of an algorithm can copy from private memory (protocol pull).
 constexpr bool may_pull(algorithm_id id, collective c) {
