@@ -4,7 +4,8 @@
 // no room in /dev/shm, and beside another job. Every result is exact or an error; the error is the same on all other ranks
 // and names the guilty one, nothing waits past its deadline, and the survivors go on without it.
 // TUTTI_TEST_SEED is the first seed, TUTTI_TEST_CHAOS the number of seeds; a failure prints its own. TUTTI_TEST_OPERATIONS is
-// the number of operations of a job that loses no rank; the longer it is, the more often ranks are stopped and fork.
+// the number of operations of a job that loses no rank; the longer it is, the more often ranks are stopped and fork. TUTTI_TEST_STOP is
+// for how many seconds all ranks are stopped.
 // labels: processes alone waits optimised native
 // timeout: 300
 #include <doctest/doctest.h>
@@ -61,6 +62,11 @@ constexpr std::array<char const*, 9> mishap_names{"nothing happens",
                                                   "a rank unmaps its array during a call",
                                                   "a rank gets no more memory"};
 
+int number_in(char const* variable, int otherwise) {
+  char const* const text = std::getenv(variable);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
 // What happens to a job. All of it follows from the seed, and its processes know it.
 struct fate {
   unsigned seed;
@@ -72,13 +78,11 @@ struct fate {
   bool beside_others;                   // another job runs at the same time
   bool apart;                           // each rank has a process namespace of its own, and cannot see the others
   bool takes_too_much;  // the system kills the victim, because it takes more memory than its group may have
+  bool read_only;       // /dev/shm, which is full
+  std::chrono::milliseconds stop;
   bool fatal() const { return what >= mishap::stopped_too_long; }
   bool ends_victim() const { return what == mishap::killed || what == mishap::replaced; }
   bool hangs() const { return what == mishap::stopped_too_long; }
-  std::chrono::milliseconds stop() const {
-    if (what == mishap::one_stopped) return 100ms;
-    return what == mishap::all_stopped ? 3s : 5s;
-  }
   std::chrono::seconds timeout() const { return what == mishap::all_stopped || hangs() ? 2s : 10s; }
   // What the other ranks are told.
   bool explains(error_code code) const {
@@ -107,6 +111,10 @@ struct fate {
     out.beside_others = below(4) == 0;
     out.apart = below(4) == 0 && ::geteuid() == 0;
     out.takes_too_much = out.what == mishap::killed && below(2) == 0;
+    out.read_only = below(2) == 0;
+    out.stop = 5s;
+    if (out.what == mishap::one_stopped) out.stop = std::chrono::milliseconds(1 + below(200));
+    if (out.what == mishap::all_stopped) out.stop = std::chrono::seconds(number_in("TUTTI_TEST_STOP", 3));
     return out;
   }
 };
@@ -155,7 +163,7 @@ struct verdict {
 
 // `ready` is closed once this rank's operations begin.
 void be_rank(fate const& f, int rank, int ready, memory_group* group, verdict& said) {
-  full_shared_files const full;  // nothing may need room there
+  full_shared_files const full(f.read_only);  // nothing may need room there
   if (rank == (f.victim + 1) % f.ranks) {
     if (f.refuse_handles)
       expect(filter_system_calls({SYS_pidfd_open}, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW), "no filter");
@@ -268,12 +276,12 @@ std::string run(fate const& f, long& operations) {
   pid_t const victim = ranks[static_cast<std::size_t>(f.victim)];
   std::this_thread::sleep_for(f.after);
   if (f.what == mishap::killed && !group) ::kill(victim, SIGKILL);
-  if (f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop());
+  if (f.what == mishap::stopped_too_long) stop_and_resume({victim}, f.stop);
   for (int i = 0; f.what == mishap::one_stopped && i < f.repeats(); ++i) {
-    stop_and_resume({victim}, f.stop());
+    stop_and_resume({victim}, f.stop);
     std::this_thread::sleep_for(f.after);
   }
-  if (f.what == mishap::all_stopped) stop_and_resume(ranks, f.stop());
+  if (f.what == mishap::all_stopped) stop_and_resume(ranks, f.stop);
   std::string const wrong = end_of_ranks(ranks, 30s * f.repeats(), [&](int r, int status) {
     if (r != f.victim) return status == 0;
     if (f.what == mishap::unmaps) return status == 0 || WIFSIGNALED(status);
@@ -282,11 +290,6 @@ std::string run(fate const& f, long& operations) {
   std::string const wrong_beside = end_of_ranks(others, 30s, [](int, int status) { return status == 0; });
   operations += std::ranges::min(said.all(), {}, &verdict::operations).operations;
   return wrong + wrong_beside + differences(f, said.all());
-}
-
-int number_in(char const* variable, int otherwise) {
-  char const* const text = std::getenv(variable);
-  return text != nullptr ? std::atoi(text) : otherwise;
 }
 
 // The files that shared memory could leave behind.

@@ -11,6 +11,7 @@
 #include "tutti/fault/settings.hpp"
 #include "tutti/launch/measure_links.hpp"
 #include "tutti/launch/place.hpp"
+#include "tutti/training/elastic/elastic_options.hpp"
 #include "tutti/transport/shared_memory/segment_file.hpp"
 
 namespace {
@@ -23,6 +24,9 @@ constexpr char const* variables[] = {"TUTTI_TIMEOUT",
                                      "TUTTI_TRACE",
                                      "TUTTI_STATISTICS",
                                      "TUTTI_CHECK",
+                                     "TUTTI_NATIVE",
+                                     "TUTTI_ELASTIC",
+                                     "TUTTI_ELASTIC_JOIN",
                                      "TUTTI_HEAP",
                                      "TUTTI_TOPOLOGY",
                                      "TUTTI_RANK",
@@ -42,7 +46,12 @@ constexpr char const* variables[] = {"TUTTI_TIMEOUT",
                                      "SLURM_PROCID",
                                      "SLURM_STEP_NUM_TASKS",
                                      "SLURM_STEP_TASKS_PER_NODE",
-                                     "SLURM_JOB_ID"};
+                                     "SLURM_JOB_ID",
+                                     "SLURM_STEP_ID",
+                                     "OMPI_MCA_ess_base_jobid",
+                                     "OMPI_MCA_orte_enable_recovery",
+                                     "TORCHELASTIC_RUN_ID",
+                                     "MASTER_PORT"};
 
 void set_variables(std::string const& text) {
   for (char const* const name : variables) ::unsetenv(name);
@@ -73,4 +82,8 @@ void take(std::string const& text) {
   });
   expect_refusal_or([] { require(tutti::detail::heap_bytes(4, 1 << 30) <= tutti::detail::half_of_all_addresses); });
   expect_refusal_or([] { tutti::detail::wants_link_times(); });
+  expect_refusal_or([] {
+    auto const job = tutti::detail::elastic_job::from_environment();
+    require(-1 <= job.joins_as && 0 <= job.min_ranks && job.min_ranks <= job.max_ranks);
+  });
 }

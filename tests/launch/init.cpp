@@ -162,6 +162,13 @@ TEST_CASE("a rank that gets no address space says why, and the others do not wai
   CHECK(time.seconds() < 50);
 }
 
+TEST_CASE("ranks share what addresses a limit leaves them" * doctest::skip(sanitized)) {
+  command c("sh -c 'ulimit -v 4000000; exec " + with_timeout(30, ranks(4, "sum")) + "'");
+  CHECK(c.wait() == 0);
+  CAPTURE(c.output);
+  CHECK(lines_with(c.output, ": right\n") == 4);
+}
+
 TEST_CASE("a limit of file sizes gives an error, not a signal") {
   command c("sh -c 'ulimit -f 1000; exec " + with_timeout(10, ranks(2, "sum")) + "'");
   CHECK(c.wait() == 1);
