@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # two_nodes.sh (openmpi|mpich) ranks command...: runs each command, a word with a program and its arguments, with its ranks on
 # two nodes that share no memory as far as MPI knows: network namespaces with host names of their own, joined by a veth pair;
-# once with ranks dealt out in turn and once with neighbours side by side. With TUTTI_LINK=1gbit the link is as slow. Exits 77
-# where that is not allowed.
+# once with ranks dealt out in turn and once with neighbours side by side. With TUTTI_LINK=1gbit the link is as slow. TUTTI_TEST_WITH is
+# a script that runs the command instead, with the arguments `ranks launcher -n ranks command`. Exits 77 where that is not allowed.
 set -eu
 kind=$1 ranks=$2
 shift 2
@@ -61,20 +61,21 @@ fi
 
 half=$(((ranks + 1) / 2))
 
-# run node|slot command: ranks dealt out to the nodes in turn, or neighbours side by side.
-run() {
-  by=$1 each=$([ "$1" = node ] && echo 1 || echo "$half")
-  shift
+# Launchers: ranks dealt out to the nodes in turn, or neighbours side by side.
+for by in node slot; do
+  each=$([ "$by" = node ] && echo 1 || echo "$half")
   case $kind in
     openmpi)
-      "$folder/on_node" "$a" "exec mpirun.openmpi -n $ranks --host $a:$half,$b:$half --map-by $by --bind-to none \
-        --mca plm_rsh_agent $folder/on_node --mca orte_keep_fqdn_hostnames 1 --mca pml ob1 --mca btl tcp,vader,self \
-        --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 $*" ;;
+      launcher="mpirun.openmpi --host $a:$half,$b:$half --map-by $by --bind-to none --mca plm_rsh_agent $folder/on_node \
+        --mca orte_keep_fqdn_hostnames 1 --mca pml ob1 --mca btl tcp,vader,self --mca btl_tcp_if_include eth0 \
+        --mca oob_tcp_if_include eth0" ;;
     mpich)
-      "$folder/on_node" "$a" "exec env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 mpiexec.mpich -n $ranks -launcher ssh \
-        -launcher-exec $folder/on_node -hosts $a,$b -ppn $each $*" ;;
+      launcher="env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 mpiexec.mpich -launcher ssh -launcher-exec $folder/on_node \
+        -hosts $a,$b -ppn $each" ;;
   esac
-}
+  printf '#!/bin/sh\nexec %s %s "exec %s $*"\n' "$folder/on_node" "$a" "$launcher" >"$folder/by_$by"
+  chmod +x "$folder/by_$by"
+done
 
 # The link takes a moment to come up.
 tries=50
@@ -86,12 +87,16 @@ until ip -n "$a" link show eth0 | grep -q 'state UP' && ip -n "$b" link show eth
   }
   sleep 0.1
 done
-nodes=$(run slot hostname | sort -u | wc -l)
+nodes=$("$folder/by_slot" -n "$ranks" hostname | sort -u | wc -l)
 [ "$nodes" = 2 ] || {
   echo "$kind started its ranks on $nodes nodes, not on 2"
   exit 1
 }
 for command; do
-  run node "$command"
-  run slot "$command"
+  if [ -n "${TUTTI_TEST_WITH-}" ]; then
+    "$TUTTI_TEST_WITH" "$ranks" "$folder/by_slot" -n "$ranks" $command
+    continue
+  fi
+  "$folder/by_node" -n "$ranks" "$command"
+  "$folder/by_slot" -n "$ranks" "$command"
 done

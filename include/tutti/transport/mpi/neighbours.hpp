@@ -16,47 +16,90 @@
 #include "tutti/core/file.hpp"
 #include "tutti/core/hash.hpp"
 #include "tutti/core/process.hpp"
+#include "tutti/core/shape.hpp"
 #include "tutti/transport/mpi/library.hpp"
+#include "tutti/transport/system/distant_process.hpp"
 #include "tutti/transport/system/process_watch.hpp"
 
 namespace tutti::detail {
 
+// A process as every rank of the job may know it.
+struct process_name {
+  std::uint64_t system = 0, processes = 0;  // numbers are comparable only within a namespace
+  std::int64_t number = 0;
+
+  static process_name own() {
+    std::string const system = read_file("/proc/sys/kernel/random/boot_id").value_or("");
+    return {hash_of(system), process_namespace(), ::getpid()};
+  }
+  friend bool operator==(process_name const&, process_name const&) = default;
+};
+
 struct mpi_neighbour {
   int rank = 0;
-  std::int64_t process = 0;
+  process_name process{};
   process_watch watch{};
 };
 
+// Adds a watch of a process, which begin(watch) begins unless `known` has one: each holds an open file. Where no more may be opened, ranks
+// are not watched.
+template <class Begin>
+[[gnu::cold]] void add_neighbour(std::vector<mpi_neighbour>& to, int rank, process_name const& process,
+                                 std::vector<mpi_neighbour> const& known, Begin&& begin) {
+  mpi_neighbour n{rank, process, {}};
+  auto const same = std::ranges::find(known, process, &mpi_neighbour::process);
+  try {
+    if (same != known.end() && !same->watch.ended()) n.watch = same->watch;
+    else begin(n.watch);
+    to.push_back(std::move(n));
+  } catch (error const&) {  // too many open files
+  }
+}
+
 // The other ranks that this process sees. All ranks of `here`, which are on one machine as far as the MPI knows, call it.
-// `rank`: of the caller, in the numbering of the result. A watch of the same process in `known` is shared, because each holds an
-// open file; where no more may be opened, ranks are not watched.
+// `rank`: of the caller, in the numbering of the result.
 [[gnu::cold]] inline std::vector<mpi_neighbour> find_neighbours(MPI_Comm here, int rank,
                                                                 std::vector<mpi_neighbour> const& known) {
   struct introduction {
-    std::uint64_t system = 0, processes = 0;  // process numbers are comparable only within a namespace
-    std::int64_t process = 0, rank = 0;
+    process_name process;
+    std::int64_t rank;
   };
   static_assert(sizeof(introduction) == 32);
-  std::string const system = read_file("/proc/sys/kernel/random/boot_id").value_or("");
-  introduction const self{hash_of(system), process_namespace(), ::getpid(), rank};
+  introduction const self{process_name::own(), rank};
   int size = 0;
   expect_success(MPI_Comm_size(here, &size), "MPI_Comm_size");
   std::vector<introduction> all(static_cast<std::size_t>(size));
   expect_success(MPI_Allgather(&self, sizeof self, MPI_BYTE, all.data(), sizeof self, MPI_BYTE, here), "MPI_Allgather");
   std::vector<mpi_neighbour> out;
   for (introduction const& i : all) {
-    bool const seen = self.processes != 0 && i.system == self.system && i.processes == self.processes;
+    bool const seen = self.process.processes != 0 && i.process.system == self.process.system &&
+                      i.process.processes == self.process.processes;
     if (i.rank == rank || i.process == self.process || !seen) continue;
-    mpi_neighbour n{static_cast<int>(i.rank), i.process, {}};
-    auto const same = std::ranges::find(known, i.process, &mpi_neighbour::process);
-    try {
-      if (same != known.end() && !same->watch.ended()) n.watch = same->watch;
-      else n.watch.begin(static_cast<pid_t>(i.process));
-      out.push_back(std::move(n));
-    } catch (error const&) {  // too many open files
-    }
+    add_neighbour(out, static_cast<int>(i.rank), i.process, known,
+                  [&](process_watch& w) { w.begin(static_cast<pid_t>(i.process.number)); });
   }
   return out;
+}
+
+// Adds the next rank to `seen` if its process is not among them, so that the end of a rank which is alone on its machine is noticed,
+// too. All ranks of `all` call it.
+[[gnu::cold]] inline void watch_next_rank(MPI_Comm all, int rank, std::vector<mpi_neighbour> const& known,
+                                          std::vector<mpi_neighbour>& seen) {
+  struct introduction {
+    process_name process;
+    process_port port;
+  };
+  introduction const self{process_name::own(), own_port()};
+  introduction next;
+  int size = 0;
+  expect_success(MPI_Comm_size(all, &size), "MPI_Comm_size");
+  int const after = wrap(rank + 1, size);
+  expect_success(MPI_Sendrecv(&self, sizeof self, MPI_BYTE, wrap(rank - 1, size), 0, &next, sizeof next, MPI_BYTE,
+                              after, 0, all, MPI_STATUS_IGNORE),
+                 "MPI_Sendrecv");
+  bool const watched = std::ranges::find(seen, after, &mpi_neighbour::rank) != seen.end();
+  if (watched || next.port.number == 0 || next.process == self.process) return;
+  add_neighbour(seen, after, next.process, known, [&](process_watch& w) { w.begin(next.port); });
 }
 
 }  // namespace tutti::detail

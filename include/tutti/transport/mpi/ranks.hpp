@@ -62,8 +62,8 @@ class mpi_ranks {
     if (!ready()) board_.sleep();
   }
   void wake_all() noexcept {}
-  // An MPI without fault tolerance does not tell. Then a rank sees the other processes of its machine, and learns of others from
-  // the faults that their machines' ranks raise.
+  // An MPI without fault tolerance does not tell. Then a rank sees the other processes of its machine and that of the next rank, and
+  // learns of others from the faults that ranks raise which see those.
   bool lost(int peer) const noexcept { return board_.lost(peer); }
   bool left(int peer) const noexcept { return board_.left(peer); }
   std::string describe(int peer) const { return join({"rank ", peer}); }
@@ -196,6 +196,7 @@ class mpi_ranks {
     });
     machine out{.rank = here.rank(), .ranks = here.size()};
     if (!mpi_survives()) out.neighbours = find_neighbours(here.get(), rank_, known);
+    if (!mpi_survives() && out.ranks < ranks_) watch_next_rank(communicator(), rank_, known, out.neighbours);
     cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);

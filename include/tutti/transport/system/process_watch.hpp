@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "tutti/transport/system/descriptor.hpp"
+#include "tutti/transport/system/distant_process.hpp"
 
 namespace tutti::detail {
 
@@ -18,6 +19,8 @@ class process_watch {
   // The same for a process that this one cannot see, as in another container: it has the other end of this connection, which
   // closes with it.
   [[gnu::cold]] void begin(descriptor const& connection);
+  // The same for a process of another machine.
+  [[gnu::cold]] void begin(process_port const& port);
   bool begun() const noexcept { return begun_; }
 
   // In order or not; false if that cannot be known.
@@ -37,6 +40,7 @@ class process_watch {
 
   pid_t process_ = 0;
   std::shared_ptr<descriptor const> handle_;
+  std::shared_ptr<distant_process> distant_;
   // What was seen first, where handles are refused (containers filter pidfd_open). A look takes microseconds.
   std::optional<sight> first_;
   bool begun_ = false;

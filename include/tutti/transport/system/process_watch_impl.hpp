@@ -40,6 +40,11 @@ TUTTI_INLINE void process_watch::begin(descriptor const& connection) {
   handle_ = std::make_shared<descriptor>(std::move(own));
 }
 
+TUTTI_INLINE void process_watch::begin(process_port const& port) {
+  begun_ = true;
+  distant_ = std::make_shared<distant_process>(port);
+}
+
 TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t process) noexcept {
   char path[32], text[512];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
@@ -59,6 +64,7 @@ TUTTI_INLINE std::optional<process_watch::sight> process_watch::look_at(pid_t pr
 }
 
 TUTTI_INLINE bool process_watch::ended() const noexcept {
+  if (distant_) return distant_->ended();
   if (!handle_ && (ended_ || !first_)) return ended_;
   if (!handle_) {
     sight const now = look_at(process_).value_or(*first_);
