@@ -9,6 +9,8 @@
 #include "tutti/core/nodes_impl.hpp"
 #include "tutti/core/process_impl.hpp"
 #include "tutti/core/text_impl.hpp"
+#include "tutti/device/nccl/library_impl.hpp"
+#include "tutti/device/nccl/team_impl.hpp"
 #include "tutti/fault/observer_impl.hpp"
 #include "tutti/fault/output_file_impl.hpp"
 #include "tutti/fault/recorder_impl.hpp"

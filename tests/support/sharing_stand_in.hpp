@@ -305,6 +305,14 @@ class sharing_stand_in {
   }
   std::string text() const { return "a stand-in"; }
 
+ protected:
+  stand_in_stream& here(stream_type stream) const {
+    stand_in_stream& out = stream != nullptr ? *stream : own_;
+    std::lock_guard const lock(guard_);
+    if (auto const& its = out.how_far(); std::ranges::find(used_, its) == used_.end()) used_.push_back(its);
+    return out;
+  }
+
  private:
   static std::atomic<int>& kernels_that_wait() {
     static std::atomic<int> running{0};
@@ -371,12 +379,6 @@ class sharing_stand_in {
       if (i < 100) std::this_thread::yield();
       else std::this_thread::sleep_for(std::chrono::microseconds{20});
     }
-  }
-  stand_in_stream& here(stream_type stream) const {
-    stand_in_stream& out = stream != nullptr ? *stream : own_;
-    std::lock_guard const lock(guard_);
-    if (auto const& its = out.how_far(); std::ranges::find(used_, its) == used_.end()) used_.push_back(its);
-    return out;
   }
   std::vector<std::shared_ptr<stand_in_stream::counts const>> used_streams() const {
     std::lock_guard const lock(guard_);

@@ -92,8 +92,8 @@ class cuda_device {
   }
 
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
-    detail::current_device const here(index_);
-    detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+    while_current(
+        [&] { detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync"); });
   }
 
   template <class Work>
@@ -204,12 +204,10 @@ class cuda_device {
     quietly([&] { return cudaEventDestroy(event); });
   }
   void record(event_type event, stream_type stream) const {
-    detail::current_device const here(index_);
-    detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
+    while_current([&] { detail::expect_cuda(cudaEventRecord(event, stream), "cudaEventRecord"); });
   }
   void follow(stream_type stream, event_type event) const {
-    detail::current_device const here(index_);
-    detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    while_current([&] { detail::expect_cuda(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); });
   }
   bool reached(event_type event) const {
     detail::current_device const here(index_);
@@ -233,8 +231,14 @@ class cuda_device {
     return would_spoil || status != cudaStreamCaptureStatusNone;
   }
 
-  // -- Memory that processes share, and streams that wait for words.
+  // -- For other libraries.
+  void* lend(stream_type stream) const { return stream; }
+  auto while_current(auto const& f) const {
+    detail::current_device const here(index_);
+    return f();
+  }
 
+  // -- Memory that processes share, and streams that wait for words.
   detail::device_memory_handle share(void* memory) const { return detail::share_memory_of_gpu(index_, memory); }
   void* open(detail::device_memory_handle const& handle) const { return detail::open_memory_of_gpu(index_, handle); }
   void close(detail::device_memory_handle const& handle, void* memory) const noexcept {
@@ -242,14 +246,12 @@ class cuda_device {
       quietly([&] { return cudaIpcCloseMemHandle(static_cast<std::byte*>(memory) - handle.offset); });
   }
   void* expose(void* memory, std::size_t bytes) const {
-    detail::current_device const here(index_);
-    return detail::exposed_memory::add(memory, bytes);
+    return while_current([&] { return detail::exposed_memory::add(memory, bytes); });
   }
   void hide(void* memory) const noexcept { detail::exposed_memory::remove(memory); }
 
   void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
-    detail::current_device const here(index_);
-    detail::signal_stream(stream, signals);
+    while_current([&] { detail::signal_stream(stream, signals); });
   }
   template <class Work>
   void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t items, Work const& work) const {
@@ -267,8 +269,7 @@ class cuda_device {
   template <class Call>
   void quietly(Call const& call) const noexcept {
     try {
-      detail::current_device const here(index_);
-      static_cast<void>(call());
+      static_cast<void>(while_current(call));
     } catch (...) {
     }
   }
@@ -288,7 +289,8 @@ class cuda_device {
   int processors_ = 0;
 };
 static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
-              detail::sharing_device<cuda_device> && detail::staging_device<cuda_device>);
+              detail::sharing_device<cuda_device> && detail::staging_device<cuda_device> &&
+              detail::lending_device<cuda_device>);
 
 // All GPUs that this process sees.
 inline std::vector<cuda_device> cuda_devices() {

@@ -35,11 +35,11 @@ class watched_work : public pending_call {
   virtual void give_up() noexcept = 0;
 };
 
-template <marking_device D>
+// A watch knows of faults that end the work; it may be null.
+template <marking_device D, class Watch = device_watch const>
 class device_work final : public watched_work {
  public:
-  device_work(pending_calls& queue, D const& on, device_watch const* watch, stream_of<D> stream,
-              std::source_location where)
+  device_work(pending_calls& queue, D const& on, Watch* watch, stream_of<D> stream, std::source_location where)
       : watched_work{queue}, mark_{on}, watch_{watch}, where_{where} {
     mark_.record(stream);
   }
@@ -66,7 +66,7 @@ class device_work final : public watched_work {
 
  private:
   device_event<D> mark_;
-  device_watch const* watch_;
+  Watch* watch_;
   std::source_location where_;
 };
 

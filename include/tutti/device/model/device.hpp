@@ -139,6 +139,13 @@ concept streaming_device = marking_device<D> && requires(D const d, typename D::
   { d.end_stream(stream) } noexcept;
 };
 
+// Lends its streams to libraries that use CUDA, and the device that is current in a thread.
+template <class D>
+concept lending_device = device<D> && requires(D const d, typename D::stream_type stream, int (*f)()) {
+  { d.lend(stream) } -> std::same_as<void*>;    // a cudaStream_t
+  { d.while_current(f) } -> std::same_as<int>;  // calls f()
+};
+
 // Several devices of a process work on one call. After `reach`, work on d can access memory of the other; it throws error, system,
 // naming both and the reason.
 template <class D>

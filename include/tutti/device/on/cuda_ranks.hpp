@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <list>
 #include <memory>
 #include <numeric>
@@ -21,13 +22,12 @@
 #include "tutti/device/front/collectives.hpp"
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/front/rows.hpp"
-#include "tutti/device/front/work.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
+#include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/on/bucket.hpp"
 #include "tutti/device/on/list.hpp"
 #include "tutti/device/on/options.hpp"
 #include "tutti/device/staged/batch.hpp"
-#include "tutti/device/staged/cuda_staged.hpp"
 #include "tutti/device/staged/messages.hpp"
 #include "tutti/device/staged/outbox.hpp"
 #include "tutti/device/two_level/cuda_two_level.hpp"
@@ -48,26 +48,35 @@ class cuda_ranks {
     detail::node_map const nodes = find_nodes(how, where);
     detail::all_or_none(
         comm, where, [&] { messages_.emplace(comm, on, how.slices.slice); }, "allocate memory for messages");
-    if (how.path != device_path::staged) take_memory_path(how, nodes, where);
+    bool const required = how.path == device_path::nccl;
+    if (how.path != device_path::staged && !required) take_memory_path(how, nodes, where);
     if (ipc_ || levels_) open_outbox(how.slices.slice, nodes, where);
-    if (!ipc_) staged_.emplace(comm, on, how.slices, where);
+    if (!ipc_)
+      staged_.emplace(comm, on, how.slices,
+                      required                          ? detail::nccl_use::required
+                      : how.path == device_path::staged ? detail::nccl_use::never
+                                                        : detail::nccl_use::if_possible,
+                      where);
   }
 
-  // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
-  ~cuda_ranks() { works_.close(comm_.engine().environment.timeout); }
+  ~cuda_ranks() {
+    if (staged_ && std::uncaught_exceptions() > 0) staged_->give_up();
+  }
 
   int rank() const noexcept { return comm_.rank(); }
   int size() const noexcept { return comm_.size(); }
   D const& on() const noexcept { return on_; }
   device_path path() const noexcept {
-    return ipc_ ? device_path::ipc : levels_ ? device_path::two_level : device_path::staged;
+    if (ipc_) return device_path::ipc;
+    if (levels_) return device_path::two_level;
+    return staged_->has_nccl() ? device_path::nccl : device_path::staged;
   }
 
   // Completes when everything that the stream was given so far has run, or at a fault, which it then throws.
   tutti::work work(detail::passed_stream<D> stream = {}, std::source_location where = std::source_location::current()) {
     if (ipc_) return ipc_->work(named(stream), where);
     if (levels_) return levels_->work(named(stream), where);
-    return works_.add(std::make_shared<detail::device_work<D>>(works_, on_, nullptr, named(stream), where));
+    return staged_->work(named(stream), where);
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
@@ -95,15 +104,15 @@ class cuda_ranks {
   std::string explain() const {
     if (ipc_) return ipc_->explain() + messages_from_devices();
     std::string const begin = detail::join({"rank ", rank(), " of ", size(), " on ", std::string(on_.text()), ": "});
-    std::string_view const staged =
-        staged_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory";
-    if (!levels_) return detail::join({begin, staged, ", because ", why_staged_});
+    std::string const staged = staged_->explain(), why_not = staged_->why_not();
+    std::string const no_nccl = why_not.empty() ? "" : "\nNCCL is not used: " + why_not;
+    if (!levels_) return detail::join({begin, staged, ", because ", why_staged_, no_nccl});
     return detail::join(
         {begin,
          "all_reduce, reduce, reduce_scatter, broadcast and all_gather take two levels. In all other collectives, _v "
          "forms, fused operations, wire types, reductions with two element types, calls that name another algorithm, "
          "and messages between nodes, ",
-         staged, " among all ranks.\n", levels_->explain(), messages_from_devices()});
+         staged, " among all ranks.\n", levels_->explain(), messages_from_devices(), no_nccl});
   }
 
   // -- For windows: null on other paths than `ipc`, and why.
@@ -136,7 +145,7 @@ class cuda_ranks {
   }
 
  private:
-  using staged_type = cuda_staged<D, Transport>;
+  using staged_type = cuda_nccl<D, Transport>;
   using levels_type = cuda_two_level<D, Transport>;
 
   template <class Algorithm, collective C, class In, class Out, class Op>
@@ -258,15 +267,14 @@ class cuda_ranks {
   std::list<detail::device_array<D, std::byte>> allocated_;        // if there is no ipc_
   std::optional<detail::device_messages<D, Transport>> messages_;  // in memory of those above, so it goes first
   detail::device_bucket<D> bucket_{on_};
-  detail::device_works works_;
 };
 
 // The ranks of a communicator, each with buffers in memory of its device. Finds out how their devices can communicate: if all
 // ranks can read each other's memory, which takes one node and devices with that ability, they do; if that holds inside each of
-// several nodes, collectives take two levels; else data travel through the host, or to an MPI that accepts device memory.
+// several nodes, collectives take two levels; else NCCL carries them out, or data travel through the host or an MPI.
 // `explain()` tells which, and why. All ranks call it together, and make the same calls in the same order. Every collective of
 // device/front/collectives.hpp can be called; and send, recv and send_recv (device/staged/messages.hpp). Results have the bits of
-// one_shot on the host, except for reductions in two levels, whose order is that of cuda_two_level.
+// one_shot on the host, except for reductions in two levels or by NCCL: see cuda_two_level and cuda_nccl.
 //
 // Throws error: bad_argument, at all ranks, if they pass different paths or slices, or a path that they cannot take; system, at
 // all ranks, if one of them is out of memory, or cannot share memory although the path that was named needs it; the errors of

@@ -13,9 +13,9 @@
 namespace tutti {
 
 // How data travel between the devices of ranks: `ipc`, by reading each other's memory (cuda_ipc); `staged`, by way of the host or
-// of an MPI that accepts device memory (cuda_staged); `two_level`, the former inside nodes and the latter across them
-// (cuda_two_level).
-enum class device_path : std::uint8_t { automatic, ipc, staged, two_level };
+// of an MPI that accepts device memory (cuda_staged); `nccl`, by NCCL in the calls that it has, else as staged (cuda_nccl);
+// `two_level`, as ipc inside nodes, and across them by NCCL, or else as staged (cuda_two_level).
+enum class device_path : std::uint8_t { automatic, ipc, staged, two_level, nccl };
 
 constexpr std::string_view name(device_path p) {
   switch (p) {
@@ -23,6 +23,7 @@ constexpr std::string_view name(device_path p) {
     case device_path::ipc: return "ipc";
     case device_path::staged: return "staged";
     case device_path::two_level: return "two_level";
+    case device_path::nccl: return "nccl";
   }
   return "?";
 }
@@ -30,8 +31,8 @@ constexpr std::string_view name(device_path p) {
 // What `on` may be told. All ranks pass the same, except for the stream and the node.
 //
 // stream   of calls and works that name none
-// path     automatic: `ipc` if all ranks can, else `two_level` if they are on several nodes and can, and else `staged`. Naming a
-//          path makes its refusal an error
+// path     automatic: `ipc` if all ranks can, else `two_level` if they are on several nodes and can, else `nccl` if they can, and
+//          else `staged`. Naming a path makes its refusal an error
 // node     a number that ranks share if they are to read each other's memory; by default, that of the machine and container
 // arena    bytes of device memory that peers read, with `ipc` and `two_level`
 // slices   how data that travel through the host are cut, and messages on every path. Where peers read messages, each rank has

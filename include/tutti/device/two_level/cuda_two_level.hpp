@@ -21,7 +21,7 @@
 #include "tutti/device/front/ragged.hpp"
 #include "tutti/device/ipc/cuda_ipc.hpp"
 #include "tutti/device/ipc/meeting.hpp"
-#include "tutti/device/staged/cuda_staged.hpp"
+#include "tutti/device/nccl/cuda_nccl.hpp"
 #include "tutti/device/two_level/level_operations.hpp"
 #include "tutti/reduce/wire.hpp"
 #include "tutti/transport/absence.hpp"
@@ -32,13 +32,13 @@ namespace tutti {
 // The ranks of a communicator on nodes that have the same number of ranks, two or more. All ranks create it together and make
 // the same calls in the same order. Communicator and device must outlive it.
 //
-// how it works  a call is a list of calls of cuda_ipc inside the node and of cuda_staged across nodes. All ranks of a node take
-//               part across nodes at once, each with its share of the message or with its own block
+// how it works  a call is a list of calls of cuda_ipc inside the node and of cuda_nccl across nodes, which go as in cuda_staged
+//               without NCCL. All ranks of a node take part across nodes at once, each with its share of the message or its block
 // collectives   all_reduce, reduce, broadcast, all_gather and reduce_scatter with blocks of one size
-// order         the ranks of each node in rank order, then the nodes in order of their lowest ranks. Between the two, values
-//               are rounded to their type. The same bits on all ranks, but not those of one_shot unless the operation is
+// order         the ranks of each node in rank order, then the nodes in order of their lowest ranks, or in that of NCCL. Between
+//               the two, values are rounded to their type. The same bits on all ranks, but not those of one_shot unless the operation is
 //               exactly associative. Operations that do not commute need nodes of consecutive ranks
-// streams       as cuda_staged: a call returns when the last slice from another node has arrived, and cannot be captured
+// streams       a call returns when the last data from another node have arrived, and cannot be captured
 // errors        a failure of a part is a fault of the communicator, so all ranks throw it. Outputs are then undefined
 template <class D, transport Transport>
   requires detail::sharing_device<D> && detail::cooperative_device<D> && detail::staging_device<D> &&
@@ -65,7 +65,8 @@ class cuda_two_level {
       }
     });
     detail::all_or_none(
-        comm, where, [&] { across_.emplace(*across_comm_, on, slices, where); }, "stage memory of its device");
+        comm, where, [&] { across_.emplace(*across_comm_, on, slices, detail::nccl_use::if_possible, where); },
+        "stage memory of its device");
   }
 
   // Whether such nodes can be served; `objection` continues "because".
@@ -81,11 +82,10 @@ class cuda_two_level {
 
   std::string explain() const {
     return detail::join(
-        {nodes_.text(), ", each of which reads its own memory; ",
-         across_->hands_over() ? "the MPI gets device memory" : "data travel through pinned host memory",
+        {nodes_.text(), ", each of which reads its own memory; ", across_->explain(),
          " between nodes, among ranks with the same place in theirs. Values are combined in rank order inside "
-         "each node, then in the order of nodes.\nInside the node: ",
-         inside_->explain()});
+         "each node, then in ",
+         across_->has_nccl() ? "that of NCCL" : "the order of nodes", ".\nInside the node: ", inside_->explain()});
   }
 
   // -- For messages: the state that the ranks of this node share.
@@ -161,11 +161,14 @@ class cuda_two_level {
   void inside(call& now, Part const& part) {
     run(now, nodes_.members(node_), [&] { part(*inside_, now.how); });
   }
-  // Sends only what earlier parts have completed: a fault leaves memory as it was.
+  // Sends only what earlier parts have completed: a fault leaves memory as it was. NCCL's part has ended when it returns, too.
   template <class Part>
   void across(call& now, Part const& part) {
     run(now, nodes_.members(node_), [&] { inside_->work(now.how.stream, now.where).wait(); });
-    run(now, alike_, [&] { part(*across_, now.how); });
+    run(now, alike_, [&] {
+      part(*across_, now.how);
+      if (across_->has_nccl()) across_->work(now.how.stream, now.where).wait();
+    });
   }
   template <class F>
   void run(call& now, std::vector<int> const& members, F const& f) {
@@ -305,7 +308,7 @@ class cuda_two_level {
   std::optional<communicator<Transport>> inside_comm_, across_comm_;
   std::optional<detail::device_array<D, std::byte>> scratch_;
   std::optional<cuda_ipc<D, Transport>> inside_;
-  std::optional<cuda_staged<D, Transport>> across_;
+  std::optional<cuda_nccl<D, Transport>> across_;
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@ template <class Op>
 struct combining_only {
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr std::string_view name = name_of<Op>();
+  using bare_form_of = Op;  // a library may have it
   Op op;
 
   template <class A>

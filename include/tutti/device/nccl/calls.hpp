@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls that NCCL carries out for the ranks of a communicator: how the ranks begin together, meet before each call, and end the
+// calls in flight when one of them is lost.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "tutti/algorithm/one_shot.hpp"
+#include "tutti/call/communicator.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/core/type_name.hpp"
+#include "tutti/core/wait.hpp"
+#include "tutti/device/front/call.hpp"
+#include "tutti/device/ipc/meeting.hpp"
+#include "tutti/device/nccl/team.hpp"
+#include "tutti/device/staged/call.hpp"
+
+namespace tutti::detail {
+
+// What messages about calls name in place of an algorithm. Ranks that meet for such a call send no data.
+struct by_nccl {
+  static constexpr std::string_view name = "NCCL";
+};
+template <collective C>
+inline constexpr unlisted_algorithm nccl_algorithm{by_nccl::name, type_id<by_nccl>(),
+                                                   dynamic_schedule::of<schedule<one_shot, C>>()};
+
+// A thread looks at the calls in flight, because a stream cannot give up by itself. Where only the program's thread may ask the
+// transport for news, as over MPI, it learns of losses from NCCL, and from that thread when it waits in tutti.
+template <class D, transport Transport>
+class nccl_calls {
+ public:
+  // All ranks create it together. Throws error, at all ranks: system, if NCCL does not serve one of them; the errors of all_gather.
+  [[gnu::cold]] nccl_calls(communicator<Transport>& comm, D const& on, std::source_location where)
+      : comm_{comm}, on_{on} {
+    card mine{};
+    all_or_none(comm, where, [&] { mine = load(); }, "use NCCL");
+    auto const all = exchange_cards(comm, mine, where);
+    for (card const& other : all)
+      if (other.version != all[0].version)
+        throw error({.code = error_code::system,
+                     .rank = comm.rank(),
+                     .what = "ranks have different versions of NCCL",
+                     .way_out = "install the same version on all nodes",
+                     .where = where});
+    std::string why_not;
+    all_or_none(
+        comm, where,
+        [&] {
+          nccl::result const joined = enter(all[0].id);
+          if (joined == nccl::result::success) return;
+          why_not = text_of(joined);
+          team_.abort();
+          // A rank that knows only that another has failed, or is late, speaks last.
+          if (joined != nccl::result::remote && joined != nccl::result::in_progress) refuse(why_not);
+        },
+        "use NCCL");
+    all_or_none(
+        comm, where,
+        [&] {
+          if (!why_not.empty()) refuse(why_not);
+        },
+        "use NCCL");
+    watch_ = std::jthread([this](std::stop_token const& stop) { watch(stop); });
+  }
+  nccl_calls(nccl_calls const&) = delete;
+  nccl_calls& operator=(nccl_calls const&) = delete;
+  // All ranks destroy it together.
+  ~nccl_calls() {
+    if (std::uncaught_exceptions() > 0) give_up();
+    else if (!faulty()) team_.leave(deadline::after(comm_.engine().environment.timeout));
+    watch_ = {};
+  }
+  // Ends the calls in flight of all ranks, because of an exception.
+  [[gnu::cold]] void give_up() noexcept {
+    if (in_flight()) give_up_calls(comm_);
+    std::lock_guard const lock(guard_);
+    abort();
+  }
+
+  std::string version_text() const { return library_.version_text(); }
+
+  // Makes the calls issue(functions, communicator, stream), once all ranks have come. Returns when they are on the stream. Throws
+  // mismatch, timeout, rank_lost, rank_left and system, of this call or an earlier one.
+  template <collective C, class Issue>
+  void run(request const& what, std::string_view type, std::string_view op, device_options<D> const& how,
+           std::source_location where, Issue const& issue) {
+    expect_no_fault(where);
+    auto const timeout = how.timeout.count() > 0 ? how.timeout : comm_.engine().environment.timeout;
+    call_names const names{type, op};
+    call_terms terms{what, find_schedule_of<C>, timeout, where, &names};
+    terms.asked.algorithm = algorithm_id::automatic;
+    terms.asked.unlisted = &nccl_algorithm<C>;
+    start_meeting(comm_, terms).wait();
+    std::list<flight> now;
+    if (!on_.capturing(how.stream)) {  // the host does not see when a graph runs
+      now.emplace_back(on_, C, timeout);
+      now.back().begun.record(how.stream);
+    }
+    nccl::result given = on_.while_current([&] {
+      return team_.give(
+          [&](nccl::functions const& call, nccl::communicator* by) { return issue(call, by, on_.lend(how.stream)); });
+    });
+    if (given == nccl::result::in_progress) given = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
+    if (given != nccl::result::success) {
+      expect_no_fault(where);
+      comm_.engine().raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
+                            join({name(C), " of rank ", comm_.rank(), " could not begin: ", text_of(given)})},
+                           where);
+    }
+    if (now.empty()) return;
+    now.back().ended.record(how.stream);
+    std::lock_guard const lock(guard_);
+    flights_.splice(flights_.end(), now);
+  }
+
+  // Throws a fault of all ranks. Any thread may ask; whoever waits for a stream does.
+  void expect_no_fault(std::source_location where) {
+    if (may_ask_transport()) {
+      if constexpr (queries_peers<Transport>) {
+        static_cast<void>(comm_.engine().poll_fault());
+        if (int const q = find_lost(); q >= 0) comm_.engine().raise(loss_of(q), where);
+      }
+      comm_.engine().expect_no_fault_anywhere(where);
+      if constexpr (has_levels<Transport>)
+        if (auto* const node = comm_.engine().levels->only_node()) node->engine().expect_no_fault_anywhere(where);
+    }
+    std::optional<fault> found;
+    {
+      std::lock_guard const lock(guard_);
+      found = found_;
+    }
+    if (found) comm_.engine().raise(*found, where);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds look_every{10};
+  // A rank whose NCCL reports an error waits this long for the host to tell which rank is lost.
+  static constexpr std::chrono::seconds grace{1};
+
+  struct card {
+    int version;
+    nccl::unique_id id;  // of rank 0
+  };
+  struct flight {
+    flight(D const& on, collective c, std::chrono::nanoseconds limit) : begun(on), ended(on), what{c}, timeout{limit} {}
+
+    device_event<D> begun, ended;  // the stream has come to the call, and has left it
+    collective what;
+    std::chrono::nanoseconds timeout;
+    std::optional<deadline> end{};  // from when it has begun
+  };
+
+  // -- The beginning.
+  [[gnu::cold]] card load() {
+    if (comm_.size() > max_ranks) refuse(join({"there are more than ", max_ranks, " ranks"}));
+    library_ = nccl::library::load();
+    card out{library_.version, {}};
+    if (comm_.rank() != 0) return out;
+    nccl::result const made = on_.while_current([&] { return library_.call.get_unique_id(&out.id); });
+    if (made != nccl::result::success) refuse(library_.text_of(made, nullptr));
+    return out;
+  }
+  [[gnu::cold]] nccl::result enter(nccl::unique_id const& id) {
+    // The other half is for ranks that wait for this one after they have failed.
+    auto const limit = comm_.engine().environment.timeout / 2;
+    nccl::result const begun = on_.while_current([&] { return team_.join(library_, id, comm_.size(), comm_.rank()); });
+    if (begun != nccl::result::success && begun != nccl::result::in_progress) return begun;
+    return settle(deadline::after(limit), [&] {
+      if (find_lost() >= 0) refuse("a rank is lost");
+    });
+  }
+  [[noreturn]] static void refuse(std::string const& why) {
+    throw error({.code = error_code::system, .what = why, .way_out = "NCCL_DEBUG=WARN tells more"});
+  }
+
+  // -- The state of NCCL.
+  std::string text_of(nccl::result r) {
+    return r == nccl::result::in_progress ? "NCCL did not begin in time" : team_.text_of(r);
+  }
+  // Polls NCCL until it is idle or has an error. meanwhile() may throw.
+  template <class Meanwhile>
+  nccl::result settle(deadline until, Meanwhile const& meanwhile) {
+    nccl::result out{};
+    wait_until_done(
+        [&] {
+          out = team_.state();
+          return out == nccl::result::in_progress ? progress::stuck : progress::done;
+        },
+        patience_sharing_cores, until,
+        [&](auto const&) {
+          meanwhile();
+          std::this_thread::sleep_for(std::chrono::microseconds(50));
+          return true;
+        });
+    return out;
+  }
+
+  // -- What the host knows.
+  bool may_ask_transport() const { return comm_.engine().any_thread || std::this_thread::get_id() == thread_; }
+  // A rank whose process has ended before it left; -1 if none is known.
+  int find_lost() {
+    auto& transport = comm_.engine().transport();
+    for (int q = 0; q < comm_.size(); ++q)
+      if (q != comm_.rank() && transport.lost(q) && !transport.left(q)) return q;
+    return -1;
+  }
+  fault loss_of(int q) {
+    return {static_cast<int>(error_code::rank_lost), comm_.rank(), q,
+            join({comm_.engine().states().departure(error_code::rank_lost, q), ", while rank ", comm_.rank(),
+                  " communicates with it by NCCL"})};
+  }
+  bool has_fault() {
+    auto& engine = comm_.engine();
+    if (engine.has_fault()) return true;
+    if constexpr (has_levels<Transport>)
+      if (auto* const node = engine.levels->only_node(); node && node->engine().has_fault()) return true;
+    if constexpr (queries_peers<Transport>) return false;
+    else return engine.fault_outside && engine.fault_outside();
+  }
+
+  // -- The watch.
+  bool faulty() {
+    std::lock_guard const lock(guard_);
+    return over_;
+  }
+  bool in_flight() {
+    std::lock_guard const lock(guard_);
+    return !flights_.empty();
+  }
+  void watch(std::stop_token const& stop) {
+    std::unique_lock lock(guard_);
+    for (running_clock::rest rest; !stop.stop_requested() && !over_; rest.end()) {
+      wake_.wait_for(lock, stop, look_every, [] { return false; });
+      try {
+        look();
+      } catch (error const& e) {
+        end({static_cast<int>(e.code()), comm_.rank(), comm_.rank(), e.happened()});
+      }
+    }
+  }
+  void look() {
+    if (has_fault()) return abort();
+    if constexpr (!queries_peers<Transport>)
+      if (int const q = find_lost(); q >= 0) return end(loss_of(q));
+    auto const state = team_.state();
+    if (state != nccl::result::success && state != nccl::result::in_progress) {
+      if (!broken_) broken_ = deadline::after(grace);
+      if (broken_->passed())
+        end({static_cast<int>(error_code::system), comm_.rank(), -1,
+             join({"on rank ", comm_.rank(), ", ", team_.text_of(state)})});
+      return;
+    }
+    flights_.remove_if([](flight const& f) { return f.ended.reached(); });
+    for (flight& f : flights_) {
+      if (!f.end && f.begun.reached()) f.end = deadline::after(f.timeout);
+      if (!f.end || !f.end->passed()) continue;
+      double const seconds = std::chrono::duration<double>(f.timeout).count();
+      return end({static_cast<int>(error_code::timeout), comm_.rank(), -1,
+                  join({name(f.what), " by NCCL on rank ", comm_.rank(), " did not complete within ", seconds,
+                        " s: the stream of another rank has not come to the call, or ended"})});
+    }
+  }
+  // Ends all calls in flight with a fault that this rank has found.
+  [[gnu::cold]] void end(fault f) {
+    found_ = std::move(f);
+    abort();
+    if constexpr (!queries_peers<Transport>) {
+      comm_.engine().notices().raise(*found_);
+      comm_.engine().transport().wake_all();
+    }
+  }
+  [[gnu::cold]] void abort() noexcept {
+    over_ = true;
+    flights_.clear();
+    team_.abort();
+  }
+
+  communicator<Transport>& comm_;
+  D const& on_;
+  std::thread::id const thread_ = std::this_thread::get_id();
+  nccl::library library_;
+  nccl::team team_;
+  std::mutex guard_;
+  std::condition_variable_any wake_;
+  std::list<flight> flights_;       // calls that have not ended, as far as the watch has seen
+  std::optional<deadline> broken_;  // since NCCL has reported an error
+  std::optional<fault> found_;
+  bool over_ = false;
+  std::jthread watch_;  // the last member: it uses all others
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Definitions of device/nccl/library.hpp.
+#pragma once
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+
+#include "tutti/core/error.hpp"
+#include "tutti/core/text.hpp"
+#include "tutti/device/nccl/library.hpp"
+
+namespace tutti::detail::nccl {
+
+TUTTI_INLINE library library::load() {
+  constexpr int least_version = 21800;
+  char const* const said = std::getenv("TUTTI_NCCL");
+  std::string const file = said != nullptr && *said != '\0' ? said : "libnccl.so.2";
+  auto const refuse = [](std::string what) {
+    throw error({.code = error_code::system,
+                 .what = std::move(what),
+                 .way_out = "install NCCL 2.18 or later, or name its libnccl.so.2 by TUTTI_NCCL"});
+  };
+  if (file == "0") refuse("TUTTI_NCCL is 0");
+  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, because NCCL has threads
+  if (handle == nullptr) refuse(::dlerror());
+  library out;
+  auto const find = [&]<class F>(F*& function, char const* name) {
+    function = reinterpret_cast<F*>(::dlsym(handle, name));
+    if (function == nullptr) refuse(join({file, " has no function ", name}));
+  };
+  find(out.call.get_version, "ncclGetVersion");
+  if (auto const r = out.call.get_version(&out.version); r != result::success)
+    refuse(join({"ncclGetVersion returned ", static_cast<int>(r)}));
+  if (out.version < least_version) refuse(join({"NCCL ", out.version_text(), " is older than 2.18"}));
+  find(out.call.get_unique_id, "ncclGetUniqueId");
+  find(out.call.init_rank, "ncclCommInitRankConfig");
+  find(out.call.finalize, "ncclCommFinalize");
+  find(out.call.destroy, "ncclCommDestroy");
+  find(out.call.abort, "ncclCommAbort");
+  find(out.call.get_async_error, "ncclCommGetAsyncError");
+  find(out.call.get_error_string, "ncclGetErrorString");
+  find(out.call.get_last_error, "ncclGetLastError");
+  find(out.call.group_start, "ncclGroupStart");
+  find(out.call.group_end, "ncclGroupEnd");
+  find(out.call.all_reduce, "ncclAllReduce");
+  find(out.call.reduce, "ncclReduce");
+  find(out.call.reduce_scatter, "ncclReduceScatter");
+  find(out.call.broadcast, "ncclBroadcast");
+  find(out.call.all_gather, "ncclAllGather");
+  find(out.call.send, "ncclSend");
+  find(out.call.recv, "ncclRecv");
+  return out;
+}
+
+TUTTI_INLINE std::string library::version_text() const {
+  int const major = version < 10000 ? 1000 : 10000;  // until 2.8, 2804 was 2.8.4
+  return join({version / major, ".", version % major / 100, ".", version % 100});
+}
+
+TUTTI_INLINE std::string library::text_of(result what, communicator* by) const {
+  char const* const more = call.get_last_error(by);
+  std::string out = join({"NCCL reports: ", call.get_error_string(what)});
+  if (more != nullptr && *more != '\0') out += join({" (", more, ")"});
+  return out;
+}
+
+}  // namespace tutti::detail::nccl
