@@ -7,7 +7,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstring>
-#include <memory>
+#include <deque>
 #include <new>
 #include <thread>
 #include <vector>
@@ -86,21 +86,36 @@ struct device_stand_in {
   template <class Work>
   void launch_together(stream_type, int blocks, Work const& work) const {
     using room = typename Work::template room<block_member>;
+    static_assert(alignof(room) <= room_alignment);
+    run_blocks(blocks, sizeof(room), &work, [](void const* what, block_member const& member, void* memory) {
+      (*static_cast<Work const*>(what))(member, *static_cast<room*>(memory));
+    });
+  }
+
+ private:
+  static constexpr std::size_t room_alignment = 256;
+
+  // Not a template, because tests launch hundreds of kernels that differ in their types.
+  void run_blocks(int blocks, std::size_t room_bytes, void const* work,
+                  void (*call)(void const* work, block_member const& member, void* room)) const {
     struct block {
-      explicit block(int size) : meeting(size) {}
+      block(int size, std::size_t bytes)
+          : meeting(size), room(::operator new(bytes, std::align_val_t{room_alignment})) {}
+      block(block const&) = delete;
+      block& operator=(block const&) = delete;
+      ~block() { ::operator delete(room, std::align_val_t{room_alignment}); }
       std::barrier<> meeting;
       std::atomic<bool> vote{false};
-      alignas(room) std::byte memory[sizeof(room)];
+      void* room;
     };
     if (launches != nullptr) ++*launches;
-    std::vector<std::unique_ptr<block>> all;
+    std::deque<block> all;
     std::vector<std::jthread> running;
     for (int b = 0; b < blocks; ++b) {
-      block& mine = *all.emplace_back(std::make_unique<block>(members));
+      block& mine = all.emplace_back(members, room_bytes);
       for (int rank = 0; rank < members; ++rank)
-        running.emplace_back([this, &work, &mine, rank, b] {
-          work(block_member{rank, members, b, &mine.meeting, &mine.vote}, reinterpret_cast<room&>(mine.memory));
-        });
+        running.emplace_back(
+            [=, this, &mine] { call(work, block_member{rank, members, b, &mine.meeting, &mine.vote}, mine.room); });
     }
   }
 };

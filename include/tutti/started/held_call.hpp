@@ -12,6 +12,7 @@
 #include "tutti/call/perform.hpp"
 #include "tutti/started/buffer_check.hpp"
 #include "tutti/started/collective_queue.hpp"
+#include "tutti/started/make_call.hpp"
 #include "tutti/started/work.hpp"
 
 namespace tutti::detail {
@@ -124,9 +125,9 @@ class lone_call final : public pending_call {
 template <class Transport, class Call, class Packing>
 persistent hold(engine<Transport>& on, Call&& c, Packing&& packing) {
   auto& queue = collective_queue<Transport>::of(on);
-  return {std::make_shared<held_call<Transport, Call, Packing>>(queue, on, std::forward<Call>(c),
-                                                                std::forward<Packing>(packing)),
-          collective_queue<Transport>::start};
+  return {
+      make_call<held_call<Transport, Call, Packing>>(queue, on, std::forward<Call>(c), std::forward<Packing>(packing)),
+      collective_queue<Transport>::start};
 }
 
 // Refuses to start a call by an algorithm that waits inside. If it could not carry out a blocking call either, that is the reason.
@@ -146,8 +147,8 @@ template <class Transport, class Call, class Packing>
 persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
   static_assert(may_be_scheduled<Call>, "native and two_level wait internally; use them only in blocking calls");
   if (comm.size() == 1)
-    return {std::make_shared<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
-                                                                  std::forward<Packing>(packing)),
+    return {make_call<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
+                                                           std::forward<Packing>(packing)),
             lone_call<Transport, Call, Packing>::start};
   algorithm_id const asked = c.asked.algorithm;
   if (asked == algorithm_id::native || asked == algorithm_id::two_level)

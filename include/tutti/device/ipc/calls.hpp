@@ -16,6 +16,7 @@
 #include "tutti/algorithm/one_shot.hpp"
 #include "tutti/call/arguments.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/front/call.hpp"
 #include "tutti/device/ipc/group.hpp"
@@ -59,13 +60,102 @@ class ipc_calls {
 
   // `r`: what the caller passes, and the algorithm and protocol, where automatic means that ranks read each other's
   // memory. `awaits(q)`: whether this rank needs data of rank q.
-  template <collective C, class In, class Out, class Awaits>
+  template <class In, class Out>
   call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op, waiting who,
-             Awaits const& awaits) {
+             function_ref<bool(int)> awaits) {
+    return begin_bytes({c.type, c.given, c.got, c.how, c.where, c.in, sizeof(In), c.out, sizeof(Out)}, r, op, who,
+                       awaits);
+  }
+  void end(call& now, stream_of<D> stream) {
+    give_signals(now, stream);
+    group_.note_end(stream);
+  }
+  // Gives work to the stream. A failure is a fault of all ranks, because others would wait for work that is missing.
+  template <class Give>
+  void or_fault_of_all(std::source_location where, Give&& give) {
+    try {
+      give();
+    } catch (error const& e) {
+      raise_for_all(e, where);
+    }
+  }
+
+  // -- Synchronisation of streams. `readers` and `sources` call their argument for each rank q, with the value of its
+  // word.
+
+  // The ranks in `who` that take part where a part of each block begins at `begin`: ranks with shorter blocks skip later parts,
+  // and all take part in the first.
+  struct part_ranks {
+    peers who;
+    layout const& blocks;
+    std::size_t begin;
+    std::uint32_t fingerprint;
+    int rank, size;
+
+    template <class F>
+    void operator()(F const& f) const {
+      for (int k = 0; k < who.count; ++k) {
+        int const q = who.at(k, size);
+        std::size_t const n = blocks.at(0, q).count;
+        if (q != rank && (begin == 0 || begin < n)) f(q, value_of_block(fingerprint, n));
+      }
+    }
+  };
+
+  // Waits until this rank may write to its arena, that is, until all readers have finished with its previous contents,
+  // and marks the new contents as unread by `readers`.
+  void take_arena(call& now, part_ranks const& readers) {
+    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
+    if (!std::exchange(now.begun, true)) write(now, state, now.number);
+    for (int q = 0; q < size_; ++q)
+      if (q != rank_) wait(now, between(rank_, q).unread, 0);
+    readers([&](int q, std::uint32_t) { write(now, between(rank_, q).unread, 1); });
+  }
+  // Announces to `readers` that this rank's data are ready, and waits for those of `sources`.
+  void meet(call& now, std::size_t shot, part_ranks const& readers, part_ranks const& sources) {
+    readers([&](int q, std::uint32_t value) { write(now, between(rank_, q).ready[shot], value); });
+    sources([&](int q, std::uint32_t value) { wait(now, between(q, rank_).ready[shot], value); });
+    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).ready[shot], 0); });
+  }
+  // This rank has finished reading. It marks the call as ended before it tells `sources`, because they may then begin
+  // the next call.
+  void finish(call& now, bool last, part_ranks const& readers, part_ranks const& sources) {
+    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
+    if (last) write(now, state, now.in ? end_of(now) : 0);
+    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).unread, 0); });
+    if (!last || !now.in) return;
+    readers([&](int q, std::uint32_t) { wait(now, between(rank_, q).unread, 0); });
+    write(now, state, 0);
+  }
+  void give_signals(call& now, stream_of<D> stream) {
+    if (!now.signals.empty()) on_.signal(stream, now.signals);
+    now.signals.clear();
+  }
+  template <class Moves>
+  void launch(Moves const& moves, stream_of<D> stream) {
+    if (moves.count > 0) group_.guarded().launch(stream, moves.items(), moves);
+  }
+
+ private:
+  // What this class needs to know of a device_call, of any types of elements, which have these numbers of bytes.
+  struct untyped_call {
+    std::string_view type;
+    layout const& given;
+    layout const& got;
+    device_options<D> const& how;
+    std::source_location where;
+    void const* in;
+    std::size_t in_bytes;
+    void const* out;
+    std::size_t out_bytes;
+  };
+
+  call begin_bytes(untyped_call const& c, request const& r, std::string_view op, waiting who,
+                   function_ref<bool(int)> awaits) {
     auto& watch = group_.watch();
     watch.expect_no_fault(c.where);
     call out{};
-    if (r.how == protocol::automatic && c.how.symmetric) find_registered<C>(c, r, out);
+    if (r.how == protocol::automatic && c.how.symmetric) find_registered(c, r, out);
     std::uint64_t key = key_of(r);
     if (out.in) key = mix(mix(key, out.in.word()), out.out.word());
     out.fingerprint = static_cast<std::uint32_t>(key) | 1;
@@ -87,63 +177,11 @@ class ipc_calls {
     group_.order(c.how.stream);
     return out;
   }
-  void end(call& now, stream_of<D> stream) {
-    give_signals(now, stream);
-    group_.note_end(stream);
+  [[noreturn, gnu::cold]] void raise_for_all(error const& e, std::source_location where) {
+    group_.watch().raise({static_cast<int>(e.code()), rank_, rank_,
+                          join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})},
+                         where);
   }
-  // Gives work to the stream. A failure is a fault of all ranks, because others would wait for work that is missing.
-  template <class Give>
-  void or_fault_of_all(std::source_location where, Give&& give) {
-    try {
-      give();
-    } catch (error const& e) {
-      group_.watch().raise({static_cast<int>(e.code()), rank_, rank_,
-                            join({"rank ", rank_, " cannot launch its part of a call: ", e.happened()})},
-                           where);
-    }
-  }
-
-  // -- Synchronisation of streams. `readers` and `sources` call their argument for each rank q, with the value of its
-  // word.
-
-  // Waits until this rank may write to its arena, that is, until all readers have finished with its previous contents,
-  // and marks the new contents as unread by `readers`.
-  template <class Readers>
-  void take_arena(call& now, Readers const& readers) {
-    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
-    if (!std::exchange(now.begun, true)) write(now, state, now.number);
-    for (int q = 0; q < size_; ++q)
-      if (q != rank_) wait(now, between(rank_, q).unread, 0);
-    readers([&](int q, std::uint32_t) { write(now, between(rank_, q).unread, 1); });
-  }
-  // Announces to `readers` that this rank's data are ready, and waits for those of `sources`.
-  template <class Readers, class Sources>
-  void meet(call& now, std::size_t shot, Readers const& readers, Sources const& sources) {
-    readers([&](int q, std::uint32_t value) { write(now, between(rank_, q).ready[shot], value); });
-    sources([&](int q, std::uint32_t value) { wait(now, between(q, rank_).ready[shot], value); });
-    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).ready[shot], 0); });
-  }
-  // This rank has finished reading. It marks the call as ended before it tells `sources`, because they may then begin
-  // the next call.
-  template <class Readers, class Sources>
-  void finish(call& now, bool last, Readers const& readers, Sources const& sources) {
-    std::atomic<std::uint32_t>& state = group_.board().rank(rank_).now;
-    if (last) write(now, state, now.in ? end_of(now) : 0);
-    sources([&](int q, std::uint32_t) { write(now, between(q, rank_).unread, 0); });
-    if (!last || !now.in) return;
-    readers([&](int q, std::uint32_t) { wait(now, between(rank_, q).unread, 0); });
-    write(now, state, 0);
-  }
-  void give_signals(call& now, stream_of<D> stream) {
-    if (!now.signals.empty()) on_.signal(stream, now.signals);
-    now.signals.clear();
-  }
-  template <class Moves>
-  void launch(Moves const& moves, stream_of<D> stream) {
-    if (moves.count > 0) group_.guarded().launch(stream, moves.items(), moves);
-  }
-
- private:
   // The state of the stream while it waits for the readers of this rank's buffer.
   static std::uint32_t end_of(call const& now) { return value_of_block(now.number, 1); }
 
@@ -160,25 +198,25 @@ class ipc_calls {
   }
 
   // Peers read the buffer in place, unless it is overwritten before they have finished.
-  template <collective C, class In, class Out>
-  void find_registered(device_call<D, In, Out> const& c, request const& r, call& out) const {
-    if (r.ragged || C == collective::scatter || C == collective::barrier) return;
-    void const* const data = C == collective::broadcast && c.in == nullptr ? static_cast<void const*>(c.out) : c.in;
-    std::size_t const bytes = c.given.end() * sizeof(In), out_bytes = c.got.end() * sizeof(Out);
+  void find_registered(untyped_call const& c, request const& r, call& out) const {
+    if (r.ragged || r.what == collective::scatter || r.what == collective::barrier) return;
+    void const* const data = r.what == collective::broadcast && c.in == nullptr ? c.out : c.in;
+    std::size_t const bytes = c.given.end() * c.in_bytes, out_bytes = c.got.end() * c.out_bytes;
     if (bytes == 0) return;
     registered_place const in = group_.memory().find_registered(data, bytes);
     if (!in)
-      refuse(rank_, join({"a symmetric ", name(C), " got memory that the ranks have not registered"}),
+      refuse(rank_, join({"a symmetric ", name(r.what), " got memory that the ranks have not registered"}),
              "pass memory from allocate or register_buffer, or leave device_options::symmetric false", c.where);
     if (r.algorithm == algorithm_id::two_shot) {
       out.out = group_.memory().find_registered(c.out, out_bytes);
       if (out.out) out.in = in;
       return;
     }
-    auto const *const a = static_cast<std::byte const*>(data), *const b = reinterpret_cast<std::byte const*>(c.out);
+    auto const *const a = static_cast<std::byte const*>(data), *const b = static_cast<std::byte const*>(c.out);
     bool const apart = b == nullptr || a + bytes <= b || b + out_bytes <= a;
     // Nobody reads the output of a collecting root.
-    if (apart || C == collective::broadcast || C == collective::reduce || C == collective::gather) out.in = in;
+    if (apart || r.what == collective::broadcast || r.what == collective::reduce || r.what == collective::gather)
+      out.in = in;
   }
 
   void write(call& now, std::atomic<std::uint32_t>& word, std::uint32_t value) {

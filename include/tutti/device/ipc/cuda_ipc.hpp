@@ -285,7 +285,7 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     kernels_->template expect_packets_of<C, T, Op>(n, c.where);
     r.how = protocol::packet;
-    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
+    call now = calls_->begin(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
@@ -303,8 +303,7 @@ class cuda_ipc {
     using combined = std::remove_const_t<decltype(how.op)>;
     auto const plan =
         kernels_->template plan_of_shots<In, Out, wire_type>(shots, c.given.at(0, 0).count, rows, c.where);
-    call now = calls_->template begin<collective::all_reduce>(c, r, detail::name_of<Op>(), detail::waiting::kernels,
-                                                              [](int) { return true; });
+    call now = calls_->begin(c, r, detail::name_of<Op>(), detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_shots<wire_type>(plan, detail::to_device_form<combined>(c.in),
                                                  detail::to_device_form<combined>(c.out), now.in, now.out, how, rows,
@@ -319,8 +318,8 @@ class cuda_ipc {
     std::size_t const n = elements_of<T>(r);
     auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
     r.how = protocol::staged;
-    call now = calls_->template begin<C>(c, r, op_name, detail::waiting::kernels,
-                                         [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
+    call now = calls_->begin(c, r, op_name, detail::waiting::kernels,
+                             [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
       calls_->end(now, c.how.stream);

@@ -69,6 +69,7 @@ class ipc_words {
 
  private:
   using call = typename calls_type::call;
+  using part_ranks = typename calls_type::part_ranks;
 
   // Parts are multiples of this number of elements, so that all are aligned alike.
   static constexpr std::size_t grain = shard_grain;
@@ -81,11 +82,15 @@ class ipc_words {
   template <collective C, class In, class Out>
   call begin(device_call<D, In, Out> const& c, request const& r, std::string_view op) {
     peers const from = first_step<C>(c).from;
-    return calls_.template begin<C>(c, r, op, waiting::streams, [&](int q) {
+    return calls_.begin(c, r, op, waiting::streams, [&](int q) {
       for (int k = 0; k < from.count; ++k)
         if (from.at(k, size_) == q) return true;
       return false;
     });
+  }
+
+  part_ranks ranks_of(peers const& who, layout const& blocks, std::size_t begin, call const& now) const {
+    return {who, blocks, begin, now.fingerprint, rank_, size_};
   }
 
   // Carries out schedule<one_shot, C> in parts: consume(part, found) computes this part of every block, where found(q)
@@ -105,18 +110,8 @@ class ipc_words {
     calls_.or_fault_of_all(c.where, [&] {
       for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
         extent const part{begin, each};
-        // Ranks with shorter blocks skip later parts; all take part in the first.
-        auto const each_of = [&](peers const& who, layout const& blocks) {
-          return [&, this](auto const& f) {
-            for (int k = 0; k < who.count; ++k) {
-              int const q = who.at(k, size_);
-              std::size_t const n = blocks.at(0, q).count;
-              if (q != rank_ && (begin == 0 || begin < n)) f(q, calls_type::value_of_block(now.fingerprint, n));
-            }
-          };
-        };
-        auto const readers = each_of(mine.to, c.given);
-        auto const sources = each_of(mine.from, c.got);
+        part_ranks const readers = ranks_of(mine.to, c.given, begin, now),
+                         sources = ranks_of(mine.from, c.got, begin, now);
         auto const block_for = [&](In const* base, int q) {
           return base + c.given.at(0, deals(C) ? q : rank_).begin + begin;
         };
@@ -137,8 +132,9 @@ class ipc_words {
   }
 
   // Copies the data that peers need to the arena, for a part of each block.
-  template <collective C, class In, class Out, class Readers>
-  void show_part(device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot, Readers const& readers) {
+  template <collective C, class In, class Out>
+  void show_part(device_call<D, In, Out> const& c, call& now, extent part, std::size_t slot,
+                 part_ranks const& readers) {
     using word = word_of<In>;
     block_moves<word> moves{};
     readers([&](int q, std::uint32_t) {
@@ -165,10 +161,7 @@ class ipc_words {
                       longest = shards.at(0).count;
     call now = begin<collective::all_reduce>(c, r, op);
     std::size_t const each = now.in ? std::max<std::size_t>(longest, 1) : most;
-    auto const others = [&](auto const& f) {
-      for (int q = 0; q < size_; ++q)
-        if (q != rank_) f(q, calls_type::value_of_block(now.fingerprint, n));
-    };
+    part_ranks const others = ranks_of(peers{.count = size_}, c.given, 0, now);
     calls_.or_fault_of_all(c.where, [&] {
       for (std::size_t begin = 0; begin == 0 || begin < longest; begin += each) {
         auto const piece_of = [&](int q) {
@@ -220,8 +213,8 @@ class ipc_words {
     std::size_t count;
   };
   // Gives the stream the signals so far, then moves a piece for each of the others.
-  template <class T, class Call, class Others, class PieceOf>
-  void move_pieces(Call const& c, call& now, Others const& others, PieceOf const& piece_of) {
+  template <class T, class Call, class PieceOf>
+  void move_pieces(Call const& c, call& now, part_ranks const& others, PieceOf const& piece_of) {
     using word = word_of<T>;
     block_moves<word> moves{};
     others([&](int q, std::uint32_t) {

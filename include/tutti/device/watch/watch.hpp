@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tutti/core/error.hpp"
+#include "tutti/core/function_ref.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/model/kernel_report.hpp"
@@ -52,8 +53,7 @@ class device_watch {
         thread_{[this](std::stop_token const& s) { run(s); }} {}
 
   // Called before the stream may be in the call. expected(q) is what watched_call::expected has for rank q.
-  template <class Expected>
-  void know(std::uint32_t call, watched_call const& now, Expected const& expected) {
+  void know(std::uint32_t call, watched_call const& now, function_ref<std::uint32_t(int)> expected) {
     std::lock_guard const lock(guard_);
     auto const [entry, is_new] = known_.try_emplace(call, now);
     watched_call& known = entry->second;
