@@ -3,10 +3,9 @@
 // reports the message to the test.
 #pragma once
 
-#include <concepts>
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -66,11 +65,10 @@ class guarded {
   }
   std::span<T> span() { return {begin() + guard, size_}; }
   bool intact() {
-    auto const* const bytes = reinterpret_cast<unsigned char const*>(begin());
-    std::size_t const edge = guard * sizeof(T), end = edge + size_ * sizeof(T);
-    for (std::size_t i = 0; i < edge; ++i)
-      if (bytes[i] != pattern || bytes[end + i] != pattern) return false;
-    return true;
+    unsigned char untouched[guard * sizeof(T)];
+    std::memset(untouched, pattern, sizeof untouched);
+    T const* const end = begin() + guard + size_;
+    return std::memcmp(begin(), untouched, sizeof untouched) == 0 && std::memcmp(end, untouched, sizeof untouched) == 0;
   }
 
  private:
@@ -98,13 +96,38 @@ T folded(int ranks, std::size_t i, Op const& op) {
   return static_cast<T>(all);
 }
 
-// The same for elements [first, first + count), cached, because many algorithms are compared with it.
+// Values that many checks write or compare with, computed once: f(0), f(1) and so on.
+template <class T>
+class known_values {
+ public:
+  template <class F>
+  std::span<T const> range(std::size_t first, std::size_t count, F const& f) {
+    std::size_t const end = first + count;
+    if (end > room_) {
+      room_ = std::max(end, 2 * room_);
+      auto more = std::make_unique<T[]>(room_);
+      std::copy_n(values_.get(), size_, more.get());
+      values_ = std::move(more);
+    }
+    for (; size_ < end; ++size_) values_[size_] = f(size_);
+    return {values_.get() + first, count};
+  }
+
+ private:
+  std::unique_ptr<T[]> values_;
+  std::size_t size_ = 0, room_ = 0;
+};
+
+// Elements [first, first + count) of a rank's contribution, and of all that were folded.
+template <class T>
+std::span<T const> contribution(int rank, std::size_t first, std::size_t count) {
+  thread_local std::map<int, known_values<T>> known;
+  return known[rank].range(first, count, [&](std::size_t i) { return make_value<T>(rank, i); });
+}
 template <class T, class Op>
-std::deque<T> const& folded_range(int ranks, std::size_t first, std::size_t count, Op const& op) {
-  thread_local std::map<std::pair<int, std::size_t>, std::deque<T>> known;
-  std::deque<T>& all = known[{ranks, first}];
-  while (all.size() < count) all.push_back(folded<T>(ranks, first + all.size(), op));
-  return all;
+std::span<T const> folded_range(int ranks, std::size_t first, std::size_t count, Op const& op) {
+  thread_local std::map<int, known_values<T>> known;
+  return known[ranks].range(first, count, [&](std::size_t i) { return folded<T>(ranks, i, op); });
 }
 
 template <class Comm>
@@ -156,17 +179,19 @@ class conformance {
 
   template <class T>
   static void fill(std::span<T> data, int rank, std::size_t first = 0) {
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = make_value<T>(rank, first + i);
+    std::ranges::copy(contribution<T>(rank, first, data.size()), data.begin());
   }
   template <class T>
-  void compare(collective what, trial const& t, std::span<T const> got, std::deque<T> const& expected) {
-    compare<T>(what, t, got, [next = expected.begin()](std::size_t) mutable { return *next++; });
-  }
-  template <class T, class Expected>
-    requires std::invocable<Expected&, std::size_t>
-  void compare(collective what, trial const& t, std::span<T const> got, Expected&& expected) {
+  void compare(collective what, trial const& t, std::span<T const> got, std::span<T const> expected) {
+    if (got.empty() || std::memcmp(got.data(), expected.data(), got.size_bytes()) == 0) return;
     for (std::size_t i = 0; i < got.size(); ++i)
-      if (!same_bits(got[i], expected(i))) fail(what, t, "wrong element " + std::to_string(i));
+      if (!same_bits(got[i], expected[i])) fail(what, t, "wrong element " + std::to_string(i));
+  }
+  // Block q, of t.count elements, has those from `first` on of rank q's contribution.
+  template <class T>
+  void compare_contributions(collective what, trial const& t, std::span<T const> got, std::size_t first) {
+    for (std::size_t q = 0; q < ranks(); ++q)
+      compare<T>(what, t, got.subspan(q * t.count, t.count), contribution<T>(int(q), first, t.count));
   }
   template <class T>
   void expect_untouched(collective what, trial const& t, guarded<T, Comm>& in, guarded<T, Comm>& out) {
@@ -187,7 +212,7 @@ class conformance {
     else tutti::exclusive_scan(comm_, in.span(), target.span(), op, t.options);
     bool const gets = C == collective::reduce ? rank() == t.root : up_to > 0;
     if (gets) compare<T>(C, t, target.span(), folded_range<T>(up_to, 0, t.count, op));
-    if (!gets || !t.in_place) compare<T>(C, t, in.span(), [&](std::size_t i) { return make_value<T>(rank(), i); });
+    if (!gets || !t.in_place) compare<T>(C, t, in.span(), contribution<T>(rank(), 0, t.count));
     expect_untouched(C, t, in, out);
   }
 
@@ -206,7 +231,7 @@ class conformance {
     guarded<T, Comm> data(comm_, t.count, t.shared), none(comm_, 0, false);
     fill(data.span(), rank());
     tutti::broadcast(comm_, data.span(), t.root, t.options);
-    compare<T>(collective::broadcast, t, data.span(), [&](std::size_t i) { return make_value<T>(t.root, i); });
+    compare<T>(collective::broadcast, t, data.span(), contribution<T>(t.root, 0, t.count));
     expect_untouched(collective::broadcast, t, data, none);
   }
 
@@ -216,8 +241,7 @@ class conformance {
     auto const mine = t.in_place ? out.span().subspan(self() * t.count, t.count) : in.span();
     fill(mine, rank());
     tutti::all_gather(comm_, mine, out.span(), t.options);
-    compare<T>(collective::all_gather, t, out.span(),
-               [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
+    compare_contributions<T>(collective::all_gather, t, out.span(), 0);
     expect_untouched(collective::all_gather, t, in, out);
   }
 
@@ -228,8 +252,7 @@ class conformance {
     auto const mine = root && t.in_place ? out.span().subspan(self() * t.count, t.count) : in.span();
     fill(mine, rank());
     tutti::gather(comm_, mine, out.span(), t.root, t.options);
-    compare<T>(collective::gather, t, out.span(),
-               [&](std::size_t i) { return make_value<T>(int(i / t.count), i % t.count); });
+    if (root) compare_contributions<T>(collective::gather, t, out.span(), 0);
     expect_untouched(collective::gather, t, in, out);
   }
 
@@ -240,8 +263,7 @@ class conformance {
     auto const mine = root && t.in_place ? in.span().subspan(self() * t.count, t.count) : out.span();
     fill(in.span(), rank());
     tutti::scatter(comm_, in.span(), mine, t.root, t.options);
-    compare<T>(collective::scatter, t, mine,
-               [&](std::size_t i) { return make_value<T>(t.root, self() * t.count + i); });
+    compare<T>(collective::scatter, t, mine, contribution<T>(t.root, self() * t.count, t.count));
     expect_untouched(collective::scatter, t, in, out);
   }
 
@@ -251,8 +273,7 @@ class conformance {
     auto& target = t.in_place ? in : out;
     fill(in.span(), rank());
     tutti::all_to_all(comm_, in.span(), target.span(), t.options);
-    compare<T>(collective::all_to_all, t, target.span(),
-               [&](std::size_t i) { return make_value<T>(int(i / t.count), self() * t.count + i % t.count); });
+    compare_contributions<T>(collective::all_to_all, t, target.span(), self() * t.count);
     expect_untouched(collective::all_to_all, t, in, out);
   }
 
@@ -273,11 +294,12 @@ class conformance {
     for (std::size_t const n : counts) sum += n;
     return sum;
   }
+  // Block q has elements of rank q's contribution, from first[q] on.
   template <class T>
   void compare_blocks(collective what, trial const& t, std::span<T const> got, std::vector<std::size_t> const& counts,
-                      std::vector<std::size_t> const& at, auto&& expected) {
+                      std::vector<std::size_t> const& at, std::vector<std::size_t> const& first) {
     for (std::size_t q = 0; q < ranks(); ++q)
-      compare<T>(what, t, got.subspan(at[q], counts[q]), [&](std::size_t i) { return expected(q, i); });
+      compare<T>(what, t, got.subspan(at[q], counts[q]), contribution<T>(int(q), first[q], counts[q]));
   }
 
   template <class T>
@@ -288,8 +310,7 @@ class conformance {
     auto const mine = t.in_place ? out.span().subspan(at[self()], counts[self()]) : in.span();
     fill(mine, rank());
     tutti::all_gather_v(comm_, mine, out.span(), counts, t.in_place ? std::span<std::size_t const>{} : at, t.options);
-    compare_blocks<T>(collective::all_gather, t, out.span(), counts, at,
-                      [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
+    compare_blocks<T>(collective::all_gather, t, out.span(), counts, at, std::vector<std::size_t>(ranks(), 0));
     expect_untouched(collective::all_gather, t, in, out);
   }
 
@@ -302,9 +323,7 @@ class conformance {
     fill(mine, rank());
     std::span<std::size_t const> const none;
     tutti::gather_v(comm_, mine, out.span(), root ? counts : none, root ? at : none, t.root, t.options);
-    if (root)
-      compare_blocks<T>(collective::gather, t, out.span(), counts, at,
-                        [](std::size_t q, std::size_t i) { return make_value<T>(int(q), i); });
+    if (root) compare_blocks<T>(collective::gather, t, out.span(), counts, at, std::vector<std::size_t>(ranks(), 0));
     expect_untouched(collective::gather, t, in, out);
   }
 
@@ -317,7 +336,7 @@ class conformance {
     fill(in.span(), t.root);
     std::span<std::size_t const> const none;
     tutti::scatter_v(comm_, in.span(), root ? counts : none, mine, root ? at : none, t.root, t.options);
-    compare<T>(collective::scatter, t, mine, [&](std::size_t i) { return make_value<T>(t.root, at[self()] + i); });
+    compare<T>(collective::scatter, t, mine, contribution<T>(t.root, at[self()], counts[self()]));
     expect_untouched(collective::scatter, t, in, out);
   }
 
@@ -346,8 +365,7 @@ class conformance {
     guarded<T, Comm> in(comm_, total(send, 1), t.shared), out(comm_, total(receive, 0), t.shared);
     fill(in.span(), rank());
     tutti::all_to_all_v(comm_, in.span(), send, out.span(), receive, from, {}, t.options);
-    compare_blocks<T>(collective::all_to_all, t, out.span(), receive, at,
-                      [&](std::size_t q, std::size_t i) { return make_value<T>(int(q), first[q] + i); });
+    compare_blocks<T>(collective::all_to_all, t, out.span(), receive, at, first);
     expect_untouched(collective::all_to_all, t, in, out);
   }
 
