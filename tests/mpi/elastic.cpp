@@ -2,6 +2,7 @@
 // Elastic training over MPI and over nodes. If the launcher continues when a rank has died (TUTTI_TEST_RECOVERY), and all ranks are on
 // one node, one of them is killed at a place of a step that the seed decides, and the others end with the weights of a run without losses.
 // ranks: 4
+// labels: once
 // recovery: kills.sh
 #include <doctest/doctest.h>
 

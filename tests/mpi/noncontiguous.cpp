@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arrays that are not contiguous, over MPI, on one node and over nodes.
 // ranks: 4
+// labels: once
 // timeout: 200
 #include <doctest/doctest.h>
 

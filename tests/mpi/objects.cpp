@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Objects, named arrays and seeds over MPI.
 // ranks: 5
+// labels: once
 #include <doctest/doctest.h>
 
 #include "collective/objects.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Pipelines over MPI and over nodes.
 // ranks: 4
+// labels: once
 #include "training/pipeline/pipeline.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers that ranks divide, over MPI.
 // ranks: 8
+// labels: once
 #include "training/tensor/tensor_parallel.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Gradients in buckets, over MPI and over nodes.
 // ranks: 4
+// labels: once
 // timeout: 200
 #include "training/data_parallel.hpp"
 
