@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How long an all_reduce would take on machines that you do not have: the step functions that run on real ranks, run on
 // clocks alone.
+// labels: computes
 #include <algorithm>
 #include <array>
 #include <cmath>

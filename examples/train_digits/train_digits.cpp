@@ -5,6 +5,7 @@
 // state, the gradients and the parameters among themselves; with --hook they send compressed gradients.
 // ranks: 4
 // args: --ranks 4 --hidden 64
+// labels: computes
 // timeout: 300
 #define EIGEN_DONT_PARALLELIZE  // ranks are the parallelism; threads of their own would fight for the cores
 #include <algorithm>
