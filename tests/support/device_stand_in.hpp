@@ -9,9 +9,8 @@
 #include <cstring>
 #include <deque>
 #include <new>
-#include <thread>
-#include <vector>
 
+#include "support/crew.hpp"
 #include "tutti/device/model/device.hpp"
 
 namespace tutti::testing {
@@ -110,13 +109,15 @@ struct device_stand_in {
     };
     if (launches != nullptr) ++*launches;
     std::deque<block> all;
-    std::vector<std::jthread> running;
-    for (int b = 0; b < blocks; ++b) {
-      block& mine = all.emplace_back(members, room_bytes);
-      for (int rank = 0; rank < members; ++rank)
-        running.emplace_back(
-            [=, this, &mine] { call(work, block_member{rank, members, b, &mine.meeting, &mine.vote}, mine.room); });
-    }
+    for (int b = 0; b < blocks; ++b) all.emplace_back(members, room_bytes);
+    auto const size = static_cast<std::size_t>(members);
+    crew::of_this_thread().run(all.size() * size, [&](std::size_t thread) {
+      block& mine = all[thread / size];
+      call(work,
+           block_member{static_cast<int>(thread % size), members, static_cast<int>(thread / size), &mine.meeting,
+                        &mine.vote},
+           mine.room);
+    });
   }
 };
 static_assert(detail::device<device_stand_in> && detail::cooperative_device<device_stand_in> &&
