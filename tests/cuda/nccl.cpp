@@ -267,7 +267,7 @@ TEST_CASE(
       {"TUTTI_NCCL", "libm.so.6", "rank 1 cannot use NCCL: libm.so.6 has no function ncclGetVersion"},
       {"TUTTI_NCCL", "0", "rank 1 cannot use NCCL: TUTTI_NCCL is 0"},
       {"SUBSTITUTE_VERSION", "21703", "rank 1 cannot use NCCL: NCCL 2.17.3 is older than 2.18"},
-      {"SUBSTITUTE_VERSION", "23007", "ranks have different versions of NCCL"},
+      {"SUBSTITUTE_VERSION", "23007", "rank 0 cannot use NCCL: ranks have different versions of it"},
       {"SUBSTITUTE_REFUSES", "ranks 0 and 1 on one GPU",
        "rank 1 cannot use NCCL: NCCL reports: invalid usage (ranks 0 and 1 on one GPU)"},
   };

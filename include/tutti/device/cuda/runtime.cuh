@@ -74,6 +74,11 @@ class cuda_device {
 
   int index() const { return index_; }
   bool same_as(cuda_device const& other) const { return index_ == other.index_; }
+  void* lend(stream_type stream) const { return stream; }  // to other libraries
+  auto while_current(auto const& f) const {
+    detail::current_device const here(index_);
+    return f();
+  }
 
   void* allocate(std::size_t bytes) const {
     detail::current_device const here(index_);
@@ -92,8 +97,8 @@ class cuda_device {
   }
 
   void copy(stream_type stream, void* to, void const* from, std::size_t bytes) const {
-    while_current(
-        [&] { detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync"); });
+    detail::current_device const here(index_);
+    detail::expect_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
   }
 
   template <class Work>
@@ -229,13 +234,6 @@ class cuda_device {
     if (would_spoil) static_cast<void>(cudaGetLastError());
     else detail::expect_cuda(code, "cudaStreamIsCapturing");
     return would_spoil || status != cudaStreamCaptureStatusNone;
-  }
-
-  // -- For other libraries.
-  void* lend(stream_type stream) const { return stream; }
-  auto while_current(auto const& f) const {
-    detail::current_device const here(index_);
-    return f();
   }
 
   // -- Memory that processes share, and streams that wait for words.

@@ -3,6 +3,8 @@
 // calls in flight when one of them is lost.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -10,7 +12,6 @@
 #include <mutex>
 #include <optional>
 #include <source_location>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -48,17 +49,12 @@ class nccl_calls {
     card mine{};
     all_or_none(comm, where, [&] { mine = load(); }, "use NCCL");
     auto const all = exchange_cards(comm, mine, where);
-    for (card const& other : all)
-      if (other.version != all[0].version)
-        throw error({.code = error_code::system,
-                     .rank = comm.rank(),
-                     .what = "ranks have different versions of NCCL",
-                     .way_out = "install the same version on all nodes",
-                     .where = where});
     std::string why_not;
     all_or_none(
         comm, where,
         [&] {
+          if (std::ranges::any_of(all, [&](card const& other) { return other.version != all[0].version; }))
+            refuse("ranks have different versions of it");
           nccl::result const joined = enter(all[0].id);
           if (joined == nccl::result::success) return;
           why_not = text_of(joined);
@@ -80,14 +76,16 @@ class nccl_calls {
   // All ranks destroy it together.
   ~nccl_calls() {
     if (std::uncaught_exceptions() > 0) give_up();
-    else if (!faulty()) team_.leave(deadline::after(comm_.engine().environment.timeout));
+    else if (!over_) team_.leave(deadline::after(comm_.engine().environment.timeout));
     watch_ = {};
   }
   // Ends the calls in flight of all ranks, because of an exception.
   [[gnu::cold]] void give_up() noexcept {
-    if (in_flight()) give_up_calls(comm_);
-    std::lock_guard const lock(guard_);
+    std::unique_lock lock(guard_);
+    bool const others_wait = !flights_.empty();
     abort();
+    lock.unlock();
+    if (others_wait) give_up_calls(comm_);
   }
 
   std::string version_text() const { return library_.version_text(); }
@@ -104,31 +102,24 @@ class nccl_calls {
     terms.asked.algorithm = algorithm_id::automatic;
     terms.asked.unlisted = &nccl_algorithm<C>;
     start_meeting(comm_, terms).wait();
-    std::list<flight> now;
-    if (!on_.capturing(how.stream)) {  // the host does not see when a graph runs
-      now.emplace_back(on_, C, timeout);
-      now.back().begun.record(how.stream);
+    try {
+      std::list<flight> now;
+      if (!on_.capturing(how.stream)) now.emplace_back(on_, C, timeout);  // the host does not see when a graph runs
+      for (flight const& f : now) f.begun.record(how.stream);
+      give(C, timeout, where, [&](auto const& call, auto* by) { return issue(call, by, on_.lend(how.stream)); });
+      for (flight const& f : now) f.ended.record(how.stream);
+      std::lock_guard const lock(guard_);
+      flights_.splice(flights_.end(), now);
+    } catch (...) {  // the others are in the call
+      give_up_calls(comm_);
+      throw;
     }
-    nccl::result given = on_.while_current([&] {
-      return team_.give(
-          [&](nccl::functions const& call, nccl::communicator* by) { return issue(call, by, on_.lend(how.stream)); });
-    });
-    if (given == nccl::result::in_progress) given = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
-    if (given != nccl::result::success) {
-      expect_no_fault(where);
-      comm_.engine().raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
-                            join({name(C), " of rank ", comm_.rank(), " could not begin: ", text_of(given)})},
-                           where);
-    }
-    if (now.empty()) return;
-    now.back().ended.record(how.stream);
-    std::lock_guard const lock(guard_);
-    flights_.splice(flights_.end(), now);
   }
 
   // Throws a fault of all ranks. Any thread may ask; whoever waits for a stream does.
   void expect_no_fault(std::source_location where) {
-    if (may_ask_transport()) {
+    bool const may_ask = may_ask_transport();
+    if (may_ask) {
       if constexpr (queries_peers<Transport>) {
         static_cast<void>(comm_.engine().poll_fault());
         if (int const q = find_lost(); q >= 0) comm_.engine().raise(loss_of(q), where);
@@ -137,12 +128,14 @@ class nccl_calls {
       if constexpr (has_levels<Transport>)
         if (auto* const node = comm_.engine().levels->only_node()) node->engine().expect_no_fault_anywhere(where);
     }
-    std::optional<fault> found;
+    if (!over_) return;
+    fault found{static_cast<int>(error_code::rank_left), comm_.rank(), -1, "another rank has ended the calls by NCCL"};
     {
       std::lock_guard const lock(guard_);
-      found = found_;
+      if (found_) found = *found_;
     }
-    if (found) comm_.engine().raise(*found, where);
+    if (may_ask) comm_.engine().raise(found, where);
+    throw error({static_cast<error_code>(found.code), comm_.rank(), found.peer, found.text, "see other ranks", where});
   }
 
  private:
@@ -163,7 +156,6 @@ class nccl_calls {
     std::optional<deadline> end{};  // from when it has begun
   };
 
-  // -- The beginning.
   [[gnu::cold]] card load() {
     if (comm_.size() > max_ranks) refuse(join({"there are more than ", max_ranks, " ranks"}));
     library_ = nccl::library::load();
@@ -208,6 +200,17 @@ class nccl_calls {
     return out;
   }
 
+  template <class F>
+  void give(collective what, std::chrono::nanoseconds timeout, std::source_location where, F const& calls) {
+    nccl::result state = on_.while_current([&] { return team_.give(calls); });
+    if (state == nccl::result::in_progress) state = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
+    if (state == nccl::result::success) return;
+    expect_no_fault(where);
+    comm_.engine().raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
+                          join({name(what), " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
+                         where);
+  }
+
   // -- What the host knows.
   bool may_ask_transport() const { return comm_.engine().any_thread || std::this_thread::get_id() == thread_; }
   // A rank whose process has ended before it left; -1 if none is known.
@@ -232,14 +235,6 @@ class nccl_calls {
   }
 
   // -- The watch.
-  bool faulty() {
-    std::lock_guard const lock(guard_);
-    return over_;
-  }
-  bool in_flight() {
-    std::lock_guard const lock(guard_);
-    return !flights_.empty();
-  }
   void watch(std::stop_token const& stop) {
     std::unique_lock lock(guard_);
     for (running_clock::rest rest; !stop.stop_requested() && !over_; rest.end()) {
@@ -298,7 +293,7 @@ class nccl_calls {
   std::list<flight> flights_;       // calls that have not ended, as far as the watch has seen
   std::optional<deadline> broken_;  // since NCCL has reported an error
   std::optional<fault> found_;
-  bool over_ = false;
+  std::atomic<bool> over_ = false;
   std::jthread watch_;  // the last member: it uses all others
 };
 

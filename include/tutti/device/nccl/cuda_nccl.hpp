@@ -64,7 +64,7 @@ class cuda_nccl {
   }
   // Waits for the continuations of its works, at most for TUTTI_TIMEOUT, and not during an exception.
   ~cuda_nccl() { works_.close(comm_.engine().environment.timeout); }
-  // Ends the calls in flight of all ranks, because of an exception: a device waits for them when memory is released.
+  // Ends the calls in flight of all ranks, because of an exception.
   [[gnu::cold]] void give_up() noexcept {
     if constexpr (detail::lending_device<D>)
       if (calls_) calls_->give_up();

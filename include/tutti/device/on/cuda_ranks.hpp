@@ -59,6 +59,7 @@ class cuda_ranks {
                       where);
   }
 
+  // During an exception, ends the calls in flight of all ranks: a device waits for them when memory is released.
   ~cuda_ranks() {
     if (staged_ && std::uncaught_exceptions() > 0) staged_->give_up();
   }

@@ -36,8 +36,8 @@ namespace tutti {
 //               without NCCL. All ranks of a node take part across nodes at once, each with its share of the message or its block
 // collectives   all_reduce, reduce, broadcast, all_gather and reduce_scatter with blocks of one size
 // order         the ranks of each node in rank order, then the nodes in order of their lowest ranks, or in that of NCCL. Between
-//               the two, values are rounded to their type. The same bits on all ranks, but not those of one_shot unless the operation is
-//               exactly associative. Operations that do not commute need nodes of consecutive ranks
+//               the two, values are rounded to their type. The same bits on all ranks, but not those of one_shot unless the
+//               operation is exactly associative. Operations that do not commute need nodes of consecutive ranks
 // streams       a call returns when the last data from another node have arrived, and cannot be captured
 // errors        a failure of a part is a fault of the communicator, so all ranks throw it. Outputs are then undefined
 template <class D, transport Transport>
