@@ -124,6 +124,7 @@ TEST_CASE("a process listens to the last rank that turns to it, because an earli
   detail::invitation sent;
   sent.layout = detail::segment_layout;
   sent.meeting = 17;
+  sent.ranks = 3;
   REQUIRE(::send(second->connection.get(), &sent, sizeof sent, 0) == sizeof sent);
   detail::countdown until(60s);
   CHECK(door.wait(until).meeting == 17);
