@@ -19,7 +19,7 @@ from measure import Contender, Row, Wrong, first, load
 COLLECTIVES = ["all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "all_to_all", "gather", "scatter",
                "barrier", "point_to_point", "window", "started"]
 REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter", "started"]
-KINDS = ["float", "bf16", "fp16", "struct", "lambda"]
+KINDS = ["float", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "complex", "struct", "lambda"]
 # tutti's contenders over an MPI: their names, transports and algorithms.
 OVER_MPI = {"tutti-mpi": ("mpi", "automatic"), "native": ("mpi", "native"), "hierarchical": ("hierarchical", "automatic")}
 UNITS = {"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20}
@@ -72,7 +72,7 @@ def arguments():
                    help="it: owners rewrite their inputs before every call; b2b: calls back to back")
     p.add_argument("--places", type=words("out", "in"), default="out", help="out of place, in place")
     p.add_argument("--kinds", type=words(*KINDS), default="float",
-                   help=f"element types and operations, of {', '.join(KINDS)}; MPIs need MPI_Op_create for all but float")
+                   help=f"element types and operations, of {', '.join(KINDS)}; MPIs need MPI_Op_create for all but float and complex")
     p.add_argument("--buffers", type=words("private", "library"), default="private,library",
                    help="tutti's arrays: ordinary ones as the peers have, or from comm.allocate")
     p.add_argument("--tutti", type=words(), metavar="PINS",

@@ -30,7 +30,9 @@ class team {
     using T = typename Kind::element;
     MPI_Datatype type = MPI_FLOAT;
     MPI_Op op = MPI_SUM;
-    if constexpr (Kind::name != float_sum::name) {
+    if constexpr (Kind::name == complex_sum::name) {
+      type = MPI_C_FLOAT_COMPLEX;
+    } else if constexpr (Kind::name != float_sum::name) {
       // Created once and kept for the life of the team.
       static auto const made = [] {
         std::pair<MPI_Datatype, MPI_Op> out;
