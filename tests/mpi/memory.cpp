@@ -12,6 +12,7 @@
 
 #include "mpi/pretended_ranks.hpp"
 #include "support/replaced_new.hpp"
+#include "tutti/message/messenger.hpp"
 #include "tutti/transport/mpi/news.hpp"
 
 using namespace tutti;
@@ -44,6 +45,17 @@ TEST_CASE("a communicator takes less than 120 bytes for each rank that it has no
   bytes_of_communicator(2);  // what is allocated once
   std::size_t const some = bytes_of_communicator(10'000), more = bytes_of_communicator(20'000);
   CHECK(more - some < 10'000 * 120);
+}
+
+TEST_CASE("tagged messages take less than 40 bytes for each rank that this one has exchanged none with") {
+  auto const bytes_among = [](int ranks) {
+    auto const transport = transport_among(ranks);
+    std::size_t const before = allocated_bytes;
+    detail::messenger<mpi> messages(*transport);
+    messages.poll();
+    return allocated_bytes - before;
+  };
+  CHECK(bytes_among(20'000) - bytes_among(10'000) < 10'000 * 40);
 }
 
 TEST_CASE("a channel through which nothing has gone takes address space, but next to no memory") {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <new>
 #include <utility>
-#include <vector>
 
+#include "tutti/core/by_peer.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/head.hpp"
@@ -26,8 +26,7 @@ namespace tutti::detail {
 template <transport Transport>
 class message_channels {
  public:
-  explicit message_channels(Transport& transport)
-      : transport_(transport), peers_(static_cast<std::size_t>(transport.ranks())) {}
+  explicit message_channels(Transport& transport) : transport_(transport), peers_(transport.ranks()) {}
 
   static constexpr int track_of_slices = maps_memory<Transport> ? slice_track : message_track;
   // A message that fits one slice is split at the eager limit, so that each part leaves at once.
@@ -106,9 +105,7 @@ class message_channels {
     return false;
   }
 
-  void reset() noexcept {
-    for (peer& p : peers_) p = peer{};
-  }
+  void reset() noexcept { peers_.reset(); }
 
   // The tag of message `number` of a channel, by which a lost, repeated or stray message is detected.
   static constexpr std::uint32_t fingerprint(std::uint32_t number) { return 0x6d657373 + number; }
@@ -136,7 +133,7 @@ class message_channels {
       return channels[Track == message_track ? 0 : 1];
     }
   };
-  peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
+  peer& of(int r) { return peers_.of(r); }
 
   // Writes the fields one by one. A copy of the head would load several at once, and so wait until their stores have left the
   // core, behind those of the last message to a line that its receiver holds.
@@ -174,7 +171,7 @@ class message_channels {
   }
 
   Transport& transport_;
-  std::vector<peer> peers_;
+  by_peer<peer> peers_;
   store_gauge gauge_;      // separate from that of calls, which other threads may drive
   int in_a_row_ = 0;       // messages received since the channel was last empty
   int sent_in_a_row_ = 0;  // messages sent since one was last received

@@ -54,6 +54,7 @@ class matching {
   }
   void add(kept_message&& m) { messages_.push_back(std::move(m)); }
 
+  bool awaits_any() const { return from_any_ > 0; }
   bool awaits(int from) const { return from_any_ > 0 || from_rank_[static_cast<std::size_t>(from)] > 0; }
 
   void clear() noexcept {

@@ -78,7 +78,7 @@ class messenger : message_receiver<Transport> {
     unmatched_.clear();
     sliced_.clear();
     channels_.reset();
-    for (peer& p : peers_) p = peer{};
+    peers_.reset();
     failure_ = {};
     readable_ = 0;
     if constexpr (reads_peers)
@@ -94,16 +94,21 @@ class messenger : message_receiver<Transport> {
   using receiver::reads_peers, receiver::polls_if_responsive;
   using receiver::transport_, receiver::channels_, receiver::peers_, receiver::ids_, receiver::readable_;
   using receiver::unmatched_, receiver::sliced_, receiver::failure_;
-  using typename receiver::kinds, typename receiver::peer;
+  using typename receiver::kinds;
 
+  // With all ranks, if one of them may send what a receive awaits; else with those that this rank has dealt with. These may become
+  // more meanwhile.
   void move() {
-    for (int r = 0; r < transport_.ranks(); ++r) {
-      peer& p = of(r);
-      if (!p.idle()) flush(r);
-      if (r != rank()) drain(r);
-      if constexpr (reads_peers)
-        if (sliced_.any_readable(r)) fetch_overdue(r);
-    }
+    if (unmatched_.awaits_any())
+      for (int r = 0; r < transport_.ranks(); ++r) move(r);
+    else
+      for (std::size_t i = 0; i < peers_.known().size(); ++i) move(peers_.known()[i]);
+  }
+  void move(int with) {
+    if (!of(with).idle()) flush(with);
+    if (with != rank()) drain(with);
+    if constexpr (reads_peers)
+      if (sliced_.any_readable(with)) fetch_overdue(with);
   }
   // A peer that was asked for slices while it waited may be blocked until they are taken: complete them before leaving.
   void finish_slices() {

@@ -104,7 +104,10 @@ class message_receiver : protected message_sender<Transport> {
   }
   void receive(transfer& r) {
     auto const kept = unmatched_.take_message(r);
-    if (!kept) return unmatched_.add(r);
+    if (!kept) {
+      if (r.peer != any_source) of(r.peer);  // so that its messages are looked for
+      return unmatched_.add(r);
+    }
     kept_message const& found = *kept;
     if (found.local_send != nullptr) {
       deliver(r, found.from, found.front, found.local_send->from);

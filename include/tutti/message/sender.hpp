@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/core/by_peer.hpp"
 #include "tutti/core/fifo.hpp"
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/channels.hpp"
@@ -55,11 +56,11 @@ class message_sender {
   };
 
   explicit message_sender(Transport& transport)
-      : transport_(transport), channels_(transport), peers_(static_cast<std::size_t>(transport.ranks())) {}
+      : transport_(transport), channels_(transport), peers_(transport.ranks()) {}
 
   static std::byte const* bytes_of(std::string const& text) { return reinterpret_cast<std::byte const*>(text.data()); }
   int rank() const noexcept { return transport_.rank(); }
-  peer& of(int r) noexcept { return peers_[static_cast<std::size_t>(r)]; }
+  peer& of(int r) { return peers_.of(r); }
   void end(transfer& t) noexcept {
     t.ended = true;
     moved_ = true;
@@ -202,7 +203,7 @@ class message_sender {
 
   Transport& transport_;
   channels channels_;
-  std::vector<peer> peers_;
+  by_peer<peer> peers_;
   std::uint64_t ids_ = 0;
   int readable_ = 0;  // unsettled offers whose memory peers may read
   bool moved_ = false;
