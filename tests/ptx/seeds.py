@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs all programs of the PTX machine with one seed after the other, until one fails.
 
-usage: seeds.py [--first SEED] [--seeds N] [--jobs N] [--only NAME]... BUILD
+usage: seeds.py [--first SEED] [--seeds N] [--seconds S] [--jobs N] [--only NAME]... BUILD
 
 BUILD is the folder of a build whose tests ptx.*.build have passed. The seed decides how threads interleave. Runs N seeds (1000)
 from SEED (1) on, --jobs programs at a time (as many as there are cores). When a program fails or takes longer than ten minutes, prints
-the end of its output and the command that repeats the run, and exits with 1. Programs with several processes also depend on
-time, so they may need more than one repetition.
+the end of its output and the command that repeats the run, and exits with 1. After S seconds, begins no other seed. Programs with
+several processes also depend on time, so they may need more than one repetition.
 """
 
 import argparse
+import collections
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import shlex
@@ -38,6 +40,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", action="append")
     parser.add_argument("build")
@@ -47,23 +50,31 @@ def main():
         commands = [shlex.split(line) for line in lines if line.strip()]
     if arguments.only:
         commands = [c for c in commands if any(pathlib.Path(word).name in arguments.only for word in c)]
-    began, passed = time.monotonic(), 0
+    began, passed, waiting = time.monotonic(), 0, collections.deque()
+
+    def all_runs():
+        for seed in range(arguments.first, arguments.first + arguments.seeds):
+            if time.monotonic() - began > arguments.seconds:
+                return
+            yield from ((seed, command) for command in commands)
+
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        seeds = iter(range(arguments.first, arguments.first + arguments.seeds))
-        waiting = []
-        for seed in seeds:
-            waiting += [(seed, pool.submit(run, command, seed)) for command in commands]
-            while waiting and (len(waiting) > arguments.jobs or seed == arguments.first + arguments.seeds - 1):
-                of_seed, first = waiting.pop(0)
-                failed, output, again = first.result()
-                if failed:
-                    for _, later in waiting:
-                        later.cancel()
-                    print(f"{output[-4000:]}\nseed {of_seed} fails after {passed} runs that passed. To repeat it:\n{again}")
-                    return 1
-                passed += 1
-                if not any(s == of_seed for s, _ in waiting):
-                    print(f"seed {of_seed}: all passed; {passed} runs in {time.monotonic() - began:.0f} s", flush=True)
+        runs = all_runs()
+        while True:
+            for seed, command in itertools.islice(runs, arguments.jobs + 1 - len(waiting)):
+                waiting.append((seed, pool.submit(run, command, seed)))
+            if not waiting:
+                break
+            of_seed, first = waiting.popleft()
+            failed, output, again = first.result()
+            if failed:
+                for _, later in waiting:
+                    later.cancel()
+                print(f"{output[-4000:]}\nseed {of_seed} fails after {passed} runs that passed. To repeat it:\n{again}")
+                return 1
+            passed += 1
+            if not waiting or waiting[0][0] != of_seed:
+                print(f"seed {of_seed}: all passed; {passed} runs in {time.monotonic() - began:.0f} s", flush=True)
     return 0 if passed else 1
 
 
