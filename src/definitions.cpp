@@ -65,6 +65,7 @@
 #include "tutti/transport/shared_memory/uncaught_impl.hpp"
 #include "tutti/transport/system/caches_impl.hpp"
 #include "tutti/transport/system/descriptor_impl.hpp"
+#include "tutti/transport/system/descriptor_mail_impl.hpp"
 #include "tutti/transport/system/distant_process_impl.hpp"
 #include "tutti/transport/system/local_socket_impl.hpp"
 #include "tutti/transport/system/memory_limit_impl.hpp"
