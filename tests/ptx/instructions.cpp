@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "ptx/machine.hpp"
 #include "tutti/reduce/half.hpp"
@@ -589,6 +590,38 @@ struct atom_cas {
   }
 };
 
+// By an address that stands for several. A switch adds in an order of its own, here from the last member to the first.
+template <class T>
+std::uint64_t sum_of(std::vector<word> const& members, std::size_t at) {
+  auto const element = [&](word const& w) {
+    std::uint64_t const bits = w.value >> (8 * at);
+    if constexpr (sizeof(T) == 4) return from_bits<float>(bits);
+    else return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(bits)));
+  };
+  float sum = element(members.back());
+  for (std::size_t k = members.size() - 1; k-- > 0;) sum += element(members[k]);
+  if constexpr (sizeof(T) == 4) return to_bits(sum);
+  else return std::uint64_t{std::bit_cast<std::uint16_t>(T(sum))} << (8 * at);
+}
+template <class T>
+void load_sums(thread& t, instruction const& i) {
+  std::uint64_t const address = t.address(i.in[0]);
+  t.expect_aligned(address, 4 * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) {
+    std::vector<word> const members = t.load_members(i, address + 4 * k, 4);
+    word sum;
+    for (word const& w : members) sum.unwritten |= w.unwritten != 0 ? 0xf : 0;
+    for (std::size_t at = 0; at < 4; at += sizeof(T)) sum.value |= sum_of<T>(members, at);
+    t.set(i.to[k], sum);
+  }
+}
+void store_everywhere(thread& t, instruction const& i) {
+  std::uint64_t const address = t.address(i.to[0]);
+  t.expect_aligned(address, 4 * i.lanes);
+  for (std::size_t k = 0; k < i.lanes; ++k) t.store_members(i, address + 4 * k, 4, t.word_of(i.in[k]));
+}
+void fence_aliases(thread& t, instruction const&) { t.fence_aliases(); }
+
 // -- Control.
 
 void bra(thread& t, instruction const& i) { t.jump(i.target); }
@@ -774,6 +807,10 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
       i.down = true;
     } else if (name == "cvt" && (word == "bf16" || word == "e4m3x2" || word == "e5m2x2")) {
       narrow = word;
+    } else if (name == "multimem" && (word == "f16x2" || word == "bf16x2")) {
+      narrow = word;
+    } else if ((name == "multimem" && (word == "ld_reduce" || word == "st" || word == "acc::f32")) ||
+               (name == "fence" && (word == "proxy" || word == "alias"))) {
     } else if (name == "setp" && compare.empty()) {
       compare = word;
     } else if (word != "to" && word != "L1" && word != "L2" && word != "uni" && word != "sync" && word != "sc" &&
@@ -825,6 +862,11 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "cvt") return conversion(i.of, i.from, how);
   if (name == "ld") return ld;
   if (name == "st") return st;
+  if (name == "multimem" && rest[0] == "st") return i.of == type::f32 ? store_everywhere : unknown;
+  if (name == "multimem" && variant == "add") {
+    if (i.of == type::f32) return load_sums<float>;
+    return narrow == "f16x2" ? load_sums<half> : narrow == "bf16x2" ? load_sums<bfloat16> : unknown;
+  }
   if (name == "atom" && variant == "add") return words<atom_add>(i.of);
   if (name == "atom" && variant == "exch") return words<atom_exch>(i.of);
   if (name == "atom" && variant == "cas") return words<atom_cas>(i.of);
@@ -836,6 +878,7 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
   if (name == "trap") return trap;
   if (name == "shfl" && (variant == "bfly" || i.down)) return swap_lanes;
   if (name == "bar" || name == "barrier") return variant == "or" ? vote_at_barrier : barrier;
+  if (name == "fence" && rest[0] == "proxy") return rest[1] == "alias" ? fence_aliases : unknown;
   if (name == "fence" || name == "membar") return fence;
   return unknown;
 }

@@ -195,6 +195,44 @@ TEST_CASE("accesses without an order between them race, unless both are atomic f
                     2)));
 }
 
+// What thread 0 makes of two words, 3 and 4, that %rd1 names as a team: it stores their sum, which thread 1 of its block then has.
+std::string of_team(std::string const& body) {
+  machine m(1);
+  words a, b;
+  alignas(128) static std::array<std::byte, 256> const team{};
+  float const three = 3, four = 4;
+  std::memcpy(&a.of[0], &three, 4), std::memcpy(&b.of[0], &four, 4);
+  for (words* const w : {&a, &b}) m.memory().add(w->of.data(), sizeof w->of, {.cached = true, .written = true});
+  auto const address = [](void const* at) { return reinterpret_cast<std::uint64_t>(at); };
+  m.memory().add_team(const_cast<std::byte*>(team.data()), team.size(), {address(a.of.data()), address(b.of.data())});
+  auto const code = parse(kernel_of(body));
+  std::vector<std::byte> parameters(8);
+  std::uint64_t const memory = address(team.data());
+  std::memcpy(parameters.data(), &memory, 8);
+  try {
+    m.start(std::make_shared<grid>(grid{code, &code->functions[0], parameters, 1, 2, true, 0}));
+    while (!m.idle()) m.step();
+  } catch (fault const& e) {
+    return e.what();
+  }
+  float sums[2];
+  std::memcpy(&sums[0], &a.of[1], 4), std::memcpy(&sums[1], &b.of[1], 4);
+  return sums[0] == 7 && sums[1] == 7 ? "both have the sum" : "they do not have it";
+}
+
+TEST_CASE("an address of a team loads the sum of its members and stores to all of them, with fences of the aliases") {
+  std::string const first = "mov.u32 %r1, %tid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $end;\n",
+                    load = "multimem.ld_reduce.relaxed.sys.global.add.f32 %r2, [%rd1];\n",
+                    store = "multimem.st.relaxed.sys.global.f32 [%rd1+4], %r2;\n", fence = "fence.proxy.alias;\n",
+                    end = "$end:\n", barrier = "barrier.sync 0;\n";
+  CHECK(of_team(first + load + store + fence + end + barrier) == "both have the sum");
+  CHECK(of_team(first + load + store + end) == "both have the sum");  // the end of a kernel is a fence, too
+  auto const contains = [](std::string const& text, char const* words) { return text.find(words) != text.npos; };
+  CHECK(contains(of_team(first + load + store + end + barrier), "without a fence of the aliases"));
+  CHECK(contains(of_team(barrier + first + load + store + fence + end), "reads memory of a team without a fence"));
+  CHECK(contains(of_team("ld.global.u32 %r2, [%rd1];\n"), "not by an instruction multimem"));
+}
+
 TEST_CASE("threads of a block race too, in shared memory and without a barrier") {
   auto const exchange = [](std::string const& between) {
     return "mov.u32 %r1, %tid.x;\nmul.lo.u32 %r2, %r1, 4;\nst.shared.u32 [room], %r1;\n" + between +

@@ -253,6 +253,8 @@ void machine::step() {
   if ((dice & 1) != 0 && !b.stores_.empty()) b.stores_.drain_one(dice >> 8, b.publisher());
   if (thread& t = *b.threads_[(dice >> 32) % b.threads_.size()]; (dice & 2) != 0 && !t.stores_.empty())
     t.stores_.drain_one(dice >> 8, b.publisher());
+  if (thread& t = *b.threads_[(dice >> 32) % b.threads_.size()]; (dice & 4) != 0 && !t.aliased_.empty())
+    t.aliased_.drain_one(dice >> 8, b.publisher());
   if (b.ended_ == b.grid_->threads && b.stores_.empty()) retire(which);
 }
 

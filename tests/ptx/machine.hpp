@@ -196,6 +196,12 @@ class thread {
   template <class F>
   std::uint64_t exchange(instruction const& i, std::uint64_t address, std::size_t bytes, F&& f);
   void fence(scope of);
+  // By an address that stands for one of each member of a team. Such accesses and those by the members' own addresses have an order
+  // only if a fence of the aliases lies between them. The machine wants that of whoever makes the former: after its stores and before
+  // a barrier or a release, and after a barrier or an acquire and before its loads.
+  std::vector<word> load_members(instruction const& i, std::uint64_t address, std::size_t bytes);
+  void store_members(instruction const& i, std::uint64_t address, std::size_t bytes, word what);
+  void fence_aliases();
   void expect_aligned(std::uint64_t address, std::size_t bytes) const {
     if ((address & (bytes - 1)) != 0) fail_for_misaligned(address, bytes);  // a power of two
   }
@@ -228,6 +234,8 @@ class thread {
   memory::range& expect_range(std::uint64_t address, std::size_t bytes, char const* does) const;
   // Fails if another access races with this one.
   void note_access(word_history& in, instruction const& i, std::uint64_t address, std::size_t bytes, bool writes);
+  std::vector<std::uint64_t> members_at(std::uint64_t address, std::size_t bytes) const;
+  void expect_fenced_stores() const;
   // What a store of this value releases. It continues the release of the value that it replaces in one step.
   shared_release release_of(instruction const& i, memory::range const& to, std::uint64_t value, std::size_t bytes,
                             shared_release const& continued);
@@ -247,6 +255,8 @@ class thread {
   std::uint8_t* unwritten_registers_ = nullptr;
   instruction const *next_ = nullptr, *end_ = nullptr;  // in the innermost function
   store_buffer stores_;
+  store_buffer aliased_;  // stores to members of a team
+  bool has_aliased_stores_ = false, may_load_aliased_ = true;
   instruction const* votes_ = nullptr;  // while it waits at a barrier for the result
   instruction const* swaps_ = nullptr;  // while it waits for other lanes
   word given_;                          // to one of them

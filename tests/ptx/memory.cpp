@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace tutti::testing::ptx {
 
@@ -11,6 +12,11 @@ void memory::add(void* begin, std::size_t bytes, properties const& is) {
   range& added = ranges_[at] = {at, bytes, is, std::vector<std::uint8_t>(is.written ? 0 : bytes, 1), {}};
   added.histories.resize(((at + bytes) / 8 - at / 8) / 512 + 1);
   last_ = nullptr;
+}
+
+void memory::add_team(void* begin, std::size_t bytes, std::vector<std::uint64_t> members) {
+  add(begin, bytes, {.written = true});
+  ranges_.at(reinterpret_cast<std::uint64_t>(begin)).members = std::move(members);
 }
 
 void memory::remove(void* begin) {

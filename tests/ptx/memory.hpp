@@ -28,6 +28,7 @@ class memory {
     properties is;
     std::vector<std::uint8_t> unwritten;  // a byte each; empty if all of it counts as written
     std::vector<std::unique_ptr<std::array<word_history, 512>>> histories;  // those in use
+    std::vector<std::uint64_t> members = {};  // where each begins, if it stands for several
 
     word_history& history(std::uint64_t address) {
       std::uint64_t const word = address / 8 - begin / 8;
@@ -49,6 +50,8 @@ class memory {
   };
 
   void add(void* begin, std::size_t bytes, properties const& is);
+  // Addresses that stand for the same place of several ranges, for the instructions multimem.* only.
+  void add_team(void* begin, std::size_t bytes, std::vector<std::uint64_t> members);
   void remove(void* begin);
   // Other processes may write to it from now on.
   void share(void* begin);

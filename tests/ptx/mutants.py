@@ -5,7 +5,7 @@
 usage: mutants.py [--sample N] [--kind KIND]... [--known FILE] [--timeout SECONDS] PROGRAM [ARGUMENT...]
 
 A mutant changes all instructions of one kind that come from the same place in the source, or from the same function if the
-program was compiled without -lineinfo: it weakens an order or a scope, removes a barrier, swaps a store with the one before,
+program was compiled without -lineinfo: it weakens an order or a scope, removes a barrier or a fence, swaps a store with the one before,
 or masks another bit. FILE lists mutants that may survive, a line `kind place: reason` each. Prints each mutant with what
 became of it. The exit status is 1 if one survives that FILE does not list. --sample takes every N-th mutant.
 """
@@ -28,6 +28,7 @@ WEAKER = {
     "device_scope": (r"\b((?:ld|st|atom)\.\w+)\.gpu\b", r"\1.cta"),
     "atomic": (r"\b(ld|st)\.(?:relaxed\.(?:sys|gpu)|volatile)\b", r"\1"),
     "barrier": (r"\b(?:barrier\.sync|bar\.sync)\s+0;", ""),
+    "alias": (r"\bfence\.proxy\.alias;", ""),
     "vote": (r"\bbar\.red\.or\.pred\s+(%p\d+), 0, (%p\d+);", r"mov.pred \1, \2;"),
     "bit": (r"\b(and\.b(?:32|64)\s.*), 1;", r"\1, 2;"),
 }

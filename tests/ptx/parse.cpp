@@ -40,7 +40,8 @@ std::vector<token> tokens_of(std::string_view text) {
       end = std::min(text.find('"', i + 1), text.size() - 1) + 1;
       out.push_back({text.substr(i, end - i), line});
     } else if (is_word(c)) {
-      while (end < text.size() && is_word(text[end])) ++end;
+      while (end < text.size() && (is_word(text[end]) || text.substr(end, 2) == "::"))
+        end += is_word(text[end]) ? 1 : 2;  // as in .acc::f32
       out.push_back({text.substr(i, end - i), line});
     } else if (c != ' ' && c != '\t' && c != '\r' && c != '\0') {
       out.push_back({text.substr(i, 1), line});
@@ -362,7 +363,7 @@ class parser {
       i.in[0] = read_address();
     } else if (mnemonic[0] == "call") {
       read_call(i);
-    } else if (mnemonic[0] == "st" || mnemonic[0] == "red") {
+    } else if (mnemonic[0] == "st" || mnemonic[0] == "red" || (mnemonic[0] == "multimem" && mnemonic[1] == "st")) {
       expect("[");
       i.to[0] = read_address();  // the address
       expect(",");

@@ -80,6 +80,7 @@ void thread::end_function() {
 
 void thread::exit() {
   ended_ = true;
+  block_->stores_.take(aliased_);
   block_->stores_.take(stores_);
   block_->learned_ = joined(block_->learned_, me_.known());
   ++block_->ended_;
@@ -88,6 +89,8 @@ void thread::exit() {
 }
 
 void thread::wait_at_barrier() {
+  expect_fenced_stores();
+  may_load_aliased_ = false;
   waits_ = true;
   ++block_->waiting_;
   block_->release_if_all_wait();
@@ -159,6 +162,8 @@ memory::range& thread::expect_range(std::uint64_t address, std::size_t bytes, ch
   if (found == nullptr)
     fail(fault::illegal_address, std::string(does) + " " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
                                      ", which is not memory of a GPU");
+  if (!found->members.empty())
+    fail(fault::illegal_address, std::string(does) + " memory of a team, but not by an instruction multimem");
   return *found;
 }
 
@@ -246,7 +251,10 @@ word thread::load(instruction const& i, std::uint64_t address, std::size_t bytes
   stores_.lay_over(place, out.value);
   out.value = low_bytes(out.value >> (8 * (address & 7)), bytes);
   acquire(from, i, address, bytes, out.value);
-  if (i.order == order::acquire) block_->cache_.invalidate();
+  if (i.order == order::acquire) {
+    block_->cache_.invalidate();
+    may_load_aliased_ = false;
+  }
   return out;
 }
 
@@ -258,13 +266,57 @@ void thread::store(instruction const& i, std::uint64_t address, std::size_t byte
   }
   memory::range& to = expect_range(address, bytes, "writes");
   note_access(to.history(address), i, address, bytes, true);
-  if (i.order == order::release) block_->drain(*this);
+  if (i.order == order::release) {
+    expect_fenced_stores();
+    block_->drain(*this);
+  }
   to.note_written(address, bytes, what.unwritten);
   stores_.put(address, bytes, what.value, release_of(i, to, what.value, bytes, nullptr));
   if (stores_.size() > 16) stores_.drain_one(block_->machine_.random(stores_.size()), block_->publisher());
 }
 
+std::vector<std::uint64_t> thread::members_at(std::uint64_t address, std::size_t bytes) const {
+  memory::range const* const team = block_->machine_.memory_.find(address, bytes);
+  if (team == nullptr || team->members.empty())
+    fail(fault::illegal_address, "accesses " + hexadecimal(address) + " by multimem, which is not memory of a team");
+  std::vector<std::uint64_t> out = team->members;
+  for (std::uint64_t& member : out) member += address - team->begin;
+  return out;
+}
+
+std::vector<word> thread::load_members(instruction const& i, std::uint64_t address, std::size_t bytes) {
+  if (!may_load_aliased_) fail(fault::race, "reads memory of a team without a fence of the aliases");
+  std::vector<word> out;
+  for (std::uint64_t const member : members_at(address, bytes)) out.push_back(load(i, member, bytes));
+  return out;
+}
+
+void thread::store_members(instruction const& i, std::uint64_t address, std::size_t bytes, word what) {
+  what.value = low_bytes(what.value, bytes);
+  for (std::uint64_t const member : members_at(address, bytes)) {
+    memory::range& to = expect_range(member, bytes, "writes");
+    note_access(to.history(member), i, member, bytes, true);
+    to.note_written(member, bytes, what.unwritten);
+    aliased_.put(member, bytes, what.value, release_of(i, to, what.value, bytes, nullptr));
+  }
+  has_aliased_stores_ = true;
+  while (aliased_.size() > 32) aliased_.drain_one(block_->machine_.random(aliased_.size()), block_->publisher());
+}
+
+void thread::expect_fenced_stores() const {
+  if (has_aliased_stores_)
+    fail(fault::race, "lets others go on after it has written memory of a team, without a fence of the aliases");
+}
+
+void thread::fence_aliases() {
+  stores_.take(aliased_);
+  has_aliased_stores_ = false;
+  may_load_aliased_ = true;
+  block_->cache_.invalidate();
+}
+
 void thread::fence(scope of) {
+  expect_fenced_stores();
   me_.learn(observed_);
   fenced_ = me_.release();
   fence_scope_ = of;
