@@ -127,6 +127,9 @@ void processes(thrust::device_vector<float>& gradient, thrust::device_vector<flo
                                                tutti::device_data(own_mean), tutti::device_data(own_variance))};
   tutti::all_reduce(ranks, narrow_gradient, narrow_weights, update, {.stream = stream});
 
+  auto partial = ranks.allocate<float>(gradient.size());   // float, half or bfloat16
+  tutti::all_reduce(ranks, partial, tutti::in_any_order{tutti::sum{}}, {.symmetric = true});
+
   thrust::device_vector<float> scores(gradient.size());
   clipped(ranks, gradients, 1000, stream);
   rows(ranks, narrow_gradient, narrow_weights, narrow_weights, scores, 128);

@@ -179,5 +179,7 @@ TEST_CASE("policies are operations that combine at once") {
   static_assert(detail::combines_at_once<reproducible_sum> && detail::combines_at_once<rank_ordered<sum>>);
   static_assert(!detail::combines_at_once<sum> && !is_commutative<rank_ordered<sum>>);
   static_assert(operation<sum, binned<double>> && operation<sum, compensated<float>>);
+  static_assert(operation<in_any_order<sum>, bfloat16> && is_commutative<in_any_order<sum>>);
+  CHECK(std::string(detail::name_of<in_any_order<sum>>()) == "tutti::in_any_order<tutti::sum>");
   CHECK(std::string(detail::name_of<rank_ordered<sum>>()) == "tutti::rank_ordered<tutti::sum>");
 }

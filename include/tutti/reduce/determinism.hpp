@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Policies of sums: rank_ordered, reproducible_sum, compensated_sum.
+// Policies of sums: in_any_order, rank_ordered, reproducible_sum, compensated_sum.
 #pragma once
 
 #include <concepts>
@@ -12,6 +12,19 @@
 #include "tutti/reduce/operation.hpp"
 
 namespace tutti {
+
+// Lets hardware combine, in an order and with a rounding of its own. It does so among GPUs behind an NVLink switch, for sums of
+// float, half and bfloat16 in memory of `allocate` (docs/gpu.md). All ranks still get the same bits, but these may differ from those
+// of Op, which computes everywhere else. Wants a commutative Op.
+//
+//   tutti::all_reduce(ranks, in, out, tutti::in_any_order{tutti::sum{}}, {.symmetric = true});
+template <class Op>
+struct in_any_order : Op {
+  static_assert(is_commutative<Op>, "an operation that does not commute has an order; pass it as it is");
+  static constexpr std::string_view name = detail::type_name<in_any_order>();
+};
+template <class Op>
+in_any_order(Op) -> in_any_order<Op>;
 
 // Combines as ((x0 + x1) + x2) + ..., in rank order, in the accumulator of the elements, and rounds once. So the bits are
 // those of a loop over ranks: they depend on the contributions and the number of ranks, but not on the count, the place of

@@ -13,13 +13,13 @@
 
 namespace tutti::detail {
 
-// Looks up the version that CUDA 12.0 declares. Throws error: system, if the driver does not have it.
+// Looks up the version that CUDA 12.0 declares, or a later one. Throws error: system, if the driver does not have it.
 template <class Function>
-Function* find_driver_function(char const* name) {
+Function* find_driver_function(char const* name, [[maybe_unused]] unsigned version = 12000) {
   void* out = nullptr;
   cudaDriverEntryPointQueryResult found{};
 #if CUDART_VERSION >= 12050
-  cudaError_t const code = cudaGetDriverEntryPointByVersion(name, &out, 12000, cudaEnableDefault, &found);
+  cudaError_t const code = cudaGetDriverEntryPointByVersion(name, &out, version, cudaEnableDefault, &found);
 #else
   cudaError_t const code = cudaGetDriverEntryPoint(name, &out, cudaEnableDefault, &found);
 #endif

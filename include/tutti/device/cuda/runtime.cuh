@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cuda_runtime.h>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@
 #include "tutti/device/cuda/pointers.cuh"
 #include "tutti/device/cuda/sharing.cuh"
 #include "tutti/device/cuda/signals.cuh"
+#include "tutti/device/cuda/team_memory.cuh"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
 
@@ -248,6 +250,22 @@ class cuda_device {
   }
   void hide(void* memory) const noexcept { detail::exposed_memory::remove(memory); }
 
+#if CUDA_VERSION >= 12010
+  // -- Memory that the NVLink switch combines.
+  auto make_team_memory(int rank, int ranks, std::size_t bytes) const {
+    return std::make_shared<detail::cuda_team_memory>(index_, rank, ranks, bytes);
+  }
+  // Its instructions exist since compute capability 9.0, also in PTX that the driver compiles.
+  template <class Work>
+  bool compiled_for_teams() const {
+    detail::current_device const here(index_);
+    cudaFuncAttributes about{};
+    detail::expect_cuda(cudaFuncGetAttributes(&about, reinterpret_cast<void const*>(&detail::run_together<Work>)),
+                        "cudaFuncGetAttributes");
+    return about.ptxVersion >= 90;
+  }
+#endif
+
   void signal(stream_type stream, std::span<detail::stream_signal const> signals) const {
     while_current([&] { detail::signal_stream(stream, signals); });
   }
@@ -289,6 +307,9 @@ class cuda_device {
 static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
               detail::sharing_device<cuda_device> && detail::staging_device<cuda_device> &&
               detail::lending_device<cuda_device>);
+#if CUDA_VERSION >= 12010
+static_assert(detail::teaming_device<cuda_device>);
+#endif
 
 // All GPUs that this process sees.
 inline std::vector<cuda_device> cuda_devices() {

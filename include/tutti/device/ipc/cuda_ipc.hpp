@@ -105,7 +105,8 @@ class cuda_ipc {
   void register_buffer(std::span<T> memory, std::source_location where = std::source_location::current()) {
     if (calls_) group().memory().share(memory.data(), memory.size_bytes(), where);
   }
-  // Allocates such memory, which lives as long as this object.
+  // Allocates such memory, which lives as long as this object. Where an NVLink switch reaches all GPUs, it takes a multiple of
+  // 2 MiB, and the switch computes sums in_any_order of it. All ranks call it with the same count.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.stream = stream, .symmetric = true});
@@ -138,6 +139,10 @@ class cuda_ipc {
                            max_packet_bytes(),
                            " bytes, calls in which all ranks hear from all use packets, a larger all_reduce is one "
                            "kernel, and calls may name any algorithm"});
+    if (kernels_ && group().memory().asks_switch())
+      out += "; the switch computes sums in_any_order of memory from allocate, in its own order";
+    else if (kernels_ && !group().memory().why_no_team().empty())
+      out += detail::join({"; no switch computes sums: ", group().memory().why_no_team()});
     for (int q = 0; q < size(); ++q)
       if (q != rank())
         out += detail::join({"\nrank ", q, group().same_device(q) ? ": the same device" : ": another device"});
@@ -207,7 +212,9 @@ class cuda_ipc {
                  ByWords const& by_words) {
     detail::request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
-      r.algorithm = choose<Op>(r, c.where);
+      bool by_switch = false;
+      if constexpr (C == collective::all_reduce) by_switch = !goes_by_packets(r) && goes_by_switch(c, op);
+      r.algorithm = choose<Op>(r, by_switch, c.where);
       if constexpr (sends_packets<C, In, Out, Op>)
         if (c.how.protocol == protocol::packet ||
             (r.algorithm == algorithm_id::one_shot && c.how.protocol == protocol::automatic && goes_by_packets(r)))
@@ -237,7 +244,7 @@ class cuda_ipc {
            (r.what == collective::all_reduce && r.algorithm == algorithm_id::two_shot);
   }
   template <class Op>
-  algorithm_id choose(detail::request const& r, std::source_location where) const {
+  algorithm_id choose(detail::request const& r, bool by_switch, std::source_location where) const {
     constexpr bool in_parts = detail::works_in_parts<Op>, in_shards = detail::has_shards<Op>;
     if (r.algorithm == algorithm_id::two_shot && !in_parts) detail::refuse_arrays_in_parts(rank(), where);
     if (r.algorithm == algorithm_id::one_shot && in_shards) detail::refuse_shards_in_whole(rank(), where);
@@ -248,7 +255,7 @@ class cuda_ipc {
     wanted.algorithm = comm_.engine().environment.algorithms[r.what];
     if (has_words(wanted) && in_parts) return wanted.algorithm;
     bool const two = in_parts && r.what == collective::all_reduce && r.bytes() > limits().one_shot_among(size());
-    return two ? algorithm_id::two_shot : algorithm_id::one_shot;
+    return two || by_switch ? algorithm_id::two_shot : algorithm_id::one_shot;
   }
   [[noreturn, gnu::cold]] void refuse_algorithm(detail::request const& r, std::source_location where) const {
     std::string const others = r.what == collective::all_reduce ? "use one_shot or two_shot" : "use one_shot";
@@ -266,6 +273,26 @@ class cuda_ipc {
   }
 
   // -- Kernels that wait for each other.
+
+  // Whether a switch can combine this all_reduce, as two_shot. Then 1 + 1 / p messages pass every link in either direction, otherwise
+  // 2 (p - 1) / p. So two ranks do without, unless they name the algorithm.
+  template <class In, class Out, class Op>
+  bool goes_by_switch([[maybe_unused]] detail::device_call<D, In, Out> const& c, [[maybe_unused]] Op const& op) const {
+    if constexpr (detail::sums_by_switch<In, Out, Op>) {
+      if (!kernels_ || !c.how.symmetric || c.given.end() == 0) return false;
+      if (size() == 2 && c.what.algorithm == algorithm_id::automatic) return false;
+      auto const find = [&](void const* memory) {
+        return group().memory().find_registered(memory, c.given.end() * sizeof(In)).everywhere();
+      };
+      std::byte const *const in = find(c.in), *const out = find(c.out);
+      auto const is_aligned = [](std::byte const* at) {
+        return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % sizeof(detail::switched_pack) == 0;
+      };
+      return is_aligned(in) && is_aligned(out) && kernels_->template asks_switch<In>();
+    } else {
+      return false;
+    }
+  }
 
   template <collective C, class In, class Out, class Op>
   static constexpr bool sends_packets =
@@ -303,11 +330,13 @@ class cuda_ipc {
     using combined = std::remove_const_t<decltype(how.op)>;
     auto const plan =
         kernels_->template plan_of_shots<In, Out, wire_type>(shots, c.given.at(0, 0).count, rows, c.where);
+    bool const by_switch =
+        shots == 2 && plan.cut.part_size * sizeof(In) % sizeof(detail::switched_pack) == 0 && goes_by_switch(c, op);
     call now = calls_->begin(c, r, detail::name_of<Op>(), detail::waiting::kernels, [](int) { return true; });
     calls_->or_fault_of_all(c.where, [&] {
       kernels_->template launch_shots<wire_type>(plan, detail::to_device_form<combined>(c.in),
-                                                 detail::to_device_form<combined>(c.out), now.in, now.out, how, rows,
-                                                 now.number, c.how.stream);
+                                                 detail::to_device_form<combined>(c.out), now.in, now.out, by_switch,
+                                                 how, rows, now.number, c.how.stream);
       calls_->end(now, c.how.stream);
     });
   }

@@ -106,14 +106,23 @@ class ipc_kernels {
                       rounds = slices(part_size, piece_size);
     return {shots, static_cast<int>(blocks), {all, part_size, piece_size, room, static_cast<int>(rounds)}};
   }
-  // `inputs` and `results`: registered memory, or none.
+  // Whether kernels for sums of T can have a switch combine; the same for every rank of a program.
+  template <class T>
+  bool asks_switch() const {
+    if constexpr (teaming_device<D>)
+      return on_.template compiled_for_teams<shots_work<T, T, fused<in_any_order<sum>>>>();
+    else return false;
+  }
+  // `inputs` and `results`: registered memory, or none. `by_switch`: a switch combines it.
   template <class Wire, class In, class Out, class Fused, class Rows, class Place>
   void launch_shots(shots_plan const& plan, In const* in, Out* out, Place const& inputs, Place const& results,
-                    Fused const& how, Rows const& rows, std::uint32_t call, stream_of<D> stream) {
+                    bool by_switch, Fused const& how, Rows const& rows, std::uint32_t call, stream_of<D> stream) {
     shots_work<In, Out, Fused, Wire, Rows> work{.in = in,
                                                 .out = out,
                                                 .inputs = {},
                                                 .results = {},
+                                                .input_everywhere = by_switch ? inputs.everywhere() : nullptr,
+                                                .result_everywhere = by_switch ? results.everywhere() : nullptr,
                                                 .meetings = meetings_,
                                                 .reach = reach(call),
                                                 .rank = rank_,

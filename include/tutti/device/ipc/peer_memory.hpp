@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <source_location>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,15 @@ inline void keep_until_the_process_ends(std::shared_ptr<void const> memory) {
   all->push_back(std::move(memory));
 }
 
+template <class D>
+struct team_memory_type {
+  using type = void;
+};
+template <teaming_device D>
+struct team_memory_type<D> {
+  using type = typename decltype(std::declval<D const&>().make_team_memory(0, 0, 0))::element_type;
+};
+
 // Its owner destroys it once all ranks have closed what they had opened, or calls keep().
 template <sharing_device D, transport Transport>
 class peer_memory {
@@ -35,7 +46,8 @@ class peer_memory {
   struct shared_memory {
     device_memory_handle own{};
     std::size_t bytes = 0;
-    std::vector<std::byte*> at;  // by rank
+    std::vector<std::byte*> at;       // by rank
+    std::byte* everywhere = nullptr;  // the address of all at once, if a switch combines them
   };
 
   // `expect_usable`: throws if the ranks have a fault.
@@ -50,10 +62,15 @@ class peer_memory {
     opened_.push_back({handle, on_.open(handle)});
     return static_cast<std::byte*>(opened_.back().memory);
   }
-  void close_all() noexcept { close(0); }
+  void close_all() noexcept {
+    close(0);
+    if constexpr (teaming_device<D>)
+      for (auto const& team : teams_) team->close();
+  }
   // Own memory lives until the process ends.
   void keep() {
     for (auto& memory : owned_) keep_until_the_process_ends(std::move(memory));
+    for (auto& memory : teams_) keep_until_the_process_ends(std::move(memory));
   }
 
   // -- All ranks call these together.
@@ -65,8 +82,14 @@ class peer_memory {
   }
   // Allocates such memory.
   std::byte* allocate(std::size_t bytes, std::source_location where) {
+    if constexpr (teaming_device<D>)
+      if (why_no_team_.empty() && bytes > 0 && add_team(bytes, where))
+        return static_cast<std::byte*>(registered_.back().own.address);
     return allocate(bytes, [](std::byte*) {}, where)[static_cast<std::size_t>(comm_.rank())];
   }
+  // Whether a switch combines such memory, and why not; neither if none has been allocated yet.
+  bool asks_switch() const { return !teams_.empty(); }
+  std::string const& why_no_team() const { return why_no_team_; }
   // Calls `prepare` with the memory before others can see it, and returns its address for each rank.
   template <class Prepare>
   std::vector<std::byte*> allocate(std::size_t bytes, Prepare const& prepare, std::source_location where) {
@@ -92,6 +115,9 @@ class peer_memory {
 
     explicit operator bool() const { return memory != nullptr; }
     std::byte* at(int q) const { return memory->at[static_cast<std::size_t>(q)] + offset; }
+    std::byte* everywhere() const {
+      return memory == nullptr || memory->everywhere == nullptr ? nullptr : memory->everywhere + offset;
+    }
     std::uint64_t word() const { return memory == nullptr ? 0 : detail::symmetric_place_word(index, offset); }
   };
   registered_place find_registered(void const* data, std::size_t bytes) const {
@@ -105,10 +131,45 @@ class peer_memory {
   }
 
  private:
+  using team_memory = typename team_memory_type<D>::type;
+  static constexpr std::string_view together = "share memory that a switch combines";
+
   struct opened {
     device_memory_handle handle;
     void* memory;
   };
+
+  // Memory that a switch combines. If that cannot be had, no rank tries again.
+  bool add_team(std::size_t bytes, std::source_location where) {
+    expect_usable_(where);
+    auto const fresh = on_.make_team_memory(comm_.rank(), comm_.size(), bytes);
+    deadline const until = deadline::after(comm_.engine().environment.timeout);
+    try {
+      typename team_memory::card mine{};
+      all_or_none(comm_, where, [&] { mine = fresh->begin(); }, together);
+      auto const cards = exchange_cards(comm_, mine, where);
+      all_or_none(comm_, where, [&] { fresh->join(cards, until); }, together);
+      all_or_none(comm_, where, [&] { fresh->bind(); }, together);
+      all_or_none(comm_, where, [&] { fresh->open(until); }, together);
+    } catch (error const& e) {
+      if (e.code() != error_code::system) {  // others may be gone already
+        keep_until_the_process_ends(fresh);
+        throw;
+      }
+      why_no_team_ = e.happened();
+      fresh->close();
+      exchange_cards(comm_, '\0', where);  // all have closed before any frees its memory
+      return false;
+    }
+    shared_memory added;
+    added.own.address = fresh->at()[static_cast<std::size_t>(comm_.rank())];
+    added.bytes = bytes;
+    added.at = fresh->at();
+    added.everywhere = fresh->everywhere();
+    registered_.push_back(std::move(added));
+    teams_.push_back(fresh);
+    return true;
+  }
 
   std::byte* add_own(std::size_t bytes) {
     owned_.push_back(std::make_shared<device_array<D, std::byte> const>(on_, bytes));
@@ -168,6 +229,8 @@ class peer_memory {
   std::vector<opened> opened_;
   std::vector<shared_memory> registered_;
   std::vector<std::shared_ptr<device_array<D, std::byte> const>> owned_;
+  std::vector<std::shared_ptr<team_memory>> teams_;
+  std::string why_no_team_;
 };
 
 }  // namespace tutti::detail

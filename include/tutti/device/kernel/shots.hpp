@@ -14,6 +14,7 @@
 #include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/kernel/meeting.hpp"
 #include "tutti/device/kernel/rows.hpp"
+#include "tutti/device/kernel/switched.hpp"
 #include "tutti/device/kernel/wire.hpp"
 #include "tutti/reduce/fused.hpp"
 #include "tutti/reduce/rows.hpp"
@@ -36,6 +37,8 @@ inline constexpr int shots_blocks_together = 2;  // per multiprocessor
 //
 // Registered memory is read in place, and a last meeting ends the call: all have read it.
 //
+// If a switch combines, a rank asks it for the sums of its own chunk and for storing them at all ranks, which then need not collect.
+//
 // With a wire type, ranks show their contributions and results as blocks of it, which all combine or read, their own included.
 //
 // A block that gives up stores no more, so each element of the output has its old value or the right one.
@@ -49,6 +52,7 @@ struct shots_work {
   Out* out;
   std::byte const* inputs[max_device_ranks];  // the data of posts, or registered memory
   std::byte* results[max_device_ranks];
+  std::byte *input_everywhere, *result_everywhere;  // if a switch combines; otherwise null
   meeting_map meetings;
   Reach reach;
   int rank, shots, blocks;
@@ -104,7 +108,7 @@ struct shots_work {
       if (!meet(group, ++met, shared)) return met;
       combine(group, now, shared);
       if constexpr (works_in_parts<Fused>) {
-        if (!in_two()) continue;
+        if (!in_two() || is_switched()) continue;
         if (!meet(group, ++met, shared)) return met;
         collect(group, now, shared);
       }
@@ -115,6 +119,11 @@ struct shots_work {
 
   // Epilogues with arrays of their own need the whole message, or a shard.
   TUTTI_HOST_DEVICE bool in_two() const { return has_shards<Fused> || (works_in_parts<Fused> && shots == 2); }
+
+  TUTTI_HOST_DEVICE bool is_switched() const {
+    if constexpr (sums_by_switch<In, Out, Fused>) return has_switch_instructions() && input_everywhere != nullptr;
+    else return false;
+  }
 
   TUTTI_HOST_DEVICE int chunks() const { return in_two() ? meetings.ranks : 1; }
   TUTTI_HOST_DEVICE int own_chunk() const { return in_two() ? rank : 0; }
@@ -194,6 +203,8 @@ struct shots_work {
         else store_values(lane, out + x.begin + block.begin, block.count);
       });
     } else {
+      if constexpr (sums_by_switch<In, Out, Fused>)
+        if (is_switched()) return combine_by_switch(group, now);
       switch (meetings.ranks) {
         case 2: return combine_from<2>(group, now);
         case 4: return combine_from<4>(group, now);
@@ -238,6 +249,19 @@ struct shots_work {
     };
     if constexpr (arrays_of<Fused> == 0) combine_by(how);
     else combine_by(shifted_by(own.in_chunk, how));
+  }
+
+  // The last elements of a message, if they are fewer than a pack, are combined without the switch.
+  template <class Group>
+  TUTTI_HOST_DEVICE void combine_by_switch(Group const& group, turn const& now) const {
+    piece const own = piece_of(now, own_chunk());
+    std::size_t const length = sizeof(switched_pack) / sizeof(In), rest = own.count % length, whole = own.count - rest;
+    sum_by_switch(group, reinterpret_cast<In const*>(input_everywhere) + own.begin,
+                  reinterpret_cast<Out*>(result_everywhere) + own.begin, whole / length);
+    auto const from = [&, this](int k) { return inputs_of(k, now, own) + whole; };
+    auto const to = [&, this](int k) { return results_of<Out>(k, now.result_at, own) + whole; };
+    combining<0, decltype(from), decltype(to), Fused>{
+        from, meetings.ranks, to, meetings.ranks, rest, how}(all_of(group));
   }
 
   template <class Group>

@@ -226,6 +226,15 @@ concept sharing_device =
       { d.text() } -> std::convertible_to<std::string>;  // names the device
     };
 
+// Several devices can form a team, whose memory a switch between them reads, combines and writes as a whole. make_team_memory(rank,
+// ranks, bytes) returns a member's part, which all members must make together (device/cuda/team_memory.cuh).
+// compiled_for_teams<Work>(): whether this work can do so.
+template <class D>
+concept teaming_device = sharing_device<D> && requires(D const d, int rank, std::size_t bytes) {
+  { *d.make_team_memory(rank, rank, bytes) };
+  { d.template compiled_for_teams<no_work_together>() } -> std::same_as<bool>;
+};
+
 // An array in device memory. Its device must outlive it.
 template <device D, class T>
 class device_array {
