@@ -120,6 +120,7 @@ void const* const kernels[] = {
     reinterpret_cast<void const*>(together<packets<collective::all_to_all, std::uint32_t, bit_or, several_processes>>),
     reinterpret_cast<void const*>(together<shots<float>>),
     reinterpret_cast<void const*>(together<shots<tutti::bfloat16>>),
+    reinterpret_cast<void const*>(together<shots<tutti::bfloat16, tutti::bfloat16, fused<in_any_order<sum>>>>),
     reinterpret_cast<void const*>(
         together<shots<tutti::bfloat16, float, fused<sum, scale<float>, arrays_step<adam_step, float, 3>>>>),
     reinterpret_cast<void const*>(
@@ -131,6 +132,7 @@ void const* const kernels[] = {
         together<shots<float, tutti::bfloat16, fused<sum, scale<float>, arrays_step<adam_step, float, 3, held::shard>>,
                        block_scaled<float8_e5m2, 512>>>),
     reinterpret_cast<void const*>(together<squares_work<tutti::bfloat16>>),
+    reinterpret_cast<void const*>(together<norm_work>),
     reinterpret_cast<void const*>(together<rows<tutti::bfloat16, norm_and_residual>>),
     reinterpret_cast<void const*>(together<rows<float8_e4m3, norm_and_scales>>),
     reinterpret_cast<void const*>(together<shots_of_rows<tutti::bfloat16, norm_and_residual>>),
