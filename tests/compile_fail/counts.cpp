@@ -29,5 +29,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& in, st
   tutti::scatter_v(comm, in, out, sizes);
 #elif TUTTI_CASE == 5  // expect: all_to_all_v takes the counts of the input before the output
   tutti::all_to_all_v(comm, in, numbers, out, counts);
+#elif TUTTI_CASE == 6  // expect: a root follows the offsets: write {} for adjacent blocks
+  tutti::gather_v(comm, in, out, counts, 0);
 #endif
 }

@@ -13,5 +13,11 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::broadcast(comm, std::vector<float>(data));
 #elif TUTTI_CASE == 2  // expect: unused-result]
   tutti::all_reduce(tutti::prepared(comm), data);
+#elif TUTTI_CASE == 3  // expect: the argument does not change
+  float steps = 0;
+  tutti::broadcast(comm, steps, 0);
+#elif TUTTI_CASE == 4  // expect: the argument does not change
+  float total = 0;
+  tutti::all_reduce(comm, total);
 #endif
 }

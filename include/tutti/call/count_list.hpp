@@ -22,7 +22,12 @@ struct count_list : std::span<std::size_t const> {
   template <class Other>
     requires(!std::is_constructible_v<std::span<std::size_t const>, Other const&>)
   count_list(Other const&) {
-    if constexpr (C == collective::scatter)
+    if constexpr (std::is_arithmetic_v<Other>)
+      static_assert(
+          never<Other>,
+          "a number stands where counts or offsets of all ranks are expected; a root follows the offsets: write "
+          "{} for adjacent blocks");
+    else if constexpr (C == collective::scatter)
       static_assert(never<Other>,
                     "counts and offsets are contiguous arrays of std::size_t, such as a std::vector<std::size_t>; "
                     "scatter_v takes the counts before the output");

@@ -73,8 +73,9 @@ auto all_reduce(Comm&& comm, InOut&& data, options const& o,
 //   auto best = tutti::all_reduce(comm, tutti::located{loss, comm.rank()}, tutti::argmin{});
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, Op>)
-[[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
-                              std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto all_reduce(
+    Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
       detail::perform_on_arrays<collective::all_reduce, Algorithm>(comm, std::span<T const>(data), data, op, 0, o,
@@ -83,8 +84,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
 }
 template <class Algorithm = automatic, class Comm, class Value>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!detail::lists_arrays<Value, sum>)
-[[nodiscard]] auto all_reduce(Comm&& comm, Value&& value, options const& o,
-                              std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto all_reduce(
+    Comm&& comm, Value&& value, options const& o, std::source_location where = std::source_location::current()) {
   return all_reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 

@@ -39,8 +39,9 @@ auto broadcast(Comm&& comm, InOut&& data, int root = 0, options const& o = {},
 //   int n = tutti::broadcast(comm, comm.is_main() ? read_size() : 0);
 template <class Algorithm = automatic, class Comm, class Value>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto broadcast(Comm&& comm, Value&& value, int root = 0, options const& o = {},
-                             std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto broadcast(
+    Comm&& comm, Value&& value, int root = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
       detail::perform_on_arrays<collective::broadcast, Algorithm>(comm, std::span<T const>(data), data,

@@ -69,8 +69,9 @@ auto reduce(Comm&& comm, InOut&& data, int root, options const& o = {},
 //   if (std::optional<double> total = tutti::reduce(comm, mine)) std::printf("%g\n", *total);
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>) && (!std::integral<Op>)
-[[nodiscard]] auto reduce(Comm&& comm, Value&& value, Op const& op = {}, int root = 0, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto reduce(
+    Comm&& comm, Value&& value, Op const& op = {}, int root = 0, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>()) {
     auto result = detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
       detail::perform_on_arrays<collective::reduce, Algorithm>(comm, std::span<T const>(data), data, op, root, o,
@@ -83,8 +84,9 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
 }
 template <class Algorithm = automatic, class Comm, class Value>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto reduce(Comm&& comm, Value&& value, int root, options const& o = {},
-                          std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto reduce(
+    Comm&& comm, Value&& value, int root, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   return reduce<Algorithm>(comm, std::forward<Value>(value), sum{}, root, o, where);
 }
 

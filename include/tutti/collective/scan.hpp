@@ -73,8 +73,9 @@ auto scan(Comm&& comm, InOut&& data, options const& o, std::source_location wher
 //   std::size_t const end = tutti::scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
-                        std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto scan(
+    Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
       detail::perform_on_arrays<collective::scan, Algorithm>(comm, std::span<T const>(data), data, op, 0, o, where);
@@ -82,8 +83,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
 }
 template <class Algorithm = automatic, class Comm, class Value>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto scan(Comm&& comm, Value&& value, options const& o,
-                        std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto scan(
+    Comm&& comm, Value&& value, options const& o, std::source_location where = std::source_location::current()) {
   return scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 
@@ -126,8 +127,9 @@ auto exclusive_scan(Comm&& comm, InOut&& data, options const& o,
 //   std::size_t const begin = tutti::exclusive_scan(comm, mine.size());
 template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
-                                  std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto exclusive_scan(
+    Comm&& comm, Value&& value, Op const& op = {}, options const& o = {},
+    std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_by_value<Comm, Value, Op>())
     return detail::changed(std::forward<Value>(value), [&]<class T>(std::span<T> data) {
       detail::perform_on_arrays<collective::exclusive_scan, Algorithm>(comm, std::span<T const>(data), data, op, 0, o,
@@ -137,8 +139,8 @@ template <class Algorithm = automatic, class Comm, class Value, class Op = sum>
 }
 template <class Algorithm = automatic, class Comm, class Value>
   requires detail::host_ranks<Comm> && (!detail::in_place_argument<Value>)
-[[nodiscard]] auto exclusive_scan(Comm&& comm, Value&& value, options const& o,
-                                  std::source_location where = std::source_location::current()) {
+[[nodiscard("the result is returned; the argument does not change")]] auto exclusive_scan(
+    Comm&& comm, Value&& value, options const& o, std::source_location where = std::source_location::current()) {
   return exclusive_scan<Algorithm>(comm, std::forward<Value>(value), sum{}, o, where);
 }
 

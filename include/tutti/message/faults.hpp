@@ -91,7 +91,8 @@ class message_faults {
                                                          : ", in memory of a device,";
     raise(error_code::mismatch, m.from,
           join({"a message of ", m.bytes, " bytes of ", type, " from ", sender, place, " does not fit the ", text(r),
-                " (", std::max(r.bytes, r.device_bytes), " bytes), of rank ", engine_.rank()}),
+                " (", std::max(r.bytes, r.device_bytes), " bytes), of rank ", engine_.rank(),
+                "; receive into an array of the type that was sent, at least as long"}),
           where);
   }
 
