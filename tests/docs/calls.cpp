@@ -40,6 +40,25 @@ void exchange_by_messages(Communicator& comm) {
   tutti::send_recv(comm, column(1), left, column(0), right);
   expect(field[0] == static_cast<float>(right) && field[1] == static_cast<float>(comm.rank()), "a column");
 
+  int const workers = comm.size() - 1;
+  std::size_t const longest = 10;
+  std::size_t received_numbers = 0;
+  auto const next_task = [] { return 7; };
+  if (comm.rank() == 0)
+    for (int some = 0; some < workers; ++some) {
+      std::vector<double> result(longest);
+      tutti::received const got = tutti::recv(comm, result, tutti::any_source, tutti::any_tag);
+      result.resize(got.count);
+      tutti::send(comm, next_task(), got.source);
+      received_numbers += result.size();
+    }
+  else {
+    tutti::send(comm, std::vector<double>(static_cast<std::size_t>(comm.rank())), 0, comm.rank());
+    expect(tutti::recv<int>(comm, 0) == 7, "a task");
+  }
+  expect(comm.rank() != 0 || received_numbers == static_cast<std::size_t>(workers * comm.size() / 2), "results");
+  tutti::barrier(comm);
+
   int const above = comm.rank() > 0 ? comm.rank() - 1 : tutti::no_rank;
   int const below = comm.rank() + 1 < comm.size() ? comm.rank() + 1 : tutti::no_rank;
   std::vector<double> top(100), bottom(100), from_above(100), from_below(100);

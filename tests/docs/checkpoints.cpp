@@ -44,3 +44,32 @@ TEST_CASE("the guide to checkpoints") {
       expect(steps == (ranks == 2 ? 4 : 0) && weights[0] == 4, "the run was not resumed where it ended");
     });
 }
+
+TEST_CASE("the guide to checkpoints of an optimiser") {
+  tutti::testing::temporary_folder const at;
+  tutti::run_threads(2, [&](auto& comm) {
+    using namespace tutti::training;
+    std::vector<float> weights(10, 1), gradient(10, 1);
+    checkpoints saved(at.path() / "run");
+    auto const list = [&](optimizer<float, adam>& descent) {
+      std::vector state{replicated("weights", weights), replicated("steps", descent.steps())};
+      for (auto const& array : descent.state()) state.push_back(replicated(array.name, array.values));
+      return state;
+    };
+    optimizer<float, adam> first(10, {}), second(10, {});
+    auto const step = [&](optimizer<float, adam>& descent) {
+      descent.begin_step();
+      descent.update(0, weights, gradient);
+    };
+    step(first);
+    saved.save(comm, 1, list(first));
+    std::vector<float> const kept = weights;
+    weights.assign(10, 0);
+    saved.load(comm, list(second));
+    step(first);
+    std::vector<float> const expected = weights;
+    weights = kept;
+    step(second);
+    expect(second.steps() == 2 && weights == expected, "the optimiser was not resumed where it ended");
+  });
+}

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <ranges>
@@ -75,6 +76,14 @@ TEST_CASE("collectives") {
     std::vector<int> mine(counts[rank], comm.rank()), everything(ranks * (ranks + 1) / 2);
     tutti::all_gather_v(comm, mine, everything, counts);
     expect(everything.back() == comm.size() - 1, "all_gather_v");
+
+    std::vector<int> outgoing(everything.size(), comm.rank());
+    std::vector<std::size_t> const send_counts = counts;
+    std::vector<std::size_t> receive_counts(ranks);
+    tutti::all_to_all(comm, send_counts, receive_counts);
+    std::vector<int> incoming(std::reduce(receive_counts.begin(), receive_counts.end()));
+    tutti::all_to_all_v(comm, outgoing, send_counts, incoming, receive_counts);
+    expect(incoming.size() == ranks * (rank + 1) && incoming.back() == comm.size() - 1, "all_to_all_v");
 
     std::vector<vote> votes(1, comm.rank() % 2 == 0 ? vote{1, 0} : vote{0, 1});
     tutti::all_reduce(comm, votes, add_votes{});
