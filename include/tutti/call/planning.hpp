@@ -85,7 +85,9 @@ template <class Transport>
 [[gnu::cold]] plan make_plan(engine<Transport>& on, request const& r, schedule_finder& schedules,
                              std::source_location where) {
   problem const p = problem_of(on, r, schedules);
-  choice chosen = on.tuned.select(p);
+  choice chosen;
+  if constexpr (has_levels<Transport>) chosen = on.tuned.select(p);
+  else chosen = on.tuned.select_in_one_level(p);
   if (r.unlisted != nullptr || r.algorithm != algorithm_id::automatic) {
     if (auto const why = objection_to(r, r.algorithm, p); !why.empty())
       refuse(on.rank(), join({algorithm_name(r, r.algorithm), " cannot do ", name(r.what), ": ", why}),

@@ -40,7 +40,7 @@ class error : public std::runtime_error {
   };
 
   [[gnu::cold]] explicit error(details d);
-  error(error const&) = default;
+  [[gnu::cold]] error(error const&);
   error& operator=(error const&) = default;
   [[gnu::cold]] ~error() override;
 

@@ -37,6 +37,7 @@ TUTTI_INLINE std::string sentence_of(error::details const& d) {
 }  // namespace detail
 
 TUTTI_INLINE error::error(details d) : std::runtime_error(detail::sentence_of(d)), details_(std::move(d)) {}
+TUTTI_INLINE error::error(error const&) = default;
 TUTTI_INLINE error::~error() = default;
 
 TUTTI_INLINE error error::in_call(std::source_location where) const {

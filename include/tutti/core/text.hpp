@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Builds sentences from parts with one function, because a chain of + would be inlined at every use.
+// Builds sentences from parts with one function, because a chain of + would be inlined at every use. Reads numbers.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -41,6 +43,10 @@ class text_part {
 
 // join({"rank ", 3, " of ", size})
 [[gnu::cold]] std::string join(std::initializer_list<text_part> parts);
+
+// Reads the decimal number at the start of a text. Returns how many digits it has; 0 if there is none, or if it exceeds `most`.
+// std::from_chars would be compiled again for each type of number.
+[[gnu::cold]] std::size_t read_number(std::string_view text, std::uint64_t most, std::uint64_t& out) noexcept;
 
 }  // namespace tutti::detail
 

@@ -2,7 +2,6 @@
 // Definitions of core/text.hpp.
 #pragma once
 
-#include <cstddef>
 #include <cstdio>
 
 #include "tutti/core/text.hpp"
@@ -23,6 +22,18 @@ TUTTI_INLINE std::string join(std::initializer_list<text_part> parts) {
   std::string out;
   for (text_part const& part : parts) out += part.view();
   return out;
+}
+
+TUTTI_INLINE std::size_t read_number(std::string_view text, std::uint64_t most, std::uint64_t& out) noexcept {
+  out = 0;
+  std::size_t digits = 0;
+  for (; digits < text.size(); ++digits) {
+    unsigned const digit = static_cast<unsigned char>(text[digits] - '0');
+    if (digit > 9) break;
+    if (digit > most || out > (most - digit) / 10) return 0;
+    out = 10 * out + digit;
+  }
+  return digits;
 }
 
 }  // namespace tutti::detail

@@ -30,7 +30,10 @@ class reference_list {
   template <maps_memory Transport>
   void add(Transport& transport, reference const& added) noexcept {
     if (list_.size() == list_.capacity())
-      std::erase_if(list_, [&](reference const& r) { return transport.consumed(r.peer, r.track, r.message); });
+      for (std::size_t i = 0; i < list_.size();) {
+        if (is_read(transport, list_[i])) forget(i);
+        else ++i;
+      }
     list_.push_back(added);
   }
 
@@ -46,15 +49,22 @@ class reference_list {
   }
 
  private:
+  template <class Transport>
+  static bool is_read(Transport& transport, reference const& r) noexcept {
+    return transport.consumed(r.peer, r.track, r.message);
+  }
+  void forget(std::size_t i) noexcept {
+    list_[i] = list_.back();
+    list_.pop_back();
+  }
   template <class Transport, class Counts>
   bool all_read(Transport& transport, Counts&& counts) noexcept {
     for (std::size_t i = 0; i < list_.size();) {
       reference const& r = list_[i];
       if (!counts(r)) {
         ++i;
-      } else if (transport.consumed(r.peer, r.track, r.message)) {
-        list_[i] = list_.back();
-        list_.pop_back();
+      } else if (is_read(transport, r)) {
+        forget(i);
       } else {
         return false;
       }

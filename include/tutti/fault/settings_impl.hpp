@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -34,11 +35,12 @@ TUTTI_INLINE settings settings::from_environment() {
     out.log = static_cast<log_level>(level - levels.begin());
   }
   if (std::string_view const text = variable("TUTTI_RECORD_SIGNAL"); !text.empty()) {
-    auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), out.record_signal);
+    std::uint64_t number = 0;
+    bool const whole = read_number(text, std::numeric_limits<int>::max(), number) == text.size();
+    out.record_signal = static_cast<int>(number);
     struct sigaction now{};
     bool const caught = out.record_signal != SIGKILL && out.record_signal != SIGSTOP;
-    if (trouble != std::errc{} || end != text.data() + text.size() || !caught ||
-        ::sigaction(out.record_signal, nullptr, &now) != 0)
+    if (!whole || !caught || ::sigaction(out.record_signal, nullptr, &now) != 0)
       refuse("TUTTI_RECORD_SIGNAL", text, "a signal that a program can handle",
              "its number, e.g. 10 for SIGUSR1 on Linux");
   }

@@ -2,10 +2,10 @@
 // Definitions of fault/survival.hpp.
 #pragma once
 
-#include <charconv>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
@@ -54,10 +54,11 @@ TUTTI_INLINE void survival_line::pass_on() const {
 TUTTI_INLINE void send_to_launcher(int word) noexcept {
   try {
     char const* const line = std::getenv(survival_variable);
-    int number = -1;
-    if (line == nullptr || std::from_chars(line, line + std::strlen(line), number).ec != std::errc{}) return;
-    if (std::string_view(line) != name_of_pipe(number)) return;
-    [[maybe_unused]] ssize_t const written = ::write(number, &word, sizeof word);
+    std::uint64_t number = 0;
+    if (line == nullptr || read_number(line, std::numeric_limits<int>::max(), number) == 0) return;
+    int const pipe = static_cast<int>(number);
+    if (std::string_view(line) != name_of_pipe(pipe)) return;
+    [[maybe_unused]] ssize_t const written = ::write(pipe, &word, sizeof word);
   } catch (...) {  // the launcher then ends the survivors, as if they had not told it
   }
 }

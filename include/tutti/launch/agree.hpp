@@ -15,7 +15,7 @@ namespace tutti::detail {
 struct table_news {
   static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', go_on = '-';
 
-  [[gnu::cold]] static std::string make(tuning_table const& compiled);
+  [[gnu::cold]] static std::string make(program_table const& compiled);
   [[gnu::cold]] static void read(std::string const& text, int rank, tuning& out);
   static bool asks_for_link_times(std::string const& text) { return text[1] == measure; }
 };
@@ -23,7 +23,7 @@ struct table_news {
 // Called by all ranks before their first call. Rank 0 takes the file TUTTI_TUNING, else the table compiled into the
 // program, else the usual file. Links are measured if TUTTI_TOPOLOGY asks for it and the ranks know their locations.
 template <class Transport>
-[[gnu::cold]] void agree_on_tuning(engine<Transport>& on, tuning_table const& compiled = shipped) {
+[[gnu::cold]] void agree_on_tuning(engine<Transport>& on, program_table const& compiled = {}) {
   if (on.ranks() == 1) return;
   std::string const news = announce(on, 0, on.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
   table_news::read(news, on.rank(), on.tuned);

@@ -14,15 +14,15 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string table_news::make(tuning_table const& compiled) {
+TUTTI_INLINE std::string table_news::make(program_table const& compiled) {
   try {
     char const links[] = {wants_link_times() ? measure : go_on, '\0'};
-    bool const own = compiled.rules.data() != shipped.rules.data();
+    bool const own = compiled.table != nullptr;
     if (auto const file = find_tuning_file(!own)) {
       parse_table(file->text, file->path);
       return join({"t", links, file->path, "\n", file->text});
     }
-    return own ? join({"t", links, "the program's table\n", to_text(compiled)})
+    return own ? join({"t", links, "the program's table\n", compiled.write(*compiled.table)})
                : join({"b", links, find_shipped_table()});
   } catch (std::exception const& e) {
     std::string_view what = e.what();

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "tutti/call/engine.hpp"
 #include "tutti/core/shape.hpp"
@@ -64,14 +64,15 @@ class announcement final : public early_work {
     int const ranks = transport.ranks(), own = wrap(transport.rank() - from, ranks);
     parent_ = wrap((own & (own - 1)) + from, ranks);
     for (int bit = 1; own + bit < ranks && (own & bit) == 0; bit *= 2)
-      children_.insert(children_.begin(), {wrap(own + bit + from, ranks), 0});  // the largest subtree first
+      children_[child_count_++] = {wrap(own + bit + from, ranks), 0};
   }
 
   [[gnu::cold]] progress poll() override { return complete_ || receive() ? send() : progress::stuck; }
   bool awaits(int peer) const noexcept override {
     if (!complete_) return peer == parent_;
-    return std::any_of(children_.begin(), children_.end(),
-                       [&](child const& c) { return c.rank == peer && c.sent < text_.size(); });
+    for (int k = 0; k < child_count_; ++k)
+      if (children_[k].rank == peer) return children_[k].sent < text_.size();
+    return false;
   }
   std::string take() { return std::move(text_); }
 
@@ -80,7 +81,8 @@ class announcement final : public early_work {
 
   progress send() noexcept {
     progress out = progress::done;
-    for (auto& [peer, sent] : children_)
+    for (int k = child_count_; k-- > 0;) {  // the largest subtree first
+      auto& [peer, sent] = children_[k];
       while (sent < text_.size()) {
         std::size_t const bytes = std::min(text_.size() - sent, Transport::slice_bytes);
         std::byte* const place = transport_.claim(peer, 0, bytes, 1);
@@ -92,6 +94,7 @@ class announcement final : public early_work {
         sent += bytes;
         transport_.publish(peer, 0, bytes, sent < text_.size(), tag);
       }
+    }
     if constexpr (needs_sender_progress<Transport>)
       if (!transport_.all_sent()) out = progress::stuck;
     return out;
@@ -117,7 +120,8 @@ class announcement final : public early_work {
   std::string text_;
   bool complete_;
   int parent_ = 0;
-  std::vector<child> children_;
+  int child_count_ = 0;
+  child children_[std::numeric_limits<int>::digits];  // one for each bit of a rank, the smallest subtree first
 };
 
 // Returns the text of rank `from` at all ranks. All ranks call it, before their first call.

@@ -8,7 +8,7 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
-#include "tutti/tune/shipped.hpp"
+#include "tutti/tune/text.hpp"
 
 namespace tutti {
 
@@ -26,7 +26,7 @@ namespace tutti {
 //     ...
 //   }
 template <class Transport = shm>
-communicator<Transport> init(detail::tuning_table const& = detail::shipped,
+communicator<Transport> init(detail::program_table const& = {},
                              std::source_location = std::source_location::current()) {
   static_assert(detail::never<Transport>,
                 "init finds ranks over tutti::shm or, where tutti/mpi.hpp is included, over tutti::mpi and "
@@ -34,7 +34,7 @@ communicator<Transport> init(detail::tuning_table const& = detail::shipped,
 }
 
 template <>
-[[gnu::cold]] communicator<shm> init<shm>(detail::tuning_table const& table, std::source_location where);
+[[gnu::cold]] communicator<shm> init<shm>(detail::program_table const& table, std::source_location where);
 
 }  // namespace tutti
 

@@ -15,7 +15,7 @@
 namespace tutti {
 
 template <>
-TUTTI_INLINE communicator<shm> init<shm>(detail::tuning_table const& table, std::source_location where) {
+TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std::source_location where) {
   if (char const* const number = std::getenv(detail::join_variable); number != nullptr && *number != '\0')
     throw error(
         {.code = error_code::bad_argument,

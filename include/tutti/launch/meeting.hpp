@@ -9,13 +9,13 @@
 #include "tutti/launch/usual.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"
-#include "tutti/tune/table.hpp"
+#include "tutti/tune/text.hpp"
 
 namespace tutti::detail {
 
 // All ranks call it with the same name, and return when all have. Throws error: as init does.
 [[gnu::cold]] communicator<shm> meet_as_rank(std::string const& name, int rank, int ranks, countdown& until,
-                                             tuning_table const& table, acquaintance others = {});
+                                             program_table const& table, acquaintance others = {});
 
 }  // namespace tutti::detail
 

@@ -13,7 +13,7 @@
 namespace tutti::detail {
 
 TUTTI_INLINE communicator<shm> meet_as_rank(std::string const& name, int rank, int ranks, countdown& until,
-                                            tuning_table const& table, acquaintance others) {
+                                            program_table const& table, acquaintance others) {
   rendezvous meeting(name, rank, ranks, until, std::move(others));
   descriptor const file = meeting.meet([&] { return shm::create(ranks, all_tracks); });
   share_uncaught_errors(file, rank);

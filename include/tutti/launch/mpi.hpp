@@ -53,7 +53,7 @@ namespace detail {
 template <class Transport = mpi>
   requires std::derived_from<Transport, mpi>
 [[gnu::cold]] communicator<Transport> from_mpi(MPI_Comm ranks = MPI_COMM_WORLD,
-                                               detail::tuning_table const& table = detail::shipped) {
+                                               detail::program_table const& table = {}) {
   detail::start_mpi();
   auto const refuse = [](std::string const& what, std::string const& way_out) {
     throw error({.code = error_code::bad_argument, .what = what, .way_out = way_out});
@@ -74,7 +74,7 @@ template <class Transport = mpi>
 namespace detail {
 
 template <class Transport>
-[[gnu::cold]] communicator<Transport> init_over_mpi(tuning_table const& table, std::source_location where) try {
+[[gnu::cold]] communicator<Transport> init_over_mpi(program_table const& table, std::source_location where) try {
   start_mpi();
   return from_mpi<Transport>(MPI_COMM_WORLD, table);
 } catch (error const& e) {
@@ -89,12 +89,12 @@ template <class Transport>
 //   auto comm = tutti::init<tutti::hierarchical>();    // inside nodes over shared memory
 //   auto flat = tutti::init<tutti::mpi>();             // between all ranks over MPI
 template <>
-[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::tuning_table const& table,
+[[gnu::cold]] inline communicator<hierarchical> init<hierarchical>(detail::program_table const& table,
                                                                    std::source_location where) {
   return detail::init_over_mpi<hierarchical>(table, where);
 }
 template <>
-[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::tuning_table const& table, std::source_location where) {
+[[gnu::cold]] inline communicator<mpi> init<mpi>(detail::program_table const& table, std::source_location where) {
   return detail::init_over_mpi<mpi>(table, where);
 }
 

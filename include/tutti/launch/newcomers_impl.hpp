@@ -17,7 +17,6 @@
 #include "tutti/transport/shared_memory/rendezvous.hpp"
 #include "tutti/transport/system/local_socket.hpp"
 #include "tutti/transport/system/process_watch.hpp"
-#include "tutti/tune/shipped.hpp"
 
 namespace tutti::detail {
 
@@ -60,7 +59,7 @@ TUTTI_INLINE communicator<shm> admit(communicator<shm>& comm, std::string const&
     auto const guest = static_cast<std::size_t>(rank - comm.size());
     return guest < guests.size() && guests[guest].ended();
   };
-  return meet_as_rank(name_of_meeting(job, next.meeting), comm.rank(), next.ranks, until, shipped,
+  return meet_as_rank(name_of_meeting(job, next.meeting), comm.rank(), next.ranks, until, {},
                       {.gone = gone, .watch_all = true});
 }
 
@@ -114,7 +113,7 @@ TUTTI_INLINE communicator<shm> open_door::join_as(invitation const& invited, std
   process_watch host;
   host.begin(host_);
   auto const gone = [&](int rank) { return rank == 0 && host.ended(); };
-  return meet_as_rank(name_of_meeting(job_, invited.meeting), invited.rank, invited.ranks, until, shipped,
+  return meet_as_rank(name_of_meeting(job_, invited.meeting), invited.rank, invited.ranks, until, {},
                       {.gone = gone, .watch_all = true});
 }
 

@@ -2,12 +2,12 @@
 // Definitions of launch/place.hpp.
 #pragma once
 
-#include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
-#include <system_error>
 #include <unistd.h>
 
 #include "tutti/core/error.hpp"
@@ -98,10 +98,11 @@ TUTTI_INLINE place find_place() {
       if (variable == nullptr || detail::environment_text(variable).empty()) continue;
       // "4" or, from srun, "4(x2)" for two machines of four ranks, "3,2" for three and two.
       std::string_view const text = detail::environment_text(variable);
-      out.local_size = 0;
-      auto const [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), out.local_size);
-      bool const whole = end == text.data() + text.size() || *end == '(' || *end == ',';
-      if (trouble != std::errc{} || !whole || out.local_size < 1 || out.local_size > out.size)
+      std::uint64_t number = 0;
+      std::size_t const digits = detail::read_number(text, static_cast<std::uint64_t>(out.size), number);
+      bool const whole = digits == text.size() || text[digits] == '(' || text[digits] == ',';
+      out.local_size = static_cast<int>(number);
+      if (digits == 0 || !whole || number == 0)
         throw error({.code = error_code::bad_argument,
                      .what = detail::join({variable, "=\"", text, "\" does not fit ", l.size, "=", out.size}),
                      .way_out = "start the program with a launcher, or unset these variables to run alone"});

@@ -38,7 +38,8 @@ constexpr std::uint64_t time_of(analyze::effort const& e, std::uint64_t chunk_by
   return e.hops * c.hop + e.far_hops * far.latency + e.messages * c.message + e.far_messages * far_message +
          (e.sent * c.sent + e.far_sent * far.byte + e.combined * c.combined) * chunk_bytes / 1000;
 }
-constexpr std::uint64_t time_of(estimated_work const& w, std::size_t bytes, costs const& c, link_time far = {}) {
+[[gnu::cold]] constexpr std::uint64_t time_of(estimated_work const& w, std::size_t bytes, costs const& c,
+                                              link_time far = {}) {
   std::uint64_t const chunk = (std::min(bytes, max_estimated_bytes) + w.chunks - 1) / w.chunks;
   if (!w.streams || chunk <= streamed_slice) return time_of(w.first, chunk, c, far);
   std::uint64_t const slices = (chunk + streamed_slice - 1) / streamed_slice;

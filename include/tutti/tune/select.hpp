@@ -53,11 +53,16 @@ class tuning {
 
   // Never chooses an algorithm that `objection` rejects.
   [[gnu::cold]] choice select(problem p);
+  // The same if the nodes of ranks do not matter, so a transport that knows no nodes need not compile what does.
+  [[gnu::cold]] choice select_in_one_level(problem p);
 
   // The full reason for a choice.
   [[gnu::cold]] std::string reason(choice const& c, std::string_view this_machine) const;
 
  private:
+  // By a rule; `measured` is null if none fits. Blocks of unknown size get one.
+  [[gnu::cold]] choice measured(problem& p) const;
+
   costs const& constants(bool crowded) const;
   // The constants for messages over this distance.
   costs constants(bool crowded, distance d) const;
@@ -80,13 +85,14 @@ class tuning {
     problem of;
     work_of_each works{};
   };
+  // Valid until the next call.
   [[gnu::cold]] work_of_each const& works_of(problem const& p);
 
   std::shared_ptr<owned_table const> own_;
   tuning_table table_;
   std::string source_ = "the built-in table";
   bool measured_at_start_ = false;
-  std::vector<std::shared_ptr<known_works const>> known_;
+  std::vector<known_works> known_;
 };
 
 }  // namespace tutti::detail

@@ -27,17 +27,29 @@ TUTTI_INLINE void tuning::take_links(link_times const& now) {
   measured_at_start_ = true;
 }
 
-TUTTI_INLINE choice tuning::select(problem p) {
+TUTTI_INLINE choice tuning::measured(problem& p) const {
   // If the sizes of the blocks are unknown, they may be large.
   if (p.ragged && p.bytes == 0) p.bytes = streamed_slice;
-  if (rule const* const r = table_.find(p))
-    return {.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+  rule const* const r = table_.find(p);
+  return r == nullptr ? choice{} : choice{.algorithm = r->algorithm, .why = "measured", .how = r->how, .measured = r};
+}
+
+// If no other algorithm was measured to be faster.
+inline constexpr choice library_choice{.algorithm = algorithm_id::native,
+                                       .why = "the library's own, because no other was measured to be faster"};
+
+TUTTI_INLINE choice tuning::select_in_one_level(problem p) {
+  if (choice const out = measured(p); out.measured != nullptr) return out;
+  return may_leave_to_library(p) ? library_choice : estimate(p, constants(p.crowded));
+}
+
+TUTTI_INLINE choice tuning::select(problem p) {
+  if (p.node_count == 1) return select_in_one_level(p);
+  if (choice const out = measured(p); out.measured != nullptr) return out;
   // Where each node has one rank, two levels send the same messages as one level.
   bool const library = may_leave_to_library(p),
-             two_levels = p.node_count > 1 && p.ranks > p.node_count && objection(algorithm_id::two_level, p).empty();
-  if (library && !two_levels)
-    return {.algorithm = algorithm_id::native, .why = "the library's own, because no other was measured to be faster"};
-  return p.node_count == 1 ? estimate(p, constants(p.crowded)) : over_nodes(in_small(p), library, two_levels);
+             two_levels = p.ranks > p.node_count && objection(algorithm_id::two_level, p).empty();
+  return library && !two_levels ? library_choice : over_nodes(in_small(p), library, two_levels);
 }
 
 TUTTI_INLINE std::string tuning::reason(choice const& c, std::string_view this_machine) const {
@@ -132,16 +144,16 @@ TUTTI_INLINE std::string tuning::microseconds(std::uint64_t nanoseconds) {
 }
 
 TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
-  for (auto const& k : known_)
-    if (k->of.what == p.what && k->of.ranks == p.ranks && k->of.node_count == p.node_count && k->of.nodes == p.nodes &&
-        k->of.largest_node == p.largest_node)
-      return k->works;
-  auto made = std::make_shared<known_works>(known_works{.of = p});
+  for (known_works const& k : known_)
+    if (k.of.what == p.what && k.of.ranks == p.ranks && k.of.node_count == p.node_count && k.of.nodes == p.nodes &&
+        k.of.largest_node == p.largest_node)
+      return k.works;
+  known_works made{.of = p};
   analyze::node_sizes const nodes{p.node_count, p.nodes != node_order::scattered, p.largest_node};
-  for (std::size_t i = 0; i < made->works.size(); ++i)
+  for (std::size_t i = 0; i < made.works.size(); ++i)
     if (dynamic_schedule const s = p.schedules(static_cast<algorithm_id>(i + 1), p.what))
-      made->works[i] = work_of(s, p.what, p.ranks, nodes);
-  return known_.emplace_back(std::move(made))->works;
+      made.works[i] = work_of(s, p.what, p.ranks, nodes);
+  return known_.emplace_back(made).works;
 }
 
 }  // namespace tutti::detail

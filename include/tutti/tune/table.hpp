@@ -18,7 +18,7 @@
 namespace tutti::detail {
 
 // Whether a schedule has steps with as many peers as there are ranks: more than a step may have, where ranks are many.
-constexpr bool has_wide_steps(dynamic_schedule const& schedule) {
+[[gnu::cold]] constexpr bool has_wide_steps(dynamic_schedule const& schedule) {
   shape const s{max_ranks + 2};
   for (int const rank : {0, 1, s.ranks - 1})
     for (int track = 0; track < schedule.lanes(s) * schedule.phases(s); ++track) {
@@ -40,7 +40,7 @@ constexpr std::string_view objection(schedule_properties const& s, problem const
   if (p.ragged && !s.ragged) return "it does not serve the _v form";
   return {};
 }
-constexpr std::string_view objection(algorithm_id id, problem const& p) {
+[[gnu::cold]] constexpr std::string_view objection(algorithm_id id, problem const& p) {
   if (p.at_once && !is_scheduled(id)) return "it may round partial results, and the operation rounds once";
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   if (id == algorithm_id::two_level) {
@@ -142,7 +142,7 @@ struct tuning_table {
   device_limits devices{};
 
   constexpr costs const& cost(bool is_crowded) const { return is_crowded ? crowded : apart; }
-  constexpr rule const* find(problem const& p) const {
+  [[gnu::cold]] constexpr rule const* find(problem const& p) const {
     for (std::span<rule const> const some : {rules, over_messages})
       for (rule const& r : some)
         if (r.fits(p)) return &r;

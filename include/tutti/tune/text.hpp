@@ -29,6 +29,15 @@ struct owned_table {
 [[gnu::cold]] std::string to_text(costs const& c);
 [[gnu::cold]] std::string to_text(tuning_table const& t);
 
+// The table that a program passes to init, if any. One that passes none does not compile the functions that write a table as text.
+struct program_table {
+  program_table() = default;
+  program_table(tuning_table const& own) : table(&own), write([](tuning_table const& t) { return to_text(t); }) {}
+
+  tuning_table const* table = nullptr;
+  std::string (*write)(tuning_table const&) = nullptr;
+};
+
 // Throws bad_argument with the line and the source (the name of a file).
 [[gnu::cold]] owned_table parse_table(std::string_view text, std::string_view source);
 

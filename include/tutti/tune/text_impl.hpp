@@ -91,13 +91,8 @@ class table_parser {
   [[gnu::cold]] std::uint64_t number(std::string_view text, char const* what,
                                      std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
     std::uint64_t out = 0;
-    bool valid = !text.empty();
-    for (char const c : text) {
-      unsigned const digit = static_cast<unsigned char>(c - '0');
-      valid = valid && digit <= 9 && out <= (most - digit) / 10;
-      out = 10 * out + digit;
-    }
-    if (!valid) refuse(join({"\"", text, "\" is not ", what}));
+    std::size_t const digits = read_number(text, most, out);
+    if (digits == 0 || digits < text.size()) refuse(join({"\"", text, "\" is not ", what}));
     return out;
   }
   int ranks(std::string_view text, char const* what) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -25,9 +24,9 @@ namespace tutti::detail {
 TUTTI_INLINE std::size_t heap_bytes(int ranks, std::size_t space) {
   if (char const* const text = std::getenv("TUTTI_HEAP"); text != nullptr && *text != '\0') {
     std::size_t const most = half_of_all_addresses / static_cast<std::size_t>(ranks);
-    std::size_t bytes = 0;
-    auto const [end, trouble] = std::from_chars(text, text + std::strlen(text), bytes);
-    if (trouble != std::errc{} || *end != '\0' || bytes > most)
+    std::uint64_t bytes = 0;
+    std::size_t const digits = read_number(text, most, bytes);
+    if (digits == 0 || text[digits] != '\0')
       throw error({.code = error_code::bad_argument,
                    .what = join({"TUTTI_HEAP=\"", text, "\" is not a number of bytes from 0 to ", most,
                                  ", which is what ", ranks, " ranks can address"}),

@@ -40,9 +40,9 @@ TUTTI_INLINE shm::shm(detail::descriptor const& file, int rank, int ranks, int t
     : detail::mailbox(rank, ranks, tracks),
       tracks_(tracks),
       mapping_(introduce(file, rank, ranks, tracks, others)),
-      watches_(std::move(watches)),
+      watches_(watches.empty() ? std::vector<detail::process_watch>(static_cast<std::size_t>(ranks))
+                               : std::move(watches)),
       without_memory_(static_cast<std::size_t>(ranks)) {
-  watches_.resize(static_cast<std::size_t>(ranks));
   detail::segment const& memory = mapping_.memory();
   heap_ = std::make_shared<detail::heap>(memory.heap(rank), memory.heap_bytes());
   auto const base = reinterpret_cast<std::uintptr_t>(memory.base());

@@ -2,9 +2,9 @@
 // Definitions of transport/system/caches.hpp.
 #pragma once
 
-#include <charconv>
+#include <cstdint>
 #include <cstdlib>
-#include <system_error>
+#include <limits>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
@@ -32,16 +32,15 @@ TUTTI_INLINE int lowest_core(cpu_set_t const& cores) {
 }
 
 TUTTI_INLINE int last_level_cache(cpu_set_t const& cores, std::string const& folder) {
-  int highest = 0;
+  std::uint64_t highest = 0;
   cpu_set_t sharing;
   CPU_ZERO(&sharing);
   for (int index = 0;; ++index) {
     std::string const cache = join({folder, "/cpu", detail::lowest_core(cores), "/cache/index", index});
     auto const level = read_file(join({cache, "/level"})), list = read_file(join({cache, "/shared_cpu_list"}));
     if (!level || !list) break;
-    int number = 0;
-    if (std::from_chars(level->data(), level->data() + level->size(), number).ec != std::errc{} || number < highest)
-      continue;
+    std::uint64_t number = 0;
+    if (read_number(*level, std::numeric_limits<int>::max(), number) == 0 || number < highest) continue;
     highest = number;
     sharing = detail::parse_cores(list->c_str());
   }

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
@@ -18,8 +17,8 @@ namespace tutti::detail {
 // The number at the start of a text, after spaces.
 TUTTI_INLINE std::optional<std::size_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.size(), text.find_first_not_of(' ')));
-  std::size_t out = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), out).ec != std::errc{}) return {};
+  std::uint64_t out = 0;
+  if (read_number(text, std::numeric_limits<std::uint64_t>::max(), out) == 0) return {};
   return out;
 }
 
@@ -40,17 +39,17 @@ TUTTI_INLINE std::size_t number_after(std::string const& name, std::string const
 }
 
 TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
-  auto limit = number_in_file(folder + "/memory.max"), used = number_in_file(folder + "/memory.current");
-  std::string of_all;  // version 1 also counts what the group itself uses, without those inside it
+  auto limit = number_in_file(join({folder, "/memory.max"})), used = number_in_file(join({folder, "/memory.current"}));
+  char const* of_all = "";  // version 1 also counts what the group itself uses, without those inside it
   if (!used) {
-    limit = number_in_file(folder + "/memory.limit_in_bytes");
-    used = number_in_file(folder + "/memory.usage_in_bytes");
+    limit = number_in_file(join({folder, "/memory.limit_in_bytes"}));
+    used = number_in_file(join({folder, "/memory.usage_in_bytes"}));
     of_all = "total_";
   }
   if (!limit || !used) return unlimited_memory;
-  std::string const details = folder + "/memory.stat";
+  std::string const details = join({folder, "/memory.stat"});
   std::size_t const cached =
-      number_after(of_all + "inactive_file ", details) + number_after(of_all + "active_file ", details);
+      number_after(join({of_all, "inactive_file "}), details) + number_after(join({of_all, "active_file "}), details);
   return *limit - std::min(*limit, *used - std::min(*used, cached));
 }
 
