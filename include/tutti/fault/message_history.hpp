@@ -22,7 +22,7 @@ class message_history {
   void begin(transfer& t, std::uint64_t place) noexcept {
     t.number = count_.load(std::memory_order_relaxed) + 1;
     call_record& record = at(t.number);
-    write_call(record, t.number, at_place(to_words(t), place));
+    write_call(record, t.number, to_words(t), place);
     count_.store(t.number, std::memory_order_release);
   }
   void end(transfer const& t) noexcept {

@@ -36,7 +36,7 @@ class mpi_board {
   // -- The interface of notice_board.
 
   void begin(std::uint64_t sequence, call_words const& call, std::uint64_t place) noexcept {
-    write_call(news_->own[sequence % records], sequence, at_place(call, place));
+    write_call(news_->own[sequence % records], sequence, call, place);
     news_->called.store(sequence, std::memory_order_release);
     news_->waited.store({}, std::memory_order_relaxed);
     // A fault may have been raised while this rank computed. Not checked in every call, because each check calls the MPI.
