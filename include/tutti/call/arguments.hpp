@@ -26,10 +26,14 @@ inline constexpr bool in_two_levels<two_level<Inside, Across>> = true;
 // A named algorithm counts like one that was asked for in the options.
 template <class Algorithm>
 constexpr algorithm_id id_of(options const& o) {
-  if constexpr (std::is_same_v<Algorithm, automatic>) return o.algorithm;
-  else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native> || in_two_levels<Algorithm>)
-    return find_algorithm(Algorithm::name);
-  else return algorithm_id::automatic;
+  if constexpr (std::is_same_v<Algorithm, automatic>) {
+    return o.algorithm;
+  } else if constexpr (listed<Algorithm, algorithms> || std::is_same_v<Algorithm, native> || in_two_levels<Algorithm>) {
+    constexpr algorithm_id id = find_algorithm(Algorithm::name);  // not in every call
+    return id;
+  } else {
+    return algorithm_id::automatic;
+  }
 }
 
 // Whether the named algorithm may be used: refused at compile time, but for options that name another one as well.
