@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -53,6 +54,34 @@ TEST_CASE("whatever the problem, the choice serves it") {
             REQUIRE(!chosen.why.empty());
           }
     }
+}
+
+TEST_CASE("the schedules with a peer for each rank are those that are too wide for many ranks") {
+  for_each_schedule([](algorithm_id id, collective c, dynamic_schedule s) {
+    shape const many{max_ranks + 2};
+    int widest = 0;
+    for (int const rank : {0, 1, many.ranks / 2, many.ranks - 1})
+      for (int track = 0; track < s.lanes(many) * s.phases(many); ++track) {
+        position const me{rank, track / s.phases(many), track % s.phases(many)};
+        for (int i = 0; i < s.steps(many, me); ++i) {
+          step const now = s.at(many, me, i);
+          widest = std::max({widest, now.from.count, now.to.count});
+        }
+      }
+    INFO(name(id), " ", name(c), ": ", widest);
+    CHECK(has_wide_steps(s) == (widest > max_ranks));
+  });
+}
+
+TEST_CASE("the work of schedules is searched once in a process") {
+  problem const p{.what = collective::all_gather, .bytes = 64, .ranks = 12, .messages = true};
+  static int looked = 0;
+  problem counted = p;
+  counted.schedules = [](algorithm_id id, collective c) { return ++looked, find_schedule(id, c); };
+  CHECK(tuning().select(counted).algorithm == tuning().select(p).algorithm);
+  int const once = looked;
+  tuning().select(counted);
+  CHECK(looked == once);
 }
 
 TEST_CASE("objections say why") {

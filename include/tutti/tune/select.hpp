@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tutti/algorithm/registry.hpp"
 #include "tutti/tune/estimate.hpp"
@@ -51,6 +50,9 @@ class tuning {
   // Times measured in this run replace those of the table.
   void take_links(link_times const& now);
 
+  // Whether all ranks meet before the library carries out a call, so that a mismatch or a missing rank is found.
+  bool meets = true;
+
   // Never chooses an algorithm that `objection` rejects.
   [[gnu::cold]] choice select(problem p);
   // The same if the nodes of ranks do not matter, so a transport that knows no nodes need not compile what does.
@@ -80,19 +82,14 @@ class tuning {
 
   static std::string microseconds(std::uint64_t nanoseconds);
 
-  // Searched once for each collective and number of ranks, of which a communicator has few.
-  struct known_works {
-    problem of;
-    work_of_each works{};
-  };
-  // Valid until the next call.
-  [[gnu::cold]] work_of_each const& works_of(problem const& p);
+  // Searched once in a process for each collective and number of ranks, because a search takes about a millisecond, and groups of ranks,
+  // and ranks that are threads, ask for the same.
+  [[gnu::cold]] static work_of_each const& works_of(problem const& p);
 
   std::shared_ptr<owned_table const> own_;
   tuning_table table_;
   std::string source_ = "the built-in table";
   bool measured_at_start_ = false;
-  std::vector<known_works> known_;
 };
 
 }  // namespace tutti::detail

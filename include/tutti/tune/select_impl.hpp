@@ -3,6 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <list>
+#include <mutex>
 #include <utility>
 
 #include "tutti/core/text.hpp"
@@ -144,16 +147,22 @@ TUTTI_INLINE std::string tuning::microseconds(std::uint64_t nanoseconds) {
 }
 
 TUTTI_INLINE tuning::work_of_each const& tuning::works_of(problem const& p) {
-  for (known_works const& k : known_)
-    if (k.of.what == p.what && k.of.ranks == p.ranks && k.of.node_count == p.node_count && k.of.nodes == p.nodes &&
-        k.of.largest_node == p.largest_node)
-      return k.works;
-  known_works made{.of = p};
   analyze::node_sizes const nodes{p.node_count, p.nodes != node_order::scattered, p.largest_node};
+  int const ranks = std::min(p.ranks, max_estimated_ranks);
+  struct known_works {
+    std::array<int, 5> of;
+    work_of_each works;
+  };
+  static std::mutex busy;
+  static std::list<known_works> known;  // whose elements stay where they are
+  std::lock_guard const lock(busy);
+  known_works made{{static_cast<int>(p.what), ranks, nodes.count, nodes.consecutive, nodes.largest}, {}};
+  for (known_works const& k : known)
+    if (k.of == made.of) return k.works;
   for (std::size_t i = 0; i < made.works.size(); ++i)
     if (dynamic_schedule const s = p.schedules(static_cast<algorithm_id>(i + 1), p.what))
-      made.works[i] = work_of(s, p.what, p.ranks, nodes);
-  return known_.emplace_back(made).works;
+      made.works[i] = work_of(s, p.what, ranks, nodes);
+  return known.emplace_back(made).works;
 }
 
 }  // namespace tutti::detail

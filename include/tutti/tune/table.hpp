@@ -17,15 +17,16 @@
 
 namespace tutti::detail {
 
-// Whether a schedule has steps with as many peers as there are ranks: more than a step may have, where ranks are many.
+// Whether a schedule has steps with as many peers as there are ranks: more than a step may have, where ranks are many. So few ranks show
+// it that no tree has as many branches.
 [[gnu::cold]] constexpr bool has_wide_steps(dynamic_schedule const& schedule) {
-  shape const s{max_ranks + 2};
+  shape const s{34};
   for (int const rank : {0, 1, s.ranks - 1})
     for (int track = 0; track < schedule.lanes(s) * schedule.phases(s); ++track) {
       position const me{rank, track / schedule.phases(s), track % schedule.phases(s)};
       for (int i = 0; i < schedule.steps(s, me); ++i) {
         step const now = schedule.at(s, me, i);
-        if (now.from.count > max_ranks || now.to.count > max_ranks) return true;
+        if (now.from.count >= s.ranks - 1 || now.to.count >= s.ranks - 1) return true;
       }
     }
   return false;
