@@ -39,12 +39,17 @@ namespace {
 
 constexpr int ranks_of_node = 2;
 
+// With TUTTI_TEST_WAITS, the last rank is killed while the others wait for it with nothing in flight: over TCP, Open MPI 4 may never return
+// from a call when it sends to a rank that has died.
+bool only_waits() { return std::getenv("TUTTI_TEST_WAITS") != nullptr; }
+
 // What becomes of the job; the same on all ranks.
 struct kill_plan {
   int victim;
   std::chrono::microseconds after;
 
   static kill_plan of(unsigned seed, int ranks) {
+    if (only_waits()) return {ranks - 1, std::chrono::milliseconds(20)};
     std::mt19937 random(seed);
     return {static_cast<int>(random() % static_cast<unsigned>(ranks)), std::chrono::microseconds(random() % 60'000)};
   }
@@ -76,7 +81,9 @@ void suffer(Comm first, unsigned seed) {
       if (rank == plan.victim) die_in(plan.after);
       for (;; ++operations) {
         last = deadline::clock::now();
-        all.step();
+        if (!only_waits()) all.step();
+        else if (rank == plan.victim) ::pause();
+        else barrier<Algorithm>(*comm);
       }
     } catch (error const& e) {
       told = e;

@@ -71,7 +71,7 @@ for seed in $(seq "$first" $((first + jobs - 1))); do
     if ($10 > operation) operation = $10
   } END {
     for (n in named) all = all " " n
-    print "rank " victim " killed in operation " operation ", code '"${answers%%:*}"' told within " longest " ms, named:" all
+    print "rank " victim " killed in operation " operation + 0 ", code '"${answers%%:*}"' told within " longest " ms, named:" all
   }')"
 done
 [ "$(files)" -le "$before" ] || fail "files are left in /dev/shm"

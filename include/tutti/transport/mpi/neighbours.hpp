@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mpi.h>
 #include <string>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <utility>
@@ -30,7 +31,7 @@ struct process_name {
 
   static process_name own() {
     std::string const system = read_file("/proc/sys/kernel/random/boot_id").value_or("");
-    return {hash_of(system), process_namespace(), ::getpid()};
+    return {hash_of(system), process_namespace(), ::syscall(SYS_getpid)};  // SimGrid replaces getpid()
   }
   friend bool operator==(process_name const&, process_name const&) = default;
 };
@@ -82,24 +83,26 @@ template <class Begin>
 }
 
 // Adds the next rank to `seen` if its process is not among them, so that the end of a rank which is alone on its machine is noticed,
-// too. All ranks of `all` call it.
+// too. All ranks of `all` call it. A process opens a port only if the previous rank is in another one that does not see it.
 [[gnu::cold]] inline void watch_next_rank(MPI_Comm all, int rank, std::vector<mpi_neighbour> const& known,
                                           std::vector<mpi_neighbour>& seen) {
   struct introduction {
     process_name process;
-    process_port port;
+    process_port port{};
   };
-  introduction const self{process_name::own(), own_port()};
-  introduction next;
   int size = 0;
   expect_success(MPI_Comm_size(all, &size), "MPI_Comm_size");
-  int const after = wrap(rank + 1, size);
-  expect_success(MPI_Sendrecv(&self, sizeof self, MPI_BYTE, wrap(rank - 1, size), 0, &next, sizeof next, MPI_BYTE,
-                              after, 0, all, MPI_STATUS_IGNORE),
-                 "MPI_Sendrecv");
-  bool const watched = std::ranges::find(seen, after, &mpi_neighbour::rank) != seen.end();
-  if (watched || next.port.number == 0 || next.process == self.process) return;
-  add_neighbour(seen, after, next.process, known, [&](process_watch& w) { w.begin(next.port); });
+  int const before = wrap(rank - 1, size), after = wrap(rank + 1, size);
+  introduction self{process_name::own()}, previous, next;
+  auto const exchange = [&](int to, int from, introduction& received) {
+    expect_success(MPI_Sendrecv(&self, sizeof self, MPI_BYTE, to, 0, &received, sizeof received, MPI_BYTE, from, 0, all,
+                                MPI_STATUS_IGNORE),
+                   "MPI_Sendrecv");
+    return received.process != self.process && std::ranges::find(seen, from, &mpi_neighbour::rank) == seen.end();
+  };
+  if (exchange(after, before, previous)) self.port = own_port();
+  if (exchange(before, after, next) && next.port.number != 0)
+    add_neighbour(seen, after, next.process, known, [&](process_watch& w) { w.begin(next.port); });
 }
 
 }  // namespace tutti::detail
