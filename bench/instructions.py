@@ -13,7 +13,8 @@ import re
 import subprocess
 import tempfile
 
-calls = [("all_reduce/packet", 2), ("all_reduce/one_shot", 2), ("all_reduce/packet", 100), ("barrier", 0)]
+calls = [("all_reduce/packet", 2), ("all_reduce/one_shot", 2), ("all_reduce/packet", 100), ("barrier", 0), ("broadcast", 2),
+         ("all_reduce/started", 2), ("isend and irecv", 2)]
 
 
 def main():

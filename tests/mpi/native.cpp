@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <mpi.h>
 #include <string>
 #include <vector>
@@ -111,6 +112,32 @@ TEST_CASE("native can be kept for calls that name it, which explain says") {
           CHECK(one.back() == 4);
         }) == "");
   ::unsetenv("TUTTI_NATIVE");
+}
+
+TEST_CASE("ranks meet before native calls, unless rank 0 has TUTTI_MEET=0") {
+  for (char const* const of_rank_0 : {"1", "0"}) {
+    bool const meets = of_rank_0[0] == '1';
+    ::setenv("TUTTI_MEET", world().rank() == 0 ? of_rank_0 : meets ? "0" : "1", 1);
+    CHECK(on_ranks(3, [&](auto& comm) {
+            auto& channels = comm.engine().transport();
+            int const next = (comm.rank() + 1) % comm.size();
+            auto const sent = channels.published(next, 0);
+            std::vector<int> v{comm.rank(), 1};
+            all_reduce<native>(comm, v);
+            CHECK(v == std::vector{3, 3});
+            std::vector<std::size_t> const sizes{1, 2, 3};
+            std::vector<int> mine(sizes[static_cast<std::size_t>(comm.rank())], 7), all(6);
+            gather_v<native>(comm, mine, all, sizes);
+            CHECK((comm.rank() != 0 || all == std::vector<int>(6, 7)));
+            CHECK((channels.published(next, 0) > sent) == meets);
+            std::string const said =
+                explain<int>(comm, collective::all_reduce, 2, {.algorithm = algorithm_id::native}).text;
+            CHECK(said.find(meets ? "after a meeting of all ranks" : "without a meeting") != std::string::npos);
+            all_reduce<ring>(comm, v);
+            CHECK(v == std::vector{9, 9});
+          }) == "");
+  }
+  ::unsetenv("TUTTI_MEET");
 }
 
 TEST_CASE("native finds a mismatch, and blocks that do not fit, before the MPI would hang") {

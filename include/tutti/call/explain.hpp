@@ -61,7 +61,9 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   detail::plan const p = detail::make_plan(comm.engine(), r, find_schedule, where);
   bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
-  if (p.algorithm == algorithm_id::native) text += "by the library's own collective";
+  if (p.algorithm == algorithm_id::native)
+    text += comm.engine().tuned.meets ? "by the library's own collective after a meeting of all ranks"
+                                      : "by the library's own collective without a meeting";
   else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";

@@ -88,8 +88,8 @@ void finish_output(engine<Transport>& on, Body body, surfaces<typename Body::ele
   }
 }
 
-// Lets the library of the transport carry out a call. The library would wait for ever, so all ranks meet first; a rank
-// that is late, gone or in another call is detected as in any algorithm.
+// Lets the library of the transport carry out a call. The library would wait for ever, so all ranks meet first, unless
+// rank 0 asked for no meetings; a rank that is late, gone or in another call is detected as in any algorithm.
 template <collective C, class Transport, class Call>
 void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c,
                     surfaces<typename Call::element>& memory) {
@@ -101,9 +101,11 @@ void execute_native(engine<Transport>& on, begun_call<Transport>& begun, Call& c
   if (r.ragged) Transport::native_collectives::template expect_countable<C>(on.transport(), r, memory);
   if (Call::body_type::prepares || (memory.in_place && !Transport::native_collectives::works_in_place(C)))
     copy_input<C>(on, c.body, memory, elements);
-  if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
-    if (r.ragged) compare_blocks<C>(on, begun, r, memory);
-  meet(on, begun);
+  if (on.tuned.meets) {
+    if constexpr (C == collective::gather || C == collective::scatter || C == collective::all_to_all)
+      if (r.ragged) compare_blocks<C>(on, begun, r, memory);
+    meet(on, begun);
+  }
   Transport::native_collectives::template call<C>(on.transport(), r, memory, elements, c.body);
   finish_output<C>(on, c.body, memory, elements);
   begun.finish();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All ranks use the tuning table of rank 0, which sends it to them before their first call.
+// All ranks use the tuning table of rank 0, and meet where it does, as it tells them before their first call.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace tutti::detail {
 
-// The message of rank 0: a letter for its kind, whether to measure links, and then either which of the shipped tables its
-// processor takes, or the name of a table and its text. If rank 0 fails to load the table, the message carries the error, so
+// The message of rank 0: letters for its kind, whether to measure links and whether to meet, and then either which of the shipped
+// tables its processor takes, or the name of a table and its text. If rank 0 fails to load the table, the message carries the error, so
 // that every rank throws.
 struct table_news {
-  static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', go_on = '-';
+  static constexpr char built_in = 'b', table = 't', fault = 'f', measure = 'm', meet = 'm', go_on = '-';
 
-  [[gnu::cold]] static std::string make(program_table const& compiled);
+  [[gnu::cold]] static std::string make(program_table const& compiled, bool meets);
   [[gnu::cold]] static void read(std::string const& text, int rank, tuning& out);
   static bool asks_for_link_times(std::string const& text) { return text[1] == measure; }
 };
@@ -25,7 +25,8 @@ struct table_news {
 template <class Transport>
 [[gnu::cold]] void agree_on_tuning(engine<Transport>& on, program_table const& compiled = {}) {
   if (on.ranks() == 1) return;
-  std::string const news = announce(on, 0, on.rank() == 0 ? table_news::make(compiled) : std::string(), "tuning table");
+  std::string const news = announce(
+      on, 0, on.rank() == 0 ? table_news::make(compiled, on.environment.meets) : std::string(), "tuning table");
   table_news::read(news, on.rank(), on.tuned);
   if constexpr (knows_locations<Transport>)
     if (table_news::asks_for_link_times(news)) on.tuned.take_links(measure_links(on));

@@ -14,16 +14,16 @@
 
 namespace tutti::detail {
 
-TUTTI_INLINE std::string table_news::make(program_table const& compiled) {
+TUTTI_INLINE std::string table_news::make(program_table const& compiled, bool meets) {
   try {
-    char const links[] = {wants_link_times() ? measure : go_on, '\0'};
+    char const wishes[] = {wants_link_times() ? measure : go_on, meets ? meet : go_on, '\0'};
     bool const own = compiled.table != nullptr;
     if (auto const file = find_tuning_file(!own)) {
       parse_table(file->text, file->path);
-      return join({"t", links, file->path, "\n", file->text});
+      return join({"t", wishes, file->path, "\n", file->text});
     }
-    return own ? join({"t", links, "the program's table\n", compiled.write(*compiled.table)})
-               : join({"b", links, find_shipped_table()});
+    return own ? join({"t", wishes, "the program's table\n", compiled.write(*compiled.table)})
+               : join({"b", wishes, find_shipped_table()});
   } catch (std::exception const& e) {
     std::string_view what = e.what();
     if (what.starts_with("tutti: ")) what.remove_prefix(7);
@@ -34,14 +34,15 @@ TUTTI_INLINE std::string table_news::make(program_table const& compiled) {
 TUTTI_INLINE void table_news::read(std::string const& text, int rank, tuning& out) {
   if (text.front() == fault) throw error({.code = error_code::bad_argument, .rank = rank, .what = text.substr(1)});
   if (text.front() == built_in) {
-    std::size_t const which = static_cast<std::size_t>(std::atoi(text.c_str() + 2));
+    std::size_t const which = static_cast<std::size_t>(std::atoi(text.c_str() + 3));
     out = tuning(shipped_tables.at(which).table);
-    return;
+  } else {
+    std::size_t const end = text.find('\n');
+    std::string source = text.substr(3, end - 3);
+    auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);
+    out = tuning(std::move(table_of_rank_0), std::move(source));
   }
-  std::size_t const end = text.find('\n');
-  std::string source = text.substr(2, end - 2);
-  auto table_of_rank_0 = parse_table(std::string_view(text).substr(end + 1), source);
-  out = tuning(std::move(table_of_rank_0), std::move(source));
+  out.meets = text[2] == meet;
 }
 
 }  // namespace tutti::detail
