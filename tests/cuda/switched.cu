@@ -183,6 +183,7 @@ int main() {
   std::string const table = (folder.path() / "table").string(), skipped = (folder.path() / "skipped").string();
   std::ofstream(table) << tuning_version << "\ndevice processes packets 0\n";
   ::setenv("TUTTI_TUNING", table.c_str(), 1);
+  ::setenv("TUTTI_NVLS", "1", 1);
   // Processes first, because CUDA does not work in the child of a process that has used it.
   for (bool const threads : {false, true})
     for (int const p : {2, 3, 4}) {
