@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti-sim: what its commands print, exactly where the model is exact, and what they refuse.
 // labels: processes
+// tool: tutti-sim
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tutti-tune: tutti reads the table that it writes, and a table is written completely or not at all.
 // labels: processes
+// tool: tutti-tune
 #include <doctest/doctest.h>
 
 #include <filesystem>

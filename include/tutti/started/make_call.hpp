@@ -53,8 +53,8 @@ template <class Call, class... Arguments>
 std::shared_ptr<pending_call> make_call(Arguments&&... arguments) {
   constexpr std::size_t grain = alignof(std::max_align_t);
   static_assert(alignof(Call) <= grain);
-  call_memory const memory{::operator new((sizeof(Call) + grain - 1) / grain * grain + call_memory::room),
-                           (sizeof(Call) + grain - 1) / grain* grain};
+  constexpr std::size_t call_bytes = (sizeof(Call) + grain - 1) / grain * grain;
+  call_memory const memory{::operator new(call_bytes + call_memory::room), call_bytes};
   try {
     return shared_call(::new (memory.begin) Call(std::forward<Arguments>(arguments)...), memory);
   } catch (...) {

@@ -43,8 +43,7 @@ namespace tutti::detail {
   try {
     throw;
   } catch (error const& e) {
-    if (e.peer() < 0 || (e.code() != error_code::rank_lost && e.code() != error_code::rank_left)) return {};
-    return e;
+    return e.peer() >= 0 && reports_loss() ? std::optional(e) : std::nullopt;
   } catch (...) {
     return {};
   }

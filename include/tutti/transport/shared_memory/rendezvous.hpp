@@ -76,7 +76,7 @@ class rendezvous {
   struct envelope {
     answer content{};
     iovec data{&content, sizeof content};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    alignas(cmsghdr) char control[descriptor_part::bytes] = {};
     msghdr head{};
 
     envelope() {

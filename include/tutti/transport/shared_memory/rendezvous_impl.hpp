@@ -150,12 +150,7 @@ TUTTI_INLINE void rendezvous::send_file(descriptor const& guest, descriptor cons
   envelope message;
   message.head.msg_control = message.control;
   message.head.msg_controllen = sizeof message.control;
-  cmsghdr* const part = CMSG_FIRSTHDR(&message.head);
-  part->cmsg_level = SOL_SOCKET;
-  part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(sizeof(int));
-  int const number = file.get();
-  std::memcpy(CMSG_DATA(part), &number, sizeof number);
+  descriptor_part::put(file, message.head);
   ::sendmsg(guest.get(), &message.head, MSG_NOSIGNAL);
 }
 
@@ -224,11 +219,7 @@ TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
   }
   if ((message.head.msg_flags & MSG_CTRUNC) != 0)
     throw_system("cannot receive the file of the shared memory", "raise the limit of open files (ulimit -n)", EMFILE);
-  if (cmsghdr const* const part = CMSG_FIRSTHDR(&message.head); part != nullptr && part->cmsg_type == SCM_RIGHTS) {
-    int number = -1;
-    std::memcpy(&number, CMSG_DATA(part), sizeof number);
-    return descriptor(number);
-  }
+  if (descriptor file = descriptor_part::take(message.head)) return file;
   message.content.text[sizeof message.content.text - 1] = '\0';
   auto const code = static_cast<error_code>(message.content.code);
   int const peer = message.content.peer;

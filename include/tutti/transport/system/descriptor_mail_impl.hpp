@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tutti/transport/system/descriptor_mail.hpp"
+#include "tutti/transport/system/local_socket.hpp"
 
 namespace tutti::detail {
 
@@ -53,7 +54,7 @@ TUTTI_INLINE bool descriptor_mail::send(descriptor const& file, address const& t
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, to.name.data(), to.bytes);
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+  alignas(cmsghdr) char control[descriptor_part::bytes]{};
   char content = 0;
   iovec part{&content, 1};
   msghdr head{};
@@ -63,12 +64,7 @@ TUTTI_INLINE bool descriptor_mail::send(descriptor const& file, address const& t
   head.msg_iovlen = 1;
   head.msg_control = control;
   head.msg_controllen = sizeof control;
-  cmsghdr* const rights = CMSG_FIRSTHDR(&head);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(int));
-  int const number = file.get();
-  std::memcpy(CMSG_DATA(rights), &number, sizeof number);
+  descriptor_part::put(file, head);
   if (::sendmsg(socket_.get(), &head, MSG_NOSIGNAL) == 1) return true;
   if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
     throw_system("cannot send a descriptor to another process", "let all ranks share a network namespace");
@@ -78,7 +74,7 @@ TUTTI_INLINE bool descriptor_mail::send(descriptor const& file, address const& t
 TUTTI_INLINE std::optional<std::pair<descriptor_mail::address, descriptor>> descriptor_mail::receive() const {
   while (true) {
     sockaddr_un name{};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))]{};
+    alignas(cmsghdr) char control[descriptor_part::bytes + CMSG_SPACE(sizeof(ucred))]{};
     char content = 0;
     iovec part{&content, 1};
     msghdr head{};
@@ -89,16 +85,11 @@ TUTTI_INLINE std::optional<std::pair<descriptor_mail::address, descriptor>> desc
     head.msg_control = control;
     head.msg_controllen = sizeof control;
     if (::recvmsg(socket_.get(), &head, MSG_CMSG_CLOEXEC) < 0) return {};
-    descriptor file;
+    descriptor file = descriptor_part::take(head);
     ucred sender{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = 0};
-    for (cmsghdr* at = CMSG_FIRSTHDR(&head); at != nullptr; at = CMSG_NXTHDR(&head, at)) {
-      if (at->cmsg_level != SOL_SOCKET) continue;
-      if (at->cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(at), sizeof sender);
-      if (at->cmsg_type != SCM_RIGHTS) continue;
-      int number = -1;
-      std::memcpy(&number, CMSG_DATA(at), sizeof number);
-      file = descriptor(number);
-    }
+    for (cmsghdr* at = CMSG_FIRSTHDR(&head); at != nullptr; at = CMSG_NXTHDR(&head, at))
+      if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_CREDENTIALS)
+        std::memcpy(&sender, CMSG_DATA(at), sizeof sender);
     std::size_t const bytes =
         head.msg_namelen - std::min<std::size_t>(head.msg_namelen, offsetof(sockaddr_un, sun_path));
     address from{};

@@ -2,6 +2,7 @@
 // Local sockets with abstract names, which vanish with their process.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <sys/socket.h>
@@ -34,6 +35,16 @@ class local_address {
 // The process at the other end of a connection; empty if it belongs to another user. A name can be guessed, but an owner cannot
 // be forged.
 [[gnu::cold]] std::optional<pid_t> process_of(descriptor const& connection);
+
+// The part of a message that carries a descriptor.
+struct descriptor_part {
+  static constexpr std::size_t bytes = CMSG_SPACE(sizeof(int));
+
+  // Adds it to a message whose control has room for it only.
+  [[gnu::cold]] static void put(descriptor const& file, msghdr& message);
+  // The descriptor that has come with a message; empty if there is none.
+  [[gnu::cold]] static descriptor take(msghdr& message);
+};
 
 }  // namespace tutti::detail
 

@@ -42,4 +42,23 @@ TUTTI_INLINE std::optional<pid_t> process_of(descriptor const& connection) {
   return who.pid;
 }
 
+TUTTI_INLINE void descriptor_part::put(descriptor const& file, msghdr& message) {
+  cmsghdr* const part = CMSG_FIRSTHDR(&message);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(sizeof(int));
+  int const number = file.get();
+  std::memcpy(CMSG_DATA(part), &number, sizeof number);
+}
+
+TUTTI_INLINE descriptor descriptor_part::take(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    int number = -1;
+    std::memcpy(&number, CMSG_DATA(part), sizeof number);
+    return descriptor(number);
+  }
+  return {};
+}
+
 }  // namespace tutti::detail
