@@ -28,11 +28,11 @@
 #include "tutti/device/ipc/alone.hpp"
 #include "tutti/device/ipc/calls.hpp"
 #include "tutti/device/ipc/group.hpp"
+#include "tutti/device/ipc/kernel_calls.hpp"
 #include "tutti/device/ipc/kernels.hpp"
 #include "tutti/device/ipc/rows.hpp"
 #include "tutti/device/ipc/words.hpp"
 #include "tutti/device/kernel/combine.hpp"
-#include "tutti/device/kernel/jobs.hpp"
 #include "tutti/device/model/device.hpp"
 #include "tutti/tune/devices.hpp"
 
@@ -168,7 +168,7 @@ class cuda_ipc {
     }
     carry_out<Algorithm, C>(c, op, detail::name_of<Op>(), [&](detail::request const& r) {
       if constexpr (C == collective::all_reduce)
-        if (kernels_) return by_shots(c, r, op);
+        if (kernels_) return by_kernels().by_shots(c, r, op);
       if constexpr (detail::is_row_wise<Op>) rows_.combine(on_, *calls_, words(), c, r, op);
       else words().template combine<C>(c, r, detail::without_wire(op), detail::name_of<Op>());
     });
@@ -183,9 +183,9 @@ class cuda_ipc {
 
  private:
   using calls_type = detail::ipc_calls<D, Transport>;
-  using call = typename calls_type::call;
 
   detail::ipc_words<D, Transport> words() { return {rank(), size(), *calls_}; }
+  detail::ipc_kernel_calls<D, Transport> by_kernels() { return {rank(), size(), *calls_, *kernels_}; }
   typename calls_type::group_type& group() { return calls_->group(); }
   typename calls_type::group_type const& group() const { return calls_->group(); }
 
@@ -213,7 +213,8 @@ class cuda_ipc {
     detail::request r = c.what;
     if constexpr (std::is_same_v<Algorithm, automatic>) {
       bool by_switch = false;
-      if constexpr (C == collective::all_reduce) by_switch = !goes_by_packets(r) && goes_by_switch(c, op);
+      if constexpr (C == collective::all_reduce)
+        by_switch = kernels_ && !goes_by_packets(r) && by_kernels().goes_by_switch(c, op);
       r.algorithm = choose<Op>(r, by_switch, c.where);
       if constexpr (sends_packets<C, In, Out, Op>)
         if (c.how.protocol == protocol::packet ||
@@ -234,7 +235,8 @@ class cuda_ipc {
           expect_no_protocol(c);
           if (one || has_words(r)) return by_words(r);
         }
-        by_steps<C, schedule_type>(c, r, op, op_name);
+        if (!kernels_) refuse_algorithm(r, c.where);
+        by_kernels().template by_steps<C, schedule_type>(c, r, op, op_name);
       });
     }
   }
@@ -272,87 +274,17 @@ class cuda_ipc {
                      "leave the protocol automatic, or name an algorithm", c.where);
   }
 
-  // -- Kernels that wait for each other.
-
-  // Whether a switch can combine this all_reduce, as two_shot. Then 1 + 1 / p messages pass every link in either direction, otherwise
-  // 2 (p - 1) / p. So two ranks do without, unless they name the algorithm.
-  template <class In, class Out, class Op>
-  bool goes_by_switch([[maybe_unused]] detail::device_call<D, In, Out> const& c, [[maybe_unused]] Op const& op) const {
-    if constexpr (detail::sums_by_switch<In, Out, Op>) {
-      if (!kernels_ || !c.how.symmetric || c.given.end() == 0) return false;
-      if (size() == 2 && c.what.algorithm == algorithm_id::automatic) return false;
-      auto const find = [&](void const* memory) {
-        return group().memory().find_registered(memory, c.given.end() * sizeof(In)).everywhere();
-      };
-      std::byte const *const in = find(c.in), *const out = find(c.out);
-      auto const is_aligned = [](std::byte const* at) {
-        return at != nullptr && reinterpret_cast<std::uintptr_t>(at) % sizeof(detail::switched_pack) == 0;
-      };
-      return is_aligned(in) && is_aligned(out) && kernels_->template asks_switch<In>();
-    } else {
-      return false;
-    }
-  }
-
   template <collective C, class In, class Out, class Op>
   static constexpr bool sends_packets =
       all_hear_all(C) && C != collective::barrier && std::is_same_v<In, Out> && detail::is_bare_operation<Op>;
   bool goes_by_packets(detail::request const& r) const {
     return kernels_ && !r.ragged && r.count > 0 && r.bytes() <= max_packet_bytes();
   }
-  // Bytes of the message, or of a block.
-  template <class T>
-  static std::size_t elements_of(detail::request const& r) {
-    return static_cast<std::size_t>(r.count * (r.element_bytes / sizeof(T)));
-  }
-
   template <collective C, class T, class Op>
-  void by_packets(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
+  void by_packets(detail::device_call<D, T, T> const& c, detail::request const& r, Op const& op,
+                  std::string_view op_name) {
     if (!kernels_ || r.ragged || r.algorithm != algorithm_id::one_shot) expect_no_protocol(c);
-    std::size_t const n = elements_of<T>(r);
-    kernels_->template expect_packets_of<C, T, Op>(n, c.where);
-    r.how = protocol::packet;
-    call now = calls_->begin(c, r, op_name, detail::waiting::kernels, [](int) { return true; });
-    calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_packets<C>(c.in, c.out, n, op, now.number, c.how.stream);
-      calls_->end(now, c.how.stream);
-    });
-  }
-
-  template <class In, class Out, class Op>
-  void by_shots(detail::device_call<D, In, Out> c, detail::request const& r, Op const& op) {
-    using wire_type = typename detail::wire_of<Op>::type;
-    int const shots = r.algorithm == algorithm_id::two_shot ? 2 : 1;
-    // Registered memory holds elements as they are, and no sums of rows.
-    if (detail::is_on_wire<Op> || (detail::is_row_wise<Op> && shots == 2)) c.how.symmetric = false;
-    auto const rows = detail::rows_in(op);
-    auto const how = detail::in_stages<In>(detail::without_rows(detail::without_wire(op)), size());
-    using combined = std::remove_const_t<decltype(how.op)>;
-    auto const plan =
-        kernels_->template plan_of_shots<In, Out, wire_type>(shots, c.given.at(0, 0).count, rows, c.where);
-    bool const by_switch =
-        shots == 2 && plan.cut.part_size * sizeof(In) % sizeof(detail::switched_pack) == 0 && goes_by_switch(c, op);
-    call now = calls_->begin(c, r, detail::name_of<Op>(), detail::waiting::kernels, [](int) { return true; });
-    calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_shots<wire_type>(plan, detail::to_device_form<combined>(c.in),
-                                                 detail::to_device_form<combined>(c.out), now.in, now.out, by_switch,
-                                                 how, rows, now.number, c.how.stream);
-      calls_->end(now, c.how.stream);
-    });
-  }
-
-  template <collective C, class Schedule, class T, class Op>
-  void by_steps(detail::device_call<D, T, T> const& c, detail::request r, Op const& op, std::string_view op_name) {
-    if (!kernels_) refuse_algorithm(r, c.where);
-    std::size_t const n = elements_of<T>(r);
-    auto const plan = kernels_->template plan_of<C, Schedule, T, Op>(r.root, n, c.where);
-    r.how = protocol::staged;
-    call now = calls_->begin(c, r, op_name, detail::waiting::kernels,
-                             [&](int q) { return all_hear_all(C) || plan.hears(rank(), q); });
-    calls_->or_fault_of_all(c.where, [&] {
-      kernels_->template launch_steps<C>(plan, c.in, c.out, op, now.number, c.how.stream, c.where);
-      calls_->end(now, c.how.stream);
-    });
+    by_kernels().template by_packets<C>(c, r, op, op_name);
   }
 
   communicator<Transport>& comm_;

@@ -106,12 +106,15 @@ class ipc_kernels {
                       rounds = slices(part_size, piece_size);
     return {shots, static_cast<int>(blocks), {all, part_size, piece_size, room, static_cast<int>(rounds)}};
   }
-  // Whether kernels for sums of T can have a switch combine; the same for every rank of a program.
+  // Whether kernels for sums of T can have a switch combine; the same for every rank of a program, and asked for once.
   template <class T>
   bool asks_switch() const {
-    if constexpr (teaming_device<D>)
-      return on_.template compiled_for_teams<shots_work<T, T, fused<in_any_order<sum>>>>();
-    else return false;
+    if constexpr (teaming_device<D>) {
+      static bool const compiled = on_.template compiled_for_teams<shots_work<T, T, fused<in_any_order<sum>>>>();
+      return compiled;
+    } else {
+      return false;
+    }
   }
   // `inputs` and `results`: registered memory, or none. `by_switch`: a switch combines it.
   template <class Wire, class In, class Out, class Fused, class Rows, class Place>
