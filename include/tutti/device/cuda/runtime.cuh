@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,8 +13,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -23,37 +20,18 @@
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
 #include "tutti/device/cuda/context.cuh"
+#include "tutti/device/cuda/count.cuh"
 #include "tutti/device/cuda/errors.cuh"
 #include "tutti/device/cuda/kernels.cuh"
 #include "tutti/device/cuda/pointers.cuh"
 #include "tutti/device/cuda/sharing.cuh"
 #include "tutti/device/cuda/signals.cuh"
 #include "tutti/device/cuda/team_memory.cuh"
+#include "tutti/device/cuda/waiting.cuh"
 #include "tutti/device/model/device.hpp"
 #include "tutti/device/model/staging_device.hpp"
 
 namespace tutti {
-
-// The number of GPUs that this process sees; 0 if there is no driver.
-inline int cuda_device_count() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());
-  return 0;
-}
-
-namespace detail {
-
-// The same, determined in a child process: for programs that fork ranks, because CUDA does not work after a fork in a
-// process that has used it before.
-inline int cuda_device_count_by_child() {
-  pid_t const child = ::fork();
-  if (child == 0) ::_exit(std::min(cuda_device_count(), 255));
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-}
-
-}  // namespace detail
 
 // One GPU. A model of `device`. Streams are those of the program, or null for the default stream.
 class cuda_device {
@@ -139,24 +117,7 @@ class cuda_device {
 
   // Throws error: system, also for a fault of a kernel on any stream; timeout.
   void wait(stream_type stream, detail::deadline until) const {
-    detail::current_device const here(index_);
-    detail::polling_during_captures const allowed;
-    cudaError_t code = cudaErrorNotReady;
-    auto const poll = [&] {
-      code = cudaStreamQuery(stream);
-      if (code != cudaErrorNotReady) return detail::progress::done;
-      static_cast<void>(cudaGetLastError());  // clears it, or the program's next call would seem to fail
-      return detail::progress::stuck;
-    };
-    bool const done = detail::wait_until_done(poll, detail::patience_sharing_cores, until, [](auto const&) {
-      std::this_thread::sleep_for(std::chrono::microseconds{50});
-      return true;
-    });
-    if (!done)
-      throw error({.code = error_code::timeout,
-                   .what = detail::join({"the work on a stream of GPU ", index_, " did not complete in time"}),
-                   .way_out = "wait longer, or check with nvidia-smi what else runs on the GPU"});
-    detail::expect_cuda(code, "the work on a stream");
+    while_current([&] { detail::wait_for_stream(index_, stream, until); });
   }
 
   // -- Streams that do not wait for the default stream, and pinned host memory.

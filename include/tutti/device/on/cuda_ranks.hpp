@@ -81,8 +81,8 @@ class cuda_ranks {
   }
 
   // Allocates memory of this rank's device, which lives as long as this object. All ranks call it with the same count. On
-  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages, and an NVLink switch that
-  // reaches all GPUs computes sums in_any_order of it.
+  // the path `ipc`, peers read it in place in calls with device_options::symmetric, and in messages; with TUTTI_NVLS=1, an NVLink
+  // switch that reaches all GPUs computes sums in_any_order of it.
   //
   //   auto gradient = ranks.allocate<float>(n), result = ranks.allocate<float>(n);
   //   tutti::all_reduce(ranks, gradient, result, tutti::sum{}, {.symmetric = true});
