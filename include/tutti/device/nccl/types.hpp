@@ -10,8 +10,8 @@
 #include "tutti/reduce/ops.hpp"
 #include "tutti/reduce/types.hpp"
 
-struct __half;
-struct __nv_bfloat16;
+struct __half;         // NOLINT(bugprone-reserved-identifier): CUDA's
+struct __nv_bfloat16;  // NOLINT(bugprone-reserved-identifier): CUDA's
 
 namespace tutti::detail::nccl {
 
@@ -36,12 +36,12 @@ consteval data_type type_of() {
 // NaN.
 template <class T, class Op>
 consteval operation operation_of() {
+  constexpr bool combines = type_of<T>() != data_type::none, orders = combines && std::integral<T>;
   if constexpr (requires { typename Op::bare_form_of; }) return operation_of<T, typename Op::bare_form_of>();
-  else if constexpr (type_of<T>() == data_type::none) return operation::none;
-  else if constexpr (std::same_as<Op, sum> || std::same_as<Op, mean>) return operation::sum;
-  else if constexpr (std::same_as<Op, product>) return operation::product;
-  else if constexpr (std::integral<T> && std::same_as<Op, max>) return operation::max;
-  else if constexpr (std::integral<T> && std::same_as<Op, min>) return operation::min;
+  else if constexpr (combines && (std::same_as<Op, sum> || std::same_as<Op, mean>)) return operation::sum;
+  else if constexpr (combines && std::same_as<Op, product>) return operation::product;
+  else if constexpr (orders && std::same_as<Op, max>) return operation::max;
+  else if constexpr (orders && std::same_as<Op, min>) return operation::min;
   else return operation::none;
 }
 
