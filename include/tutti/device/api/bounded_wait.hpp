@@ -7,6 +7,7 @@
 #include "tutti/core/config.hpp"
 #include "tutti/device/api/window_map.hpp"
 #include "tutti/device/channel/reach.hpp"
+#include "tutti/device/model/fault_copy.hpp"
 #include "tutti/device/model/flags.hpp"
 #include "tutti/device/model/kernel_report.hpp"
 
@@ -25,9 +26,9 @@ class bounded_wait {
   TUTTI_HOST_DEVICE bool keep_polling() {
     std::uint64_t const now = nanoseconds_now();
     if (began_ == 0) began_ = looked_ = now;
-    if (now - looked_ > read_host_every) {
+    if (now - looked_ > fault_copy::interval) {
       looked_ = now;
-      if (load_host_word(*map_.fault) != 0) return false;
+      if (map_.seen(rank_).look(*map_.fault, now)) return false;
     }
     if (now - began_ > map_.limit) {
       report_first(map_, {kernel_report::missing, rank_, peer_, limit_in_hundredths()});

@@ -10,6 +10,7 @@
 #include "tutti/core/error.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/device/channel/mailbox.hpp"
+#include "tutti/device/model/fault_copy.hpp"
 #include "tutti/device/model/flags.hpp"
 
 namespace tutti {
@@ -51,6 +52,8 @@ struct window_map {
 
   // Not 0 once a block of this rank has given up. Its counters may then be behind those of others.
   TUTTI_HOST_DEVICE std::uint32_t& stopped(int rank) const { return *reinterpret_cast<std::uint32_t*>(posts[rank]); }
+  // What the kernels of this rank know of the fault word.
+  TUTTI_HOST_DEVICE fault_copy& seen(int rank) const { return *reinterpret_cast<fault_copy*>(posts[rank] + 64); }
   // The number of rounds of packets in which a block has taken part.
   TUTTI_HOST_DEVICE std::uint64_t& rounds(int rank, int block) const {
     return reinterpret_cast<std::uint64_t*>(posts[rank] + device_line)[block];

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "tutti/core/config.hpp"
+#include "tutti/device/model/fault_copy.hpp"
 #include "tutti/device/model/flags.hpp"
 
 namespace tutti::detail {
@@ -26,6 +27,7 @@ struct several_processes {
   static constexpr flag_scope scope = flag_scope::system;
 
   std::uint32_t const* fault;  // in host memory: not 0 once all ranks give up
+  fault_copy* seen;            // in device memory: what this rank's kernels know of it
   std::uint32_t* now;          // in host memory: the call that this rank is in
   std::uint32_t* beat;         // in host memory: changes with every launch
   std::uint32_t* launches;     // in device memory: the value of beat
@@ -51,9 +53,6 @@ inline constexpr bool may_give_up = false;
 template <>
 inline constexpr bool may_give_up<several_processes> = true;
 
-// How often, in ns, a polling loop reads a word of host memory; each read takes one or two thousand.
-inline constexpr std::uint64_t read_host_every = 20'000;
-
 // On the host, blocks are threads that share cores.
 TUTTI_HOST_DEVICE inline void let_other_blocks_run() {
 #if !defined(__CUDA_ARCH__)
@@ -74,9 +73,9 @@ class polling_wait {
     std::uint64_t const now = nanoseconds_now();
     if (began_ == 0) began_ = now;
     if constexpr (may_give_up<Reach>) {
-      if (now - began_ > read_host_every) {
+      if (now - began_ > fault_copy::interval) {
         began_ = now;
-        if (load_host_word(*reach_.fault) != 0) return false;
+        if (reach_.seen->look(*reach_.fault, now)) return false;
       }
     } else {
       if (now - began_ > limit_) abort_kernel();

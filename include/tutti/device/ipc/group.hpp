@@ -21,9 +21,11 @@
 #include "tutti/call/communicator.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/core/wait.hpp"
+#include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/ipc/meeting.hpp"
 #include "tutti/device/ipc/peer_memory.hpp"
 #include "tutti/device/model/device.hpp"
+#include "tutti/device/model/fault_copy.hpp"
 #include "tutti/device/model/guarded_device.hpp"
 #include "tutti/device/watch/board.hpp"
 #include "tutti/device/watch/watch.hpp"
@@ -145,15 +147,18 @@ class device_group {
   }
   guarded_device<D> guarded() const {
     device_board const all = board();
-    return {&on_, on_device(all.first_fault()), counts().launches, on_device(all.rank(comm_.rank()).beat)};
+    auto const [launches, ended, seen] = counts();
+    return {&on_, on_device(all.first_fault()), &seen->raised, launches, on_device(all.rank(comm_.rank()).beat)};
   }
-  // Counters in device memory: launches, and blocks that have finished the current launch.
+  // In device memory: the numbers of launches, and of blocks that have finished the current one, and what is known of the fault word.
   struct launch_counts {
     std::uint32_t *launches, *ended;
+    fault_copy* seen;
   };
   launch_counts counts() const {
-    auto* const words = reinterpret_cast<std::uint32_t*>(arena_memory_->data());
-    return {words, words + 1};
+    std::byte* const head = arena_memory_->data();
+    auto* const words = reinterpret_cast<std::uint32_t*>(head);
+    return {words, words + 1, reinterpret_cast<fault_copy*>(head + device_line)};
   }
 
   // Orders this call after the previous one, whatever their streams. Whoever launches a captured graph orders it.

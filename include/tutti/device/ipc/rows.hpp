@@ -26,7 +26,7 @@ class ipc_rows {
     words.template combine<collective::all_reduce>(call_for_sums(c, sums), r, op.how,
                                                    name_of<row_wise<How, Epilogue>>());
     calls.or_fault_of_all(c.where, [&] {
-      finish_rows(on, c, sums, op, group.on_device(group.board().first_fault()));
+      finish_rows(on, c, sums, op, group.guarded().word_for(c.how.stream, c.got.at(0, 0).count));
       group.note_end(c.how.stream);
     });
   }

@@ -79,7 +79,7 @@ struct shots_work {
     std::uint64_t const before = met;
     if (group.rank() == 0) {
       if (group.block() == 0) reach.enter();
-      store_host_word(shared.stopped, load_host_word(*reach.fault));
+      store_host_word(shared.stopped, reach.seen->known());
     }
     std::uint64_t const after = carry_out(group, before, shared);
     group.sync();

@@ -231,7 +231,7 @@ struct steps_work {
   TUTTI_HOST_DEVICE void lead(body<Group> const& together, int rank, int block, room<Group>& shared) const {
     if constexpr (may_give_up<Reach>) {
       if (block == 0) reach.enter();
-      if (load_host_word(*reach.fault) == 0) walk(together, rank, block, shared);
+      if (!reach.seen->known()) walk(together, rank, block, shared);
       reach.leave(blocks);
     } else {
       walk(together, rank, block, shared);

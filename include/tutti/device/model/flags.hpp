@@ -109,6 +109,20 @@ TUTTI_HOST_DEVICE inline void store_host_word(std::uint32_t& word, std::uint32_t
 #endif
 }
 
+// Replaces a word that blocks of one device share, without ordering other memory; returns its previous value.
+TUTTI_HOST_DEVICE inline std::uint64_t exchange_word(std::uint64_t& word, std::uint64_t value) {
+#if defined(__CUDA_ARCH__)
+  std::uint64_t before;
+  asm volatile("atom.relaxed.gpu.global.exch.b64 %0, [%1], %2;"
+               : "=l"(before)
+               : "l"(__cvta_generic_to_global(&word)), "l"(value)
+               : "memory");
+  return before;
+#else
+  return std::atomic_ref(word).exchange(value, std::memory_order_relaxed);
+#endif
+}
+
 // Increments a counter shared by the blocks of one device; returns its previous value. Who counts later sees everything
 // that was written before earlier counts.
 TUTTI_HOST_DEVICE inline std::uint32_t count_up(std::uint32_t& word) {

@@ -25,12 +25,23 @@ struct beating {
   }
 };
 
+struct word_copy {
+  std::uint32_t const* from;
+  std::uint32_t* to;
+
+  template <class Group>
+  TUTTI_HOST_DEVICE void operator()(Group const& group) const {
+    if (group.rank() == 0) store_host_word(*to, load_host_word(*from));
+  }
+};
+
 template <sharing_device D>
 struct guarded_device {
   using stream_type = typename D::stream_type;
 
   D const* on;
-  std::uint32_t const* unless;
+  std::uint32_t const* unless;  // in host memory
+  std::uint32_t* copy_of_it;    // in device memory
   std::uint32_t* count;
   std::uint32_t* beat;
 
@@ -43,7 +54,15 @@ struct guarded_device {
 
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
-    on->launch_unless(stream, unless, items, beating<Work>{work, count, beat});
+    on->launch_unless(stream, word_for(stream, items), items, beating<Work>{work, count, beat});
+  }
+  // The word that a launch of so many items reads. A device reads host memory for one block after the other, a microsecond each, so
+  // blocks that are many read a copy, which is made first.
+  std::uint32_t const* word_for(stream_type stream, std::size_t items) const {
+    constexpr std::size_t few = 1024;
+    if (items <= few) return unless;
+    on->launch(stream, 1, word_copy{unless, copy_of_it});
+    return copy_of_it;
   }
 };
 
