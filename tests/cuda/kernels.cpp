@@ -98,9 +98,11 @@ kernels disassembled(std::string const& architecture) {
 constexpr std::size_t number_of_kernels = 64;
 
 bool is_bad_example(std::string_view name) { return name == "spilling"; }
+bool has_packets(std::string_view name) { return name.starts_with("packet_work<"); }  // whose accesses have 8 bytes twice
 // Two blocks of it on a multiprocessor are enough.
-bool waits_long(std::string_view name) { return name.starts_with("steps_work<") || name.starts_with("shots_work<"); }
-bool has_packets(std::string_view name) { return name.starts_with("packet_work<"); }  // of 8 bytes, by plain stores
+bool waits_long(std::string_view name) {
+  return name.starts_with("steps_work<") || name.starts_with("shots_work<") || has_packets(name);
+}
 
 // A table with two numbers per kernel.
 void print(std::string const& architecture, kernels const& all, char const* heads, int kernel::* first,

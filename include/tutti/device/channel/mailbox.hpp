@@ -116,6 +116,10 @@ struct channel_map {
   TUTTI_HOST_DEVICE std::uint64_t& packet_calls(int rank) const {
     return reinterpret_cast<std::uint64_t*>(posts[rank] + packets_begin())[inbox_words()];
   }
+  // The number of blocks that have finished the current one.
+  TUTTI_HOST_DEVICE std::uint32_t& packet_blocks(int rank) const {
+    return reinterpret_cast<std::uint32_t&>((&packet_calls(rank))[1]);
+  }
 };
 
 // The channels of one block of a rank: a model of `carries_slices`, called by one thread of the block.

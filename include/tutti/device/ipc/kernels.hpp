@@ -149,7 +149,8 @@ class ipc_kernels {
   template <collective C, class T, class Op>
   void expect_packets_of(std::size_t n, std::source_location where) const {
     expect_packets(map_, n * sizeof(T), where);
-    expect_blocks<packet_work<C, T, Op, several_processes>>(1, where);
+    using work = packet_work<C, T, Op, several_processes>;
+    expect_blocks<work>(work::blocks_for(n), where);
   }
   template <collective C, class T, class Op>
   void launch_packets(T const* in, T* out, std::size_t n, Op const& op, std::uint32_t call, stream_of<D> stream) {
@@ -159,11 +160,12 @@ class ipc_kernels {
                                                   .channels = map_,
                                                   .reach = reach(call),
                                                   .ranks = map_.ranks,
+                                                  .blocks = packet_work<C, T, Op, several_processes>::blocks_for(n),
                                                   .n = n,
                                                   .op = op};
     work.in[rank_] = in;
     work.out[rank_] = out;
-    on_.launch_together(stream, 1, work);
+    on_.launch_together(stream, work.blocks, work);
   }
 
  private:
@@ -182,8 +184,9 @@ class ipc_kernels {
   several_processes reach(std::uint32_t call) const {
     device_board const board = group_.board();
     device_page& mine = board.rank(rank_);
-    auto const [launches, ended] = group_.counts();
+    auto const [launches, ended, seen] = group_.counts();
     return {.fault = group_.on_device(board.first_fault()),
+            .seen = seen,
             .now = group_.on_device(mine.now),
             .beat = group_.on_device(mine.beat),
             .launches = launches,

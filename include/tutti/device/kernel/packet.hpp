@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The protocol packet on devices, for small messages: each word has 4 bytes of data and 4 of a flag, written by one store.
+// The protocol packet on devices, for small messages: each word has 4 bytes of data and 4 of a flag, and words travel in pairs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 #include "tutti/algorithm/collective.hpp"
+#include "tutti/core/partition.hpp"
 #include "tutti/core/shape.hpp"
 #include "tutti/device/channel/mailbox.hpp"
 #include "tutti/device/channel/reach.hpp"
@@ -15,8 +18,8 @@
 
 namespace tutti::detail {
 
-// Implements the schedules of one_shot in which every rank receives from all, with one block per rank. A word with the flag of
-// this call also has its data, so a message takes one store, one successful load and no fence.
+// Implements the schedules of one_shot in which every rank receives from all. A word with the flag of this call also has its data,
+// so a message takes one store, one successful load and no fence. Each block of a rank sends and receives a part of the message.
 //
 // Inboxes alternate between two sets by the parity of the call. A rank in call n has received from all in call n-1, so all have
 // finished reading the words of call n-2, which may be overwritten. The number of the call is in device memory, so replays of a
@@ -34,10 +37,17 @@ struct packet_work {
   channel_map channels;
   Reach reach;
   int ranks;
+  int blocks;     // per rank
   std::size_t n;  // elements of the message, or of a block
   Op op;
 
-  static constexpr int blocks_together = 1;  // per multiprocessor; a rank has one block
+  static constexpr int blocks_together = 1;  // per multiprocessor
+
+  // So many blocks that a thread has one pair of words of n elements, but not so many that a few small ranks fill a device.
+  static int blocks_for(std::size_t n) {
+    constexpr std::size_t bytes_of_block = 2048, most = 8;
+    return static_cast<int>(std::clamp<std::size_t>(slices(n * sizeof(T), bytes_of_block), 1, most));
+  }
 
   template <class Group>
   struct room {
@@ -46,36 +56,47 @@ struct packet_work {
 
   template <block_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
-    int const rank = first + group.block();
-    auto const begin = static_cast<std::size_t>(group.rank()), step = static_cast<std::size_t>(group.size());
+    int const rank = first + group.block() / blocks, block = group.block() % blocks;
+    auto const begin = static_cast<std::size_t>(block * group.size() + group.rank()),
+               step = static_cast<std::size_t>(blocks * group.size());
     std::uint64_t& calls = channels.packet_calls(rank);
     std::uint64_t const call = calls + 1;
     bool stopped = false;
     if constexpr (may_give_up<Reach>) {
-      if (group.rank() == 0) reach.enter();
-      stopped = load_host_word(*reach.fault) != 0;  // used only when results are stored, so its latency is hidden
+      stopped = reach.seen->known();
+      if (begin == 0) reach.enter();
       for (std::size_t k = begin; k < static_cast<std::size_t>(ranks); k += step)
-        send_word(rank, static_cast<int>(k), call, channels.packet_words, reach.call);
+        store_word<Reach::scope>(channels.inbox(static_cast<int>(k), rank, call)[channels.packet_words],
+                                 call << 32 | reach.call);
     }
     for (std::size_t i = begin; i * unit < n; i += step) send(rank, call, i);
-    if constexpr (may_give_up<Reach>) stopped |= !all_in_this_call(group, rank, call, shared);
+    if constexpr (may_give_up<Reach>) stopped = !all_in_this_call(group, rank, call, stopped, shared);
     for (std::size_t i = begin; i * unit < n; i += step) receive(rank, call, i, stopped);
     group.sync();
-    if (group.rank() == 0) {
-      calls = call;
-      if constexpr (may_give_up<Reach>) reach.leave(1);
-    }
+    if (group.rank() == 0 && is_last(rank)) calls = call;
   }
 
  private:
   using A = accumulator_for<Op, T>;
   static constexpr bool combines = tutti::reduces(C), dealt = deals(C);
-  // A unit is the fewest elements that fill whole words.
-  static constexpr std::size_t unit = sizeof(T) % 4 == 0 ? 1 : sizeof(T) % 2 == 0 ? 2 : 4, words = unit * sizeof(T) / 4;
+  // A unit is the fewest elements that fill whole pairs of words, which have 8 bytes of data.
+  static constexpr std::size_t unit = 8 / std::gcd(sizeof(T), std::size_t{8}), pairs = unit * sizeof(T) / 8;
   struct elements {
     T of[unit];
   };
-  static constexpr int peers_at_once = words < 8 ? static_cast<int>(8 / words) : 1;
+  static constexpr int peers_at_once = pairs < 8 ? static_cast<int>(8 / pairs) : 1;
+
+  // Whether the other blocks of this rank have finished the call.
+  TUTTI_HOST_DEVICE bool is_last(int rank) const {
+    if constexpr (may_give_up<Reach>) {
+      return reach.leave(blocks);
+    } else {
+      std::uint32_t& ended = channels.packet_blocks(rank);
+      if (count_up(ended) + 1 != static_cast<std::uint32_t>(blocks)) return false;
+      ended = 0;
+      return true;
+    }
+  }
 
   // Unit i of this rank's block for a peer.
   TUTTI_HOST_DEVICE elements own(int rank, int peer, std::size_t i) const {
@@ -89,18 +110,28 @@ struct packet_work {
     return all;
   }
 
-  // -- One word to a peer, and from one. `stopped` is set if the wait for it is given up.
-  TUTTI_HOST_DEVICE void send_word(int rank, int peer, std::uint64_t call, std::size_t word, std::uint32_t data) const {
-    store_word<Reach::scope>(channels.inbox(peer, rank, call)[word], call << 32 | data);
+  // -- From a peer. `stopped` is set if the wait for it is given up.
+  TUTTI_HOST_DEVICE word_pair const& pair_of(int rank, int peer, std::uint64_t call, std::size_t k) const {
+    return reinterpret_cast<word_pair const*>(channels.inbox(rank, peer, call))[k];
   }
-  TUTTI_HOST_DEVICE std::uint64_t look_for_word(int rank, int peer, std::uint64_t call, std::size_t word) const {
-    return load_word<Reach::scope>(channels.inbox(rank, peer, call)[word]);
+  TUTTI_HOST_DEVICE static bool is_of(std::uint64_t call, std::uint64_t word) {
+    return word >> 32 == static_cast<std::uint32_t>(call);
   }
-  // `found`: what look_for_word has returned.
-  TUTTI_HOST_DEVICE std::uint32_t receive_word(std::uint64_t found, int rank, int peer, std::uint64_t call,
-                                               std::size_t word, bool& stopped) const {
+  // `found`: what has been loaded from there before. Both words have the flag of the call, even if a device moves them one by one.
+  TUTTI_HOST_DEVICE word_pair receive_pair(word_pair found, word_pair const& from, std::uint64_t call,
+                                           bool& stopped) const {
     polling_wait<Reach> wait(reach, channels.timeout);
-    for (; found >> 32 != static_cast<std::uint32_t>(call); found = look_for_word(rank, peer, call, word))
+    for (; !is_of(call, found.of[0]) || !is_of(call, found.of[1]); found = load_pair(from))
+      if (!wait.keep_polling()) {
+        stopped = true;
+        break;
+      }
+    return found;
+  }
+  TUTTI_HOST_DEVICE std::uint32_t receive_word(std::uint64_t const& from, std::uint64_t call, bool& stopped) const {
+    polling_wait<Reach> wait(reach, channels.timeout);
+    std::uint64_t found = load_word<Reach::scope>(from);
+    for (; !is_of(call, found); found = load_word<Reach::scope>(from))
       if (!wait.keep_polling()) {
         stopped = true;
         break;
@@ -108,21 +139,21 @@ struct packet_work {
     return static_cast<std::uint32_t>(found);
   }
 
-  // False if a peer is in another call: waits until the watch has found that and raised a fault.
+  // False if this thread has `stopped`, or a peer is in another call: waits until the watch has found that and raised a fault.
   template <class Group>
-  TUTTI_HOST_DEVICE bool all_in_this_call(Group const& group, int rank, std::uint64_t call, room<Group>& shared) const {
+  TUTTI_HOST_DEVICE bool all_in_this_call(Group const& group, int rank, std::uint64_t call, bool stopped,
+                                          room<Group>& shared) const {
     if (group.rank() == 0) shared.mismatched = 0;
     group.sync();
     for (int peer = group.rank(); peer < ranks; peer += group.size()) {
-      bool stopped = false;
-      std::size_t const last = channels.packet_words;
       bool const same =
-          receive_word(look_for_word(rank, peer, call, last), rank, peer, call, last, stopped) == reach.call;
+          receive_word(channels.inbox(rank, peer, call)[channels.packet_words], call, stopped) == reach.call;
       polling_wait<Reach> wait(reach, 0);
       while (!same && wait.keep_polling()) {
       }
-      if (!same || stopped) store_host_word(shared.mismatched, 1);
+      if (!same) store_host_word(shared.mismatched, 1);
     }
+    if (stopped) store_host_word(shared.mismatched, 1);
     group.sync();
     return load_host_word(shared.mismatched) == 0;
   }
@@ -132,10 +163,12 @@ struct packet_work {
     for (int k = 1; k < ranks; ++k) {
       int const peer = wrap(rank + k, ranks);
       if constexpr (dealt) mine = own(rank, peer, i);
-      std::uint32_t data[words];
+      std::uint32_t data[2 * pairs];
       std::memcpy(data, &mine, sizeof data);
+      auto* const to = reinterpret_cast<word_pair*>(channels.inbox(peer, rank, call)) + i * pairs;
       TUTTI_UNROLL
-      for (std::size_t w = 0; w < words; ++w) send_word(rank, peer, call, i * words + w, data[w]);
+      for (std::size_t j = 0; j < pairs; ++j)
+        store_pair(to[j], {{call << 32 | data[2 * j], call << 32 | data[2 * j + 1]}});
     }
   }
 
@@ -145,13 +178,13 @@ struct packet_work {
   TUTTI_HOST_DEVICE void for_each_received(int rank, std::uint64_t call, std::size_t i, bool& stopped,
                                            F const& f) const {
     for (int begin = 0; begin < ranks; begin += peers_at_once) {
-      std::uint64_t found[peers_at_once][words];
+      word_pair found[peers_at_once][pairs];
       TUTTI_UNROLL
       for (int k = 0; k < peers_at_once; ++k) {
         int const peer = begin + k;
         TUTTI_UNROLL
-        for (std::size_t w = 0; w < words; ++w)
-          found[k][w] = peer < ranks && peer != rank ? look_for_word(rank, peer, call, i * words + w) : 0;
+        for (std::size_t j = 0; j < pairs; ++j)
+          if (peer < ranks && peer != rank) found[k][j] = load_pair(pair_of(rank, peer, call, i * pairs + j));
       }
       TUTTI_UNROLL
       for (int k = 0; k < peers_at_once; ++k) {
@@ -161,10 +194,12 @@ struct packet_work {
           f(peer, own(rank, rank, i));
           continue;
         }
-        std::uint32_t data[words];
+        std::uint32_t data[2 * pairs];
         TUTTI_UNROLL
-        for (std::size_t w = 0; w < words; ++w)
-          data[w] = receive_word(found[k][w], rank, peer, call, i * words + w, stopped);
+        for (std::size_t j = 0; j < pairs; ++j) {
+          word_pair const all = receive_pair(found[k][j], pair_of(rank, peer, call, i * pairs + j), call, stopped);
+          data[2 * j] = static_cast<std::uint32_t>(all.of[0]), data[2 * j + 1] = static_cast<std::uint32_t>(all.of[1]);
+        }
         elements all;
         std::memcpy(static_cast<void*>(&all), data, sizeof data);
         f(peer, all);

@@ -146,19 +146,20 @@ void launch_packets(cuda_local<D, Reach> const& ranks, local_arrays<T> const& ar
   using work_type = packet_work<C, T, Op, Reach>;
   device_channels<D, Reach>& channels = channels_of(ranks, stream, where);
   expect_packets(channels.map(), arrays.n * sizeof(T), where);
-  static_cast<void>(blocks_of_rank<work_type>(ranks, 1, where));
+  int const blocks = blocks_of_rank<work_type>(ranks, work_type::blocks_for(arrays.n), where);
   work_type work{.in = {},
                  .out = {},
                  .first = 0,
                  .channels = channels.map(),
                  .reach = {},
                  .ranks = ranks.size(),
+                 .blocks = blocks,
                  .n = arrays.n,
                  .op = op};
   arrays.put_into(work);
   on_each_with_ranks(ranks, stream, [&](extent here, int k, stream_of<D> its) {
     work.first = static_cast<int>(here.begin);
-    ranks.team().at(k).launch_together(its, static_cast<int>(here.count), work);
+    ranks.team().at(k).launch_together(its, static_cast<int>(here.count) * blocks, work);
   });
 }
 
