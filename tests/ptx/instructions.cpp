@@ -813,8 +813,9 @@ handler handler_of(std::string_view name, std::span<std::string_view const> rest
                (name == "fence" && (word == "proxy" || word == "alias"))) {
     } else if (name == "setp" && compare.empty()) {
       compare = word;
-    } else if (word != "to" && word != "L1" && word != "L2" && word != "uni" && word != "sync" && word != "sc" &&
-               word != "nc" && word != "aligned" && word != "red" && word != "satfinite" && word != "f16x2") {
+    } else if (word != "to" && word != "L1" && word != "L1::no_allocate" && word != "L2" && word != "uni" &&
+               word != "sync" && word != "sc" && word != "nc" && word != "aligned" && word != "red" &&
+               word != "satfinite" && word != "f16x2") {
       return unknown;
     }
   }

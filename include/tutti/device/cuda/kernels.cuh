@@ -16,15 +16,22 @@ static_assert(defaults_kept{.named = 1}.passed_over == 1,
               "with this host compiler, nvcc miscompiles the kernels of tutti; use g++ as its host compiler (nvcc "
               "-ccbin g++)");
 
+// 64 registers per thread are enough for all kernels of a grid, and allow 1,024 threads per multiprocessor.
+inline constexpr int block_threads = 256, min_blocks = 4;
+
 // A thread of a grid.
 struct grid_thread {
-  static constexpr std::size_t block_bytes = 16;
+  static constexpr std::size_t block_bytes = 16, block_size = block_threads;
   __device__ int rank() const { return static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); }
   __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
 };
 
-// 64 registers per thread are enough for all kernels of a grid, and allow 1,024 threads per multiprocessor.
-inline constexpr int block_threads = 256, min_blocks = 4;
+// Work may state how many items a thread handles at once.
+template <class Work>
+constexpr std::size_t items_at_once() {
+  if constexpr (requires { Work::turns; }) return Work::turns;
+  else return 1;
+}
 
 template <class Work>
 __global__ void __launch_bounds__(block_threads, min_blocks) run_work(__grid_constant__ Work const work) {

@@ -50,6 +50,7 @@ class cuda_device {
            .way_out = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
     detail::expect_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, index),
                         "cudaDeviceGetAttribute");
+    detail::expect_cuda(cudaDeviceGetAttribute(&cache_bytes_, cudaDevAttrL2CacheSize, index), "cudaDeviceGetAttribute");
   }
 
   int index() const { return index_; }
@@ -84,10 +85,15 @@ class cuda_device {
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
     void* arguments[] = {const_cast<Work*>(&work)};
-    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
+    // Arrays that do not fit the cache are fastest with a thread for all that it handles at once: multiprocessors that are faster
+    // than others then take more blocks. Measured on an H100.
+    bool const fits = items * 16 <= cache_bytes();
+    launch_kernel(stream, fits ? items : items / detail::items_at_once<Work>(), fits ? some_blocks() : most_blocks,
+                  reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
   }
 
   int multiprocessors() const { return processors_; }
+  std::size_t cache_bytes() const { return static_cast<std::size_t>(cache_bytes_); }
   template <class Work>
   int blocks_at_once() const {
     detail::current_device const here(index_);
@@ -233,7 +239,8 @@ class cuda_device {
   template <class Work>
   void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t items, Work const& work) const {
     void* arguments[] = {const_cast<Work*>(&work), &unless};
-    launch_kernel(stream, items, reinterpret_cast<void const*>(&detail::run_work_unless<Work>), arguments);
+    launch_kernel(stream, items, some_blocks(), reinterpret_cast<void const*>(&detail::run_work_unless<Work>),
+                  arguments);
   }
   std::string text() const {
     cudaDeviceProp about{};
@@ -251,11 +258,13 @@ class cuda_device {
     }
   }
 
-  // As many threads as run at once, but no more than there is work for.
-  void launch_kernel(stream_type stream, std::size_t items, void const* kernel, void** arguments) const {
+  // A thread for each item, in at most so many blocks.
+  static constexpr std::size_t most_blocks = std::size_t{1} << 22;
+  std::size_t some_blocks() const { return static_cast<std::size_t>(processors_) * detail::min_blocks; }
+  void launch_kernel(stream_type stream, std::size_t items, std::size_t most, void const* kernel,
+                     void** arguments) const {
     detail::current_device const here(index_);
     constexpr std::size_t threads = detail::block_threads;
-    std::size_t const most = static_cast<std::size_t>(processors_) * detail::min_blocks;
     std::size_t const blocks = std::clamp<std::size_t>((items + threads - 1) / threads, 1, most);
     detail::expect_cuda(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)),
                                          dim3(static_cast<unsigned>(threads)), arguments, 0, stream),
@@ -263,7 +272,7 @@ class cuda_device {
   }
 
   int index_;
-  int processors_ = 0;
+  int processors_ = 0, cache_bytes_ = 0;
 };
 static_assert(detail::cooperative_device<cuda_device> && detail::linked_device<cuda_device> &&
               detail::sharing_device<cuda_device> && detail::staging_device<cuda_device> &&

@@ -55,6 +55,22 @@ TUTTI_HOST_DEVICE inline void load_elements(Source source, std::size_t at, T (&t
   }
 }
 
+// The same of memory of a device, past the cache of the multiprocessor.
+template <std::size_t N, class Source, class T>
+TUTTI_HOST_DEVICE inline void load_past_first_cache(Source source, std::size_t at, T (&to)[N]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (N > 1 && std::is_pointer_v<Source> && sizeof to == access_bytes) {
+    words<std::uint32_t, 4> pack;
+    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(pack.of[0]), "=r"(pack.of[1]), "=r"(pack.of[2]), "=r"(pack.of[3])
+                 : "l"(__cvta_generic_to_global(source + at))
+                 : "memory");
+    std::memcpy(static_cast<void*>(to), &pack, sizeof to);
+  } else
+#endif
+    load_elements<N>(source, at, to);
+}
+
 // The low word of two words that are shifted right as one.
 TUTTI_HOST_DEVICE inline std::uint32_t funnel_shift(std::uint32_t low, std::uint32_t high, unsigned bits) {
 #if defined(__CUDA_ARCH__)

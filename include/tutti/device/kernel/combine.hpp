@@ -39,13 +39,17 @@ struct combine_pass {
   int source_count, destination_count;
   std::size_t n;
   Fused how;
+  bool past_first_cache;
+
+  static constexpr int turns =
+      arrays_of<Fused> > 0 ? 1 : turns_at_once<FanIn, device_pack<std::iter_value_t<Source>, Out>>;
 
   template <cooperating_group Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
     auto const from = [this](int k) { return sources[k]; };
     auto const to = [this](int k) { return destinations[k]; };
-    combining<FanIn, decltype(from), decltype(to), Fused, true>{
-        from, source_count, to, destination_count, n, how}(group);
+    combining<FanIn, decltype(from), decltype(to), Fused, true>{from, source_count,    to, destination_count, n,
+                                                                how,  past_first_cache}(group);
   }
 };
 
@@ -60,7 +64,8 @@ void launch_pass(D const& on, stream_of<D> stream, std::span<Source const> sourc
       .source_count = static_cast<int>(sources.size()),
       .destination_count = static_cast<int>(destinations.size()),
       .n = n,
-      .how = how};
+      .how = how,
+      .past_first_cache = exceeds_cache(on, n * sizeof(out), sources.size() + destinations.size())};
   for (std::size_t k = 0; k < sources.size(); ++k) pass.sources[k] = to_device_form<Op>(sources[k]);
   for (std::size_t k = 0; k < destinations.size(); ++k) pass.destinations[k] = to_device_form<Op>(destinations[k]);
   on.launch(stream, n / device_pack<std::iter_value_t<source>, out> + 1, pass);

@@ -59,6 +59,10 @@ TUTTI_HOST_DEVICE inline void apply_epilogue(After const& after, std::size_t at,
   }
 }
 
+// Each thread has eight packs in flight, or four of small elements, as far as all accumulators fit into its registers.
+template <int FanIn, std::size_t Pack>
+inline constexpr int turns_at_once = FanIn == 0 ? 1 : std::clamp((Pack > 8 ? 4 : 8) / FanIn, 1, Pack > 8 ? 2 : 4);
+
 // from(k) is the k-th source, to(k) the k-th destination. There are exactly FanIn sources, or any number if it is 0. Arrays that are
 // not aligned alike are read in packs too if AnyAlignment, and otherwise one element at a time.
 template <int FanIn, class From, class To, class Fused, bool AnyAlignment = false>
@@ -72,6 +76,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   int destinations;
   std::size_t n;
   fused<Op, Before, After> const& how;
+  bool past_first_cache = false;  // how the sources are read
 
   using source = std::remove_cvref_t<decltype(std::declval<From const&>()(0))>;
   using in = std::iter_value_t<source>;
@@ -80,8 +85,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
   using A = accumulator_for<Op, in>;
   static constexpr int arrays = arrays_of<After>;
   static constexpr std::size_t pack = arrays > 0 ? device_pack<in, out, array> : device_pack<in, out>;
-  // Each thread has eight packs in flight, as far as all accumulators fit into its registers.
-  static constexpr int turns = FanIn == 0 || arrays > 0 ? 1 : std::min(std::max(8 / FanIn, 1), pack > 8 ? 2 : 4);
+  static constexpr int turns = arrays > 0 ? 1 : turns_at_once<FanIn, pack>;
 
   // Whether sources that are not aligned as the destinations are read in packs.
   static constexpr bool shifts = AnyAlignment && pack > 1 &&
@@ -98,6 +102,7 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
       for (int k = 0; k < Sources; ++k) {
         std::size_t const here = at + static_cast<std::size_t>(t) * stride;
         if constexpr (Around) load_around<N>(from(begin + k) + here, loaded[t][k]);
+        else if (past_first_cache) load_past_first_cache<N>(from(begin + k), here, loaded[t][k]);
         else load_elements<N>(from(begin + k), here, loaded[t][k]);
       }
     }
@@ -146,13 +151,23 @@ struct combining<FanIn, From, To, fused<Op, Before, After>, AnyAlignment> {
     for (int t = 0; t < Turns; ++t) finish(at + static_cast<std::size_t>(t) * stride, all[t]);
   }
 
+  // Threads of a block take neighbouring packs, `Turns` times.
   template <std::size_t N, int Turns, class Group>
   TUTTI_HOST_DEVICE void sweep(Group const& group, std::size_t begin, std::size_t packs) const {
-    std::size_t const size = static_cast<std::size_t>(group.size());
-    std::size_t i = static_cast<std::size_t>(group.rank());
-    if constexpr (Turns > 1)
-      for (; i + (Turns - 1) * size < packs; i += Turns * size) turn<N, Turns>(begin + i * N, size * N);
-    for (; i < packs; i += size) turn<N, 1>(begin + i * N, 0);
+    std::size_t const size = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
+    std::size_t done = 0;
+    if constexpr (Turns > 1) {
+      if constexpr (requires { Group::block_size; }) {
+        constexpr std::size_t width = Group::block_size, tile = width * Turns;
+        if (2 * packs > size * Turns) done = packs / tile * tile;  // or too few threads would have work
+        for (std::size_t i = rank / width * tile + rank % width; i < done; i += size * Turns)
+          turn<N, Turns>(begin + i * N, width * N);
+      } else {
+        std::size_t const tile = size * Turns;
+        for (; done + tile <= packs; done += tile) turn<N, Turns>(begin + (done + rank) * N, size * N);
+      }
+    }
+    for (std::size_t i = done + rank; i < packs; i += size) turn<N, 1>(begin + i * N, 0);
   }
 
   // Whether p + head is aligned for a pack.
