@@ -11,26 +11,25 @@ cat >"$folder/bin/nvcc" <<'end'
 #!/bin/sh
 all=$*
 while [ $# -gt 0 ]; do
-  if [ "$1" = --help ]; then
-    echo --Ofast-compile
-    exit
-  fi
+  case $1 in
+    --help) echo --Ofast-compile; exit ;;
+    --version) echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit ;;
+  esac
   if [ "$1" = -o ]; then out=$2; fi
   shift
 done
 echo "$all" >"$out.command"
 case $SLOW,$out in
-  *,*/bench_cuda_ipc)
+  *,*/bench_cuda_ipc.o)
     echo 'an error of the compiler'
     exit 2
     ;;
-  yes,*/on_gpu) sleep 60 ;;
+  yes,*/on_gpu.o) sleep 60 ;;
 esac
 case $out in
   */bench_cuda) says='| a row | 1 |
 result: all is fast
 result: device one_gpu packets 8192' code=0 ;;
-  */ipc) says='not run: one GPU' code=0 ;;
   */training) says='a bad loss' code=3 ;;
   *) says='no more' code=0 ;;
 esac
@@ -39,12 +38,13 @@ chmod +x "$out"
 end
 cat >"$folder/bin/compute-sanitizer" <<'end'
 #!/bin/sh
-[ "$1 $3 $4" = "--tool --error-exitcode 1" ] || exit 9
-shift 4
+[ "$1 $3 $4 $5 $6" = "--tool --report-api-errors no --error-exitcode 1" ] || exit 9
+shift 6
 exec "$@"
 end
 printf '#!/bin/sh\necho "$CORES"\n' >"$folder/bin/nproc"
 printf '#!/bin/sh\necho "GPU 0: $GPU"\n[ -n "$GPU" ]\n' >"$folder/bin/nvidia-smi"
+printf '#!/bin/sh\nexit 1\n' >"$folder/bin/nvidia-cuda-mps-control"
 chmod +x "$folder"/bin/*
 PATH=$folder/bin:$PATH
 export PATH
@@ -69,7 +69,8 @@ says '^build on_gpu  *ok  *[0-9]* s$'
 says '^an error of the compiler$'
 says '^build bench_cuda_ipc  *FAILED: exit code 2 '
 says '^bench_cuda_ipc  *FAILED: bench_cuda_ipc was not built'
-says '^ipc, a GPU for each rank  *not run: '
+says '^shots on parts  *ok '
+says '^window, processes on parts  *not run: nvidia-cuda-mps-control did not start'
 says '^training  *FAILED: exit code 3 '
 says '^racecheck algorithms_on_gpu  *ok '
 says '^bench_cuda_staged  *ok '
@@ -79,7 +80,7 @@ grep -q '^- Device and driver: GPU 0: one$' "$report" && grep -q '^## bench/cuda
 tail -n 3 "$folder/said" >"$folder/last"
 printf 'all is fast\n\ndevice one_gpu packets 8192\n' | cmp - "$folder/last" || fail "it ends with something else"
 if grep -q 'result: \|No such file' "$folder/said"; then fail "what is only for the table was printed"; fi
-uses() { grep -q -e "$1" "$folder/build/gpu/$2.command"; }
+uses() { grep -q -e "$1" "$folder/build/gpu/$2.o.command"; }
 uses -O2 on_gpu || fail "on_gpu is not optimised"
 if uses --Ofast-compile on_gpu; then fail "checks are not optimised on 16 cores"; fi
 
@@ -93,6 +94,23 @@ says '^memcheck on_gpu  *FAILED: on_gpu was not built'
 says '^algorithms_on_gpu  *ok '
 uses '--Ofast-compile max' on_gpu || fail "checks are optimised on 2 cores"
 if uses --Ofast-compile bench_cuda; then fail "a benchmark is not optimised"; fi
+
+# Built without a GPU, and run without a compiler.
+code=0
+GPU='' sh "$folder/tools/gpu-check" build sm_90 >"$folder/said" 2>&1 || code=$?
+[ $code = 1 ] || fail "exit $code where a program was not built"
+says '^build parts_shots  *ok '
+uses -arch=sm_90 on_gpu || fail "on_gpu is for another architecture"
+code=0
+GPU='' sh "$folder/tools/gpu-check" build >"$folder/said" 2>&1 || code=$?
+[ $code = 2 ] || fail "exit $code without an architecture"
+mv "$folder/bin/nvcc" "$folder/bin/renamed"
+code=0
+GPU=one sh "$folder/tools/gpu-check" run 60 >"$folder/said" 2>&1 || code=$?
+mv "$folder/bin/renamed" "$folder/bin/nvcc"
+says '^on_gpu  *ok '
+says '^bench_cuda_ipc  *FAILED: bench_cuda_ipc was not built'
+grep -q '^- Compiler: nvcc release 13.0' "$report" || fail "report.md lacks the compiler"
 
 code=0
 GPU=one sh "$folder/tools/gpu-check" soon >"$folder/said" 2>&1 || code=$?

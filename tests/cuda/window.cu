@@ -52,12 +52,12 @@ std::string wrong_among(Ranks const& ranks) {
     int blocks;
   };
   std::vector<size> const sizes =
-      few ? std::vector<size>{{1001, 0, 1}, {101, 3, 2}} : std::vector<size>{{1, 0, 1}, {4099, 3, 2}, {1 << 20, 0, 16}};
+      few ? std::vector<size>{{1001, 0, 1}, {101, 3, 2}} : std::vector<size>{{1, 0, 1}, {4099, 3, 2}, {1 << 20, 0, 8}};
   std::string wrong;
   for (auto const& [n, at, blocks] : sizes)
     if (!passes_on(ranks, n, at, blocks)) wrong += join({", puts of ", n, " elements at ", at});
   if (!shares_in_block(ranks, few ? 100 : 4096)) wrong += ", elements that threads of a block share";
-  if (!adds_all(ranks, few ? 100 : 100'000, few ? 2 : 16, few ? 3 : 50, few ? 2 : 20)) wrong += ", barriers";
+  if (!adds_all(ranks, few ? 100 : 100'000, few ? 2 : 8, few ? 3 : 50, few ? 2 : 20)) wrong += ", barriers";
   if (!adds_packets(ranks, few ? 70 : 1000, few ? 4 : 100)) wrong += ", packets";
   if (!deals_packets(ranks)) wrong += ", packets of 8 bytes";
   if (!counts_on(ranks)) wrong += ", counters beyond 2^32";
