@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <thrust/execution_policy.h>
@@ -96,37 +98,68 @@ std::array<float, Ways> compare(cuda_device const& gpu, ways<Ways> const& all, c
   return out;
 }
 
+// The same of their work on the GPU alone: of each, a graph that repeats it.
+template <std::size_t Ways>
+std::array<float, Ways> compare_work(cuda_device const& gpu, ways<Ways> const& all, std::size_t bytes,
+                                     cudaStream_t stream) {
+  int const calls = bytes < std::size_t{64} << 20 ? 20 : 2;
+  std::vector<std::unique_ptr<testing::captured>> graphs;
+  ways<Ways> replays;
+  for (std::size_t k = 0; k < Ways; ++k) {
+    graphs.push_back(std::make_unique<testing::captured>(stream, [&] {
+      for (int i = 0; i < calls; ++i) all[k]();
+    }));
+    replays[k] = [&graph = *graphs.back()] { graph.replay(); };
+  }
+  std::array<float, Ways> out = compare(gpu, replays, stream);
+  for (float& time : out) time /= static_cast<float>(calls);
+  return out;
+}
+
+// Arrays of random elements between 1 and 2: zeros cost less energy, and GPUs slow down to save it.
 template <class T>
-std::vector<device_array<cuda_device, T>> arrays_of_zeros(cuda_device const& gpu, int count, std::size_t n) {
+std::vector<device_array<cuda_device, T>> random_arrays(cuda_device const& gpu, int count, std::size_t n) {
+  static std::vector<T> const some = [] {
+    std::minstd_rand random;
+    std::vector<T> out(std::size_t{1} << 20);
+    for (T& x : out) x = T(1 + static_cast<float>(random() % 4096) / 4096);
+    return out;
+  }();
   std::vector<device_array<cuda_device, T>> out;
   for (int k = 0; k < count; ++k) {
     out.emplace_back(gpu, n);
-    detail::expect_cuda(cudaMemsetAsync(out.back().data(), 0, n * sizeof(T)), "cudaMemsetAsync");
+    T* const to = out.back().data();
+    for (std::size_t at = 0; at < n; at += some.size())
+      gpu.copy({}, to + at, at == 0 ? some.data() : to, std::min(some.size(), n - at) * sizeof(T));
   }
   return out;
 }
 
-constexpr std::size_t fan_ins[] = {2, 4, 8};
+constexpr std::size_t fan_ins[] = {1, 2, 4, 8};
 
 // Compares a pass over arrays with the bandwidth of the GPU's memory. With `last`, the comparison becomes a result.
 template <class T>
 void against_copy(cuda_device const& gpu, char const* name, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(T);
-  auto const from = arrays_of_zeros<T>(gpu, max_arrays, n);
-  auto const to = arrays_of_zeros<T>(gpu, 1, n);
+  auto const from = random_arrays<T>(gpu, max_arrays, n);
+  auto const to = random_arrays<T>(gpu, 1, n);
+  device_stream<cuda_device> const stream(gpu);
   std::string result = join({"result: combine, in % of a copy: ", name});
   for (std::size_t const fan_in : fan_ins) {
     std::size_t const moved = (fan_in + 1) * n * sizeof(T);
-    auto const copy_from = arrays_of_zeros<std::byte>(gpu, 1, moved / 2),
-               copy_to = arrays_of_zeros<std::byte>(gpu, 1, moved / 2);
+    auto const copy_from = random_arrays<T>(gpu, 1, moved / 2 / sizeof(T)),
+               copy_to = random_arrays<T>(gpu, 1, moved / 2 / sizeof(T));
     std::vector<T const*> sources;
     for (std::size_t k = 0; k < fan_in; ++k) sources.push_back(from[k].data());
     T* const destinations[] = {to[0].data()};
-    auto const [ours, copy] = compare<2>(
-        gpu, {[&] {
-                cuda_combine(gpu, {}, std::span<T const* const>(sources), std::span<T* const>(destinations), n, sum{});
-              },
-              [&] { gpu.copy({}, copy_to[0].data(), copy_from[0].data(), moved / 2); }});
+    auto const [ours, copy] =
+        compare_work<2>(gpu,
+                        {[&] {
+                           cuda_combine(gpu, stream.get(), std::span<T const* const>(sources),
+                                        std::span<T* const>(destinations), n, sum{});
+                         },
+                         [&] { gpu.copy(stream.get(), copy_to[0].data(), copy_from[0].data(), moved / 2); }},
+                        moved, stream.get());
     std::printf("| %s | %zu | %zu MiB | %.1f | %.0f | **%.0f** |\n", name, fan_in, bytes >> 20, ours,
                 static_cast<double>(moved) / ours / 1e3, 100 * copy / ours);
     result += join({", ", fan_in, " arrays ", std::lround(100 * copy / ours)});
@@ -164,33 +197,36 @@ struct scaled_sum {
 template <std::size_t FanIn>
 void against_others(cuda_device const& gpu, std::size_t bytes, bool last) {
   std::size_t const n = bytes / sizeof(bfloat16);
-  auto const from = arrays_of_zeros<bfloat16>(gpu, FanIn, n);
-  auto const to = arrays_of_zeros<bfloat16>(gpu, 1, n);
-  auto const between = arrays_of_zeros<float>(gpu, 1, n);
+  auto const from = random_arrays<bfloat16>(gpu, FanIn, n);
+  auto const to = random_arrays<bfloat16>(gpu, 1, n);
+  auto const between = random_arrays<float>(gpu, 1, n);
   std::array<bfloat16 const*, FanIn> sources;
   for (std::size_t k = 0; k < FanIn; ++k) sources[k] = from[k].data();
   bfloat16* const destinations[] = {to[0].data()};
-  auto const [ours, thrusts, cubs] = compare<3>(
-      gpu, {[&] {
-              cuda_combine(gpu, {}, std::span<bfloat16 const* const>(sources), std::span<bfloat16* const>(destinations),
-                           n, fused{sum{}, scale{0.125f}});
-            },
-            [&] {
-              auto const policy = thrust::cuda::par_nosync.on(cudaStream_t{});
-              float* const all = between[0].data();
-              thrust::transform(policy, sources[0], sources[0] + n, all, widen{0.125f});
-              for (std::size_t k = 1; k < FanIn; ++k)
-                thrust::transform(policy, all, all + n, sources[k], all, widen_and_add{0.125f});
-              thrust::transform(policy, all, all + n, destinations[0], narrow{});
-            },
-            [&] {
+  device_stream<cuda_device> const stream(gpu);
+  auto const [ours, thrusts, cubs] = compare_work<3>(
+      gpu,
+      {[&] {
+         cuda_combine(gpu, stream.get(), std::span<bfloat16 const* const>(sources),
+                      std::span<bfloat16* const>(destinations), n, fused{sum{}, scale{0.125f}});
+       },
+       [&] {
+         auto const policy = thrust::cuda::par_nosync.on(stream.get());
+         float* const all = between[0].data();
+         thrust::transform(policy, sources[0], sources[0] + n, all, widen{0.125f});
+         for (std::size_t k = 1; k < FanIn; ++k)
+           thrust::transform(policy, all, all + n, sources[k], all, widen_and_add{0.125f});
+         thrust::transform(policy, all, all + n, destinations[0], narrow{});
+       },
+       [&] {
 #if TUTTI_BENCH_CUB
-              detail::expect_cuda(
-                  cub::DeviceTransform::Transform(tuple_of(sources, std::make_index_sequence<FanIn>{}), destinations[0],
-                                                  static_cast<long>(n), scaled_sum{0.125f}, cudaStream_t{}),
-                  "cub::DeviceTransform::Transform");
+         detail::expect_cuda(
+             cub::DeviceTransform::Transform(tuple_of(sources, std::make_index_sequence<FanIn>{}), destinations[0],
+                                             static_cast<long>(n), scaled_sum{0.125f}, stream.get()),
+             "cub::DeviceTransform::Transform");
 #endif
-            }});
+       }},
+      bytes * FanIn, stream.get());
   std::printf("| %zu | %zu MiB | %.1f | %.1f | **%.2f** | ", FanIn, bytes >> 20, ours, thrusts, thrusts / ours);
   if (TUTTI_BENCH_CUB) std::printf("%.1f | **%.2f** |\n", cubs, cubs / ours);
   else std::printf("none | |\n");
@@ -206,8 +242,8 @@ void against_others(cuda_device const& gpu, std::size_t bytes, bool last) {
 void all_reduces(cuda_device const& gpu) {
   constexpr int size = 8;
   constexpr std::size_t most = std::size_t{1} << 20;
-  auto const memory = arrays_of_zeros<float>(gpu, size, most / sizeof(float)),
-             others = arrays_of_zeros<float>(gpu, size, most / sizeof(float));
+  auto const memory = random_arrays<float>(gpu, size, most / sizeof(float)),
+             others = random_arrays<float>(gpu, size, most / sizeof(float));
   device_channels channels(gpu, size);
   cuda_local const ranks(channels);
   double against_pairs = 0;
@@ -250,7 +286,7 @@ void graphs(cuda_device const& gpu) {
   device_stream<cuda_device> const stream(gpu);
   cuda_local const ranks(gpu, 8);
   for (std::size_t const bytes : {std::size_t{8}, std::size_t{64} << 10}) {
-    auto const memory = arrays_of_zeros<float>(gpu, 8, bytes / sizeof(float));
+    auto const memory = random_arrays<float>(gpu, 8, bytes / sizeof(float));
     gpu.wait({}, deadline::after(std::chrono::seconds{30}));
     auto const all = [&] {
       for (int i = 0; i < calls; ++i) all_reduce(ranks, memory, memory, sum{}, {.stream = stream.get()});
@@ -274,10 +310,10 @@ int main() {
     cuda_device const gpu;
     std::puts("us: median. GB/s: bytes read and written. %: time of a copy that moves as many, over ours.\n");
     std::puts("| elements | arrays | of each | us | GB/s | % of a copy |\n|---|---:|---:|---:|---:|---:|");
-    for (std::size_t const mib : {1, 16, 256}) {
-      against_copy<float>(gpu, "float", mib << 20, mib == 256);
-      against_copy<bfloat16>(gpu, "bfloat16", mib << 20, mib == 256);
-      against_copy<float8_e4m3>(gpu, "float8_e4m3", mib << 20, mib == 256);
+    for (std::size_t const mib : {2, 16, 256, 1024}) {
+      against_copy<float>(gpu, "float", mib << 20, mib == 1024);
+      against_copy<bfloat16>(gpu, "bfloat16", mib << 20, mib == 1024);
+      against_copy<float8_e4m3>(gpu, "float8_e4m3", mib << 20, mib == 1024);
     }
     std::puts("\nbfloat16, scaled and added up in float. ratio: their time over ours.\n");
     std::puts("| arrays | of each | us | Thrust, us | ratio | CUB, us | ratio |\n|---:|---:|---:|---:|---:|---:|---:|");

@@ -108,7 +108,7 @@ void compare(Comm& comm) {
   gpu.end_stream(stream);
 }
 
-// Compares two functions of a message, each of which makes a call.
+// Compares two functions of a stream and a message, each of which makes a call, by graphs of calls: the work on the GPUs alone.
 template <class Comm, class Small, class Large>
 void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t most, Small const& small,
                 Large const& large) {
@@ -117,22 +117,30 @@ void find_limit(Comm& comm, char const* name, std::size_t least, std::size_t mos
   detail::expect_cuda(cudaMemsetAsync(data.data(), 0, most), "cudaMemsetAsync");
   gpu.wait({}, deadline::after(std::chrono::seconds{30}));
   cuda_ipc ranks(comm, gpu);
+  device_stream<cuda_device> const stream(gpu);
   auto const time_of = [&](auto const& call, std::size_t bytes) {
     std::span const some(data.data(), bytes / sizeof(float));
+    testing::captured const graph(stream.get(), [&] {
+      for (int i = 0; i < calls; ++i) call(ranks, some, stream.get());
+    });
     return microseconds(comm, [&] {
-      for (int i = 0; i < calls; ++i) call(ranks, some);
-      gpu.wait({}, deadline::after(std::chrono::seconds{30}));
+      graph.replay();
+      gpu.wait(stream.get(), deadline::after(std::chrono::seconds{30}));
     });
   };
   std::vector<bench::two_times> all;
   for (std::size_t bytes = least; bytes <= most; bytes *= 2)
     all.push_back({bytes, time_of(small, bytes), time_of(large, bytes)});
-  comm.main_only([&] { bench::print_limit(name, bench::best_limit(all)); });
+  comm.main_only([&] {
+    std::printf("\n`%s`, us a call\n\n| bytes | up to the limit | above |\n|---:|---:|---:|\n", name);
+    for (auto const& one : all) std::printf("| %zu | %.1f | %.1f |\n", one.bytes, one.small, one.large);
+    bench::print_limit(name, bench::best_limit(all));
+  });
 }
 
 void find_limits(int gpus) {
-  auto const by_one_shot = [](auto& ranks, auto& data) {
-    all_reduce(ranks, data, sum{}, {.algorithm = algorithm_id::one_shot});
+  auto const by_one_shot = [](auto& ranks, auto& data, cudaStream_t stream) {
+    all_reduce(ranks, data, sum{}, {.stream = stream, .algorithm = algorithm_id::one_shot});
   };
   struct {
     char const* name;
@@ -146,7 +154,9 @@ void find_limits(int gpus) {
     }
     run_local(ranks, [&](auto& comm) {
       find_limit(comm, name, std::size_t{16} << 10, std::size_t{8} << 20, by_one_shot,
-                 [](auto& all, auto& data) { all_reduce(all, data, sum{}, {.algorithm = algorithm_id::two_shot}); });
+                 [](auto& all, auto& data, cudaStream_t stream) {
+                   all_reduce(all, data, sum{}, {.stream = stream, .algorithm = algorithm_id::two_shot});
+                 });
     });
   }
   char const* const name = "processes packets";
@@ -158,8 +168,12 @@ void find_limits(int gpus) {
       // A call with a prologue or an epilogue sends no packets.
       find_limit(
           comm, name, 8, std::size_t{16} << 10,
-          [](auto& all, auto& data) { all_reduce(all, data, sum{}, {.protocol = protocol::packet}); },
-          [](auto& all, auto& data) { all_reduce(all, data, fused{sum{}}, {.algorithm = algorithm_id::one_shot}); });
+          [](auto& all, auto& data, cudaStream_t stream) {
+            all_reduce(all, data, sum{}, {.stream = stream, .protocol = protocol::packet});
+          },
+          [](auto& all, auto& data, cudaStream_t stream) {
+            all_reduce(all, data, fused{sum{}}, {.stream = stream, .algorithm = algorithm_id::one_shot});
+          });
     });
 }
 
