@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every rank brings a number and gets the sum. Alone there is one rank; `tutti-run -n 4 01_hello`, mpirun, srun and
-// torchrun make it more.
+// Every rank contributes a number and gets the sum. Started on its own, the program has one rank; `tutti-run -n 4 01_hello`,
+// mpirun, srun and torchrun start more.
 // ranks: 4
 #include <cstdio>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A type and an operation of your own: mean and deviation of numbers that are spread over ranks, in one all_reduce of
-// one small struct.
+// Your own element type and operation: computes mean and standard deviation of numbers that are distributed over the ranks,
+// with a single all_reduce of a small struct.
 // ranks: 4
 #include <cmath>
 #include <cstddef>

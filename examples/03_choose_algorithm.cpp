@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who chooses the algorithm: tutti, the program when it is compiled, the program when it runs, or the environment.
+// Four ways to choose the algorithm: let tutti choose, name it at compile time, name it at run time, or set an environment
+// variable.
 // ranks: 4
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An all_reduce of your own: written as steps, proved, drawn, and then run, without touching the library.
+// Your own all_reduce algorithm: written as a step function, verified, drawn, and run, without changing the library.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long an all_reduce would take on machines that you do not have: the step functions that run on real ranks, run on
-// clocks alone.
+// Predicts how long an all_reduce would take on machines that you do not have. The simulator calls the same step functions
+// that real ranks execute.
 // labels: computes
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as a grid: a vector is cut along one axis and its copies are averaged along the other, and every rank calls only
-// those who hold what it needs.
+// Ranks as a 2D mesh: a vector is divided along one axis, and its copies are averaged along the other. Each rank communicates
+// only with the ranks that hold the data it needs.
 // ranks: 4
 // labels: processes
 #include <cmath>

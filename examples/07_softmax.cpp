@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A softmax over scores that no rank has all of, and their L2 norm: the greatest score and the sum of exponentials travel
-// together, in one all_reduce of one struct, so nothing overflows and nobody waits twice.
+// Softmax and L2 norm of scores that are distributed over the ranks. One all_reduce of a struct computes the greatest score and
+// the sum of exponentials together. It avoids overflow, and needs one round of communication instead of two.
 // ranks: 4
 #include <cmath>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Solves A x = b by conjugate gradients, where A is the sparse matrix of the Poisson equation on a grid and every rank
-// has some of its rows: an all_gather_v brings what the rows need, and an all_reduce makes each dot product.
+// Solves A x = b by conjugate gradients. A is the sparse matrix of the Poisson equation on a grid, and every rank holds some of
+// its rows. An all_gather_v collects the vector that the rows need, and an all_reduce computes each dot product.
 // ranks: 4
 #include <cmath>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pi, as the area under 4 / (1 + x^2) from 0 to 1: every rank has some of the strips, and a reduce adds them up.
+// Computes pi as the area under 4 / (1 + x^2) from 0 to 1. Every rank computes some of the strips, and a reduce adds them up.
 // ranks: 4
 #include <array>
 #include <cmath>

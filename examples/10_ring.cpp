@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The energy of bodies that all attract each other. Every rank has some, and needs to see all: blocks of visitors go round
-// a ring of ranks, one place a step, until each is home again. No rank ever has more than two blocks.
+// The energy of n bodies that all attract each other. Every rank holds a block of bodies, but needs all of them once. So the
+// ranks form a ring and pass copies of the blocks to the next rank, one place per step, until each block is back where it
+// started. No rank ever holds more than two blocks.
 // ranks: 4
 #include <array>
 #include <cmath>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Heat spreads in a square plate whose edges are kept cold. The ranks form a grid, and every rank has a block of the plate;
-// before each step it gets the row or column beyond each side of its block from the rank that has it, and after it all
-// learn the greatest change. The answer is known, as a formula.
-// Draws the end into the file that it is given (PPM).
+// Heat spreads in a square plate whose edges are kept cold. The ranks form a 2D grid, and every rank holds a block of the plate.
+// Before each step, a rank receives the adjacent rows and columns (the halo) from its neighbours; after each step, an all_reduce
+// finds the greatest change. The result is compared with the exact solution and written to a PPM file.
 // ranks: 4
 // args: heat.ppm
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorts handwritten digits into ten clusters by k-means (Lloyd, 1982), without their labels. Every rank has some of the
-// images and all of the centres; an all_reduce adds up what the new centres are made of.
+// Sorts handwritten digits into ten clusters by k-means (Lloyd, 1982), without using their labels. Every rank holds some of the
+// images and all of the centres. In each round, an all_reduce adds up the sums and counts from which the new centres follow.
 // ranks: 4
 #include <array>
 #include <cmath>

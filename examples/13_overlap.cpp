@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gradients of a network, layer by layer from the last: while one layer's are computed, those of the layers after it are
-// already being summed over the ranks. A thread moves the sums; where every core computes, there is little to gain.
+// Overlaps communication with computation: while a rank computes the gradients of one layer, those of the layers after it are
+// already being summed over the ranks. A progress thread drives the sums. If all cores compute, there is little to gain.
 // ranks: 2
 #include <chrono>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A drop of ink spreads in a pipe. Every rank has a stretch of the pipe, and before each step it gets the point beyond either
-// end from its neighbours (docs/messages.md). The ranks check the result against a run without ranks.
+// A drop of ink spreads in a pipe. Every rank holds a section of the pipe. Before each step, it receives the points just beyond
+// both ends from its neighbours (docs/messages.md). The result is compared with a computation on a single rank.
 // ranks: 4
 // args: 200
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Data-parallel training. Every rank draws samples of its own, and all ranks learn one model, two layers that tell whether a point
-// lies in a circle. The gradient of the second layer is averaged over the ranks while that of the first is still being
-// computed (docs/asynchrony.md). At the end all ranks have the same bits.
+// Data-parallel training of a small network with two layers, which learns whether a point lies in a circle. Every rank draws its
+// own samples. The gradient of the second layer is averaged over the ranks while that of the first is still being computed
+// (docs/asynchrony.md). At the end, all ranks have the same weights, bit by bit.
 // ranks: 4
 #include <algorithm>
 #include <array>

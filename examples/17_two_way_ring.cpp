@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An all_gather of one's own: two rings of opposite direction, each with half of every block, so both directions of every link
-// are busy (docs/your-own-algorithm.md). Proved, drawn, and run.
+// Your own all_gather algorithm: two rings with opposite directions, each of which carries half of every block, so both
+// directions of every link are busy (docs/your-own-algorithm.md). Verified, drawn, and run.
 // ranks: 4
 #include <algorithm>
 #include <cstddef>
