@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "launch/command.hpp"
+#include "support/environment.hpp"
 #include "support/expect.hpp"
 #include "support/forked_rank.hpp"
 #include "support/sanitized.hpp"
@@ -111,6 +113,65 @@ TEST_CASE("two jobs at once do not mix") {
   command a(with_timeout(30, ranks(3, "sum 1"))), b(with_timeout(30, ranks(3, "sum 1000")));
   CHECK(a.wait() == 0);
   CHECK(b.wait() == 0);
+}
+
+// Containers on the network of their host may be equal in the name of the host and the number of mpirun's process.
+TEST_CASE("two jobs of Open MPI that have the same name do not mix") {
+  std::vector<pid_t> processes;
+  for (int const job : {1, 2})
+    for (int const rank : {0, 1})
+      processes.push_back(fork_rank("", rank, 2, "30", [&] {
+        environment const others{{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                 {"PMIX_NAMESPACE", "prterun-host-" + std::to_string(::getppid()) + "@1"},
+                                 {"PMIX_SERVER_URI2", "tcp4://127.0.0.1:" + std::to_string(job)}};
+        ::unsetenv("TUTTI_RANK"), ::unsetenv("TUTTI_SIZE");
+        auto comm = tutti::init();
+        std::vector<int> sum(10, job);
+        tutti::all_reduce(comm, sum);
+        expect(sum[9] == 2 * job, "a rank of the other job takes part");
+      }));
+  CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
+}
+
+TEST_CASE("of two jobs that a user gives the same name, at most one runs, and all other ranks say why") {
+  std::string const job = "namesakes-" + std::to_string(::getpid());
+  std::vector<pid_t> processes;
+  shared_with_forks<int> joined;
+  for (int const rank : {0, 1, 0, 1})
+    processes.push_back(fork_rank(job, rank, 2, "2", [&] {
+      try {
+        auto comm = tutti::init();
+        std::atomic_ref(joined[0]).fetch_add(1);
+        std::this_thread::sleep_for(std::chrono::seconds(4));  // beyond the time of the others
+      } catch (tutti::error const& e) {
+        if (rank == 0) expect_error(e, tutti::error_code::mismatch, "another TUTTI_JOB");
+        else expect(e.code() != tutti::error_code::system, e.what());  // timeout, if both have failed
+      }
+    }));
+  CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
+  CHECK((joined[0] == 0 || joined[0] == 2));
+}
+
+// Such a child would be in the way of torchrun, which starts a job again under the same name.
+TEST_CASE("a process that rank 0 has forked does not keep the job's name") {
+  std::string const job = "again-" + std::to_string(::getpid());
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  for (bool const first : {true, false}) {
+    std::vector<pid_t> processes;
+    for (int const rank : {0, 1})
+      processes.push_back(fork_rank(job, rank, 2, "20", [&] {
+        auto comm = tutti::init();
+        tutti::barrier(comm);
+        if (!first || rank != 0 || ::fork() != 0) return;
+        ::close(ends[1]);
+        char none = 0;
+        [[maybe_unused]] auto const ended = ::read(ends[0], &none, 1);  // returns at the end of the test
+      }));
+    CHECK(end_of_ranks(processes, std::chrono::seconds(60), [](int, int status) { return status == 0; }) == "");
+  }
+  ::close(ends[0]), ::close(ends[1]);
 }
 
 TEST_CASE("a rank that does not come is named by all others") {

@@ -56,8 +56,9 @@ TEST_CASE("every launcher is found") {
         {"OMPI_COMM_WORLD_SIZE", "8"},
         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
         {"PMIX_NAMESPACE", "77"},
-        {"OMPI_MCA_ess_base_jobid", "77"}},
-       {1, 8, 4, "mpirun (Open MPI)", "8-77-77"}},
+        {"OMPI_MCA_ess_base_jobid", "77"},
+        {"PMIX_SERVER_URI2", "76.0;tcp4://127.0.0.1:49033"}},
+       {1, 8, 4, "mpirun (Open MPI)", "8-77-77-76.0;tcp4://127.0.0.1:49033"}},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}, {0, 2, 2, "mpirun (MPICH)", "2-" + parent}},
       // srun --mpi=pmi2
       {{{"PMI_RANK", "3"},

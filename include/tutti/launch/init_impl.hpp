@@ -5,12 +5,15 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <pthread.h>
 #include <source_location>
+#include <utility>
 
 #include "tutti/core/text.hpp"
 #include "tutti/launch/init.hpp"
 #include "tutti/launch/meeting.hpp"
 #include "tutti/launch/place.hpp"
+#include "tutti/transport/system/descriptor.hpp"
 
 namespace tutti {
 
@@ -39,10 +42,18 @@ TUTTI_INLINE communicator<shm> init<shm>(detail::program_table const& table, std
                  .what = detail::join({me.size, " ranks on one machine"}),
                  .way_out = detail::join({"start at most ", max_ranks})});
   static std::atomic<int> meetings{0};  // those that took place: the next call of init() meets under another name
+  // That of the first meeting. No other job can meet under it while the process of rank 0 lives.
+  static detail::descriptor job_name;
+  static int const kept_by_no_child = ::pthread_atfork(nullptr, nullptr, [] { job_name = detail::descriptor(); });
+  static_cast<void>(kept_by_no_child);
+  detail::descriptor name;
   detail::countdown until(detail::settings::from_environment().timeout);
   int const number = meetings++;
   try {
-    return detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table);
+    auto comm =
+        detail::meet_as_rank(detail::join({me.job, "-", number}), me.rank, me.size, until, table, {.kept_name = &name});
+    if (number == 0) job_name = std::move(name);
+    return comm;
   } catch (error const& e) {
     --meetings;
     throw e.in_call(where);

@@ -41,7 +41,7 @@ struct launcher {
   char const* rank;
   char const* size;
   char const* local_size[2];
-  char const* job[2];
+  char const* job[3];
   bool own_names;  // nobody else sets these variables, so setting only one of rank and size is a mistake
 };
 
@@ -53,7 +53,7 @@ inline constexpr launcher launchers[] = {
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_URI2"},
      true},
     {"mpirun (MPICH)", "PMI_RANK", "PMI_SIZE", {"MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}, {}, true},
     {"torchrun", "RANK", "WORLD_SIZE", {"LOCAL_WORLD_SIZE"}, {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}, false},

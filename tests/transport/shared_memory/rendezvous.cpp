@@ -45,11 +45,13 @@ struct outcome {
   std::string said;
 };
 
-outcome meet(std::string const& name, int rank, int ranks, deadline::clock::duration time) {
+outcome meet(std::string const& name, int rank, int ranks, deadline::clock::duration time,
+             descriptor* kept_name = nullptr) {
   outcome out;
   try {
     countdown until(time);
-    descriptor const file = rendezvous(name, rank, ranks, until).meet([] { return shm::create(2, 1); });
+    descriptor const file =
+        rendezvous(name, rank, ranks, until, {.kept_name = kept_name}).meet([] { return shm::create(2, 1); });
     struct stat info{};
     ::fstat(file.get(), &info);
     out.file = info.st_ino;
@@ -142,6 +144,40 @@ TEST_CASE("two processes that claim the same rank are rejected, and all ranks le
     CHECK((o.code == error_code::mismatch ||
            o.code == error_code::rank_lost));  // the one that was not let in sees a closed door
   }
+}
+
+TEST_CASE("two jobs of the same name that meet at once both fail") {
+  auto const began = deadline::clock::now();
+  for (outcome const& o : meet_all(job("namesakes"), {0, 0}, 3, 60s)) {
+    CAPTURE(o.said);
+    CHECK(o.code == error_code::mismatch);
+    CHECK((has(o, "another job has this job's name") || has(o, "a process joined as rank 0 of 3, which is taken")));
+  }
+  CHECK(deadline::clock::now() - began < 50s);
+}
+
+TEST_CASE("while rank 0 of a job keeps its name, no other job meets under it") {
+  std::string const name = job("kept");
+  descriptor kept;
+  outcome host, guest;
+  std::jthread a([&] { host = meet(name, 0, 2, 20s, &kept); });
+  descriptor const early = connect_to(name);  // a rank of the other job, whose greeting is late
+  guest = meet(name, 1, 2, 20s);
+  a.join();
+  CHECK(guest.file == host.file);
+  char refusal[1024] = {};  // its text follows two numbers
+  CHECK(::recv(early.get(), refusal, sizeof refusal, MSG_WAITALL) == sizeof refusal);
+  CHECK(std::string(refusal + 8).find("all ranks had joined already") != std::string::npos);
+
+  for (int const rank : {0, 1}) {
+    outcome const o = meet(name, rank, 2, 100ms);
+    CAPTURE(o.said);
+    CHECK(o.code == error_code::mismatch);
+    CHECK(has(o, rank == 0 ? "another job has this job's name" : "another job of this name is running"));
+    CHECK(has(o, "TUTTI_JOB"));
+  }
+  kept = descriptor();
+  for (outcome const& o : meet_all(name, {0, 1}, 2, 20s)) CHECK(o.said == "");
 }
 
 TEST_CASE("a rank that gives up while others are missing ends the meeting immediately") {

@@ -30,6 +30,8 @@ struct acquaintance {
       "TUTTI_TIMEOUT";
   // Watches the processes of ranks although `gone` is given, because that may tell less once they have arrived.
   bool watch_all = false;
+  // Where rank 0 keeps the name after the meeting, so that no other job can meet under it; null: it does not.
+  descriptor* kept_name = nullptr;
 };
 
 // What a rank says when it has connected.
@@ -91,8 +93,11 @@ class rendezvous {
 
   [[gnu::cold]] descriptor be_host(std::function<descriptor()> const& make);
 
+  [[gnu::cold]] descriptor listen() const;
   // Returns when every other rank has connected and sent its number.
   [[gnu::cold]] void gather(descriptor const& listener, std::vector<descriptor>& guests);
+  // From now on nobody can connect. Those that have, beside the ranks, are of another job.
+  [[gnu::cold]] static void stop_listening(descriptor const& listener, std::vector<descriptor> others);
 
   descriptor& seat(std::vector<descriptor>& guests, greeting const& guest) const;
 
@@ -105,6 +110,8 @@ class rendezvous {
 
   [[gnu::cold]] descriptor be_guest();
 
+  // Whether a socket has this name, although none listens.
+  [[gnu::cold]] bool name_is_kept() const;
   descriptor receive_file(descriptor const& host) const;
 
   // -- All ranks.

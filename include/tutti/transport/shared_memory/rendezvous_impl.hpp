@@ -9,14 +9,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <optional>
 #include <poll.h>
+#include <string_view>
+#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
 #include "tutti/core/background.hpp"
 #include "tutti/core/error.hpp"
+#include "tutti/core/file.hpp"
 #include "tutti/core/text.hpp"
 #include "tutti/transport/absence.hpp"
 #include "tutti/transport/shared_memory/rendezvous.hpp"
@@ -24,6 +28,8 @@
 namespace tutti::detail {
 
 inline constexpr char allow_sockets[] = "let the sandbox allow abstract Unix sockets between the ranks";
+inline constexpr char name_the_jobs[] =
+    "start each rank once, and give each job that runs at the same time another TUTTI_JOB";
 
 TUTTI_INLINE rendezvous::rendezvous(std::string const& job, int rank, int ranks, countdown& until, acquaintance others)
     : rank_(rank),
@@ -42,16 +48,29 @@ TUTTI_INLINE int rendezvous::next_look() noexcept {
   return background_work.load(std::memory_order_relaxed) == nullptr ? look_around : 1;
 }
 
+TUTTI_INLINE descriptor rendezvous::listen() const {
+  descriptor out = make_local_socket();
+  if (::bind(out.get(), address_.get(), address_.bytes()) == 0 && ::listen(out.get(), ranks_) == 0) return out;
+  if (errno != EADDRINUSE) throw_system("cannot listen for the other ranks", allow_sockets);
+  // Of two jobs that meet at once, either might get ranks of the other, so the one that came first has to know.
+  descriptor const other = make_local_socket();
+  greeting const mine{.rank = rank_, .ranks = ranks_};
+  if (::connect(other.get(), address_.get(), address_.bytes()) == 0 && process_of(other))
+    ::send(other.get(), &mine, sizeof mine, MSG_NOSIGNAL);
+  throw error({.code = error_code::mismatch,
+               .rank = name_of(0),
+               .what = "another job has this job's name, or another user holds its meeting point",
+               .way_out = name_the_jobs});
+}
+
 TUTTI_INLINE descriptor rendezvous::be_host(std::function<descriptor()> const& make) {
-  descriptor listener = make_local_socket();
-  if (::bind(listener.get(), address_.get(), address_.bytes()) != 0 || ::listen(listener.get(), ranks_) != 0)
-    throw_system("cannot listen for the other ranks",
-                 "check whether another program with the same job name is running");
+  descriptor listener = listen();
   std::vector<descriptor> guests(static_cast<std::size_t>(ranks_));
   try {
     gather(listener, guests);  // first, so that a failure below is reported to all
-    listener = descriptor();   // before any answer: a rank that has one may come to the next meeting
     descriptor file = make();
+    if (others_.kept_name != nullptr) *others_.kept_name = std::move(listener);
+    listener = descriptor();  // before any answer: a rank that has one may come to the next meeting
     for (descriptor const& guest : guests)
       if (guest) send_file(guest, file);  // one that has just ended is detected when joining
     return file;
@@ -120,6 +139,18 @@ TUTTI_INLINE void rendezvous::gather(descriptor const& listener, std::vector<des
       if (guest && process_of(guest)) nameless.push_back(std::move(guest));
     }
   }
+  stop_listening(listener, std::move(nameless));
+}
+
+TUTTI_INLINE void rendezvous::stop_listening(descriptor const& listener, std::vector<descriptor> others) {
+  ::shutdown(listener.get(), SHUT_RDWR);
+  ::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
+  while (descriptor one{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)}) others.push_back(std::move(one));
+  error const why({.code = error_code::mismatch,
+                   .what = "all ranks had joined already, so another job has this job's name",
+                   .way_out = name_the_jobs});
+  for (descriptor const& one : others)
+    if (process_of(one)) send_refusal(one, why);
 }
 
 TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, greeting const& guest) const {
@@ -130,12 +161,13 @@ TUTTI_INLINE descriptor& rendezvous::seat(std::vector<descriptor>& guests, greet
                  .what = join({"a process joined as rank ", guest.rank, what}),
                  .way_out = way_out});
   };
-  char const* const together = "start all ranks with one launcher and the same number of ranks";
   if (guest.layout != segment_layout)
     refuse(" that was built with another version of tutti", "build all programs of a job with the same tutti");
-  if (guest.ranks != ranks_) refuse(join({" of ", guest.ranks, ", but this job has ", ranks_, " ranks"}), together);
+  if (guest.ranks != ranks_)
+    refuse(join({" of ", guest.ranks, ", but this job has ", ranks_, " ranks"}),
+           "start all ranks with one launcher and the same number of ranks");
   if (guest.rank < 1 || guest.rank >= ranks_ || guests[static_cast<std::size_t>(guest.rank)])
-    refuse(join({" of ", ranks_, ", which is taken or does not exist"}), together);
+    refuse(join({" of ", ranks_, ", which is taken or does not exist"}), name_the_jobs);
   return guests[static_cast<std::size_t>(guest.rank)];
 }
 
@@ -178,6 +210,11 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
     } else if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {  // not just early
       throw_system(join({"cannot connect to rank ", name_of(0)}), allow_sockets);
     }
+    if (until_.passed() && name_is_kept())
+      throw error({.code = error_code::mismatch,
+                   .rank = name_of(rank_),
+                   .what = "another job of this name is running, whose ranks have all joined",
+                   .way_out = name_the_jobs});
     if (until_.passed())
       throw error({.code = error_code::timeout,
                    .rank = name_of(rank_),
@@ -188,6 +225,13 @@ TUTTI_INLINE descriptor rendezvous::be_guest() {
     std::this_thread::sleep_for(pause);
     rest.end();
   }
+}
+
+TUTTI_INLINE bool rendezvous::name_is_kept() const {
+  auto const* const path = reinterpret_cast<sockaddr_un const*>(address_.get())->sun_path + 1;
+  std::size_t const size = address_.bytes() - offsetof(sockaddr_un, sun_path) - 1;
+  return read_file("/proc/net/unix").value_or("").find(join({"@", std::string_view(path, size), "\n"})) !=
+         std::string::npos;
 }
 
 TUTTI_INLINE descriptor rendezvous::receive_file(descriptor const& host) const {
