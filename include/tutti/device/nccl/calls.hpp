@@ -85,7 +85,7 @@ class nccl_calls {
     bool const others_wait = !flights_.empty();
     abort();
     lock.unlock();
-    if (others_wait) give_up_calls(comm_);
+    if (others_wait && !alone()) give_up_calls(comm_);
   }
 
   std::string version_text() const { return library_.version_text(); }
@@ -101,7 +101,7 @@ class nccl_calls {
     call_terms terms{what, find_schedule_of<C>, timeout, where, &names};
     terms.asked.algorithm = algorithm_id::automatic;
     terms.asked.unlisted = &nccl_algorithm<C>;
-    start_meeting(comm_, terms).wait();
+    if (!alone()) start_meeting(comm_, terms).wait();
     try {
       std::list<flight> now;
       if (!on_.capturing(how.stream)) now.emplace_back(on_, C, timeout);  // the host does not see when a graph runs
@@ -111,7 +111,7 @@ class nccl_calls {
       std::lock_guard const lock(guard_);
       flights_.splice(flights_.end(), now);
     } catch (...) {  // the others are in the call
-      give_up_calls(comm_);
+      if (!alone()) give_up_calls(comm_);
       throw;
     }
   }
@@ -134,7 +134,7 @@ class nccl_calls {
       std::lock_guard const lock(guard_);
       if (found_) found = *found_;
     }
-    if (may_ask) comm_.engine().raise(found, where);
+    if (may_ask) raise(found, where);
     throw error({static_cast<error_code>(found.code), comm_.rank(), found.peer, found.text, "see other ranks", where});
   }
 
@@ -206,12 +206,17 @@ class nccl_calls {
     if (state == nccl::result::in_progress) state = settle(deadline::after(timeout), [&] { expect_no_fault(where); });
     if (state == nccl::result::success) return;
     expect_no_fault(where);
-    comm_.engine().raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
-                          join({name(what), " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
-                         where);
+    raise({static_cast<int>(error_code::system), comm_.rank(), comm_.rank(),
+           join({name(what), " of rank ", comm_.rank(), " could not begin: ", text_of(state)})},
+          where);
   }
 
   // -- What the host knows.
+  bool alone() const { return comm_.size() == 1; }
+  [[noreturn, gnu::cold]] void raise(fault const& f, std::source_location where) {
+    if (!alone()) comm_.engine().raise(f, where);
+    throw error({static_cast<error_code>(f.code), comm_.rank(), f.peer, f.text, "NCCL_DEBUG=WARN tells more", where});
+  }
   bool may_ask_transport() const { return comm_.engine().any_thread || std::this_thread::get_id() == thread_; }
   // A rank whose process has ended before it left; -1 if none is known.
   int find_lost() {
@@ -273,6 +278,7 @@ class nccl_calls {
     found_ = std::move(f);
     abort();
     if constexpr (!queries_peers<Transport>) {
+      if (alone()) return;
       comm_.engine().notices().raise(*found_);
       comm_.engine().transport().wake_all();
     }

@@ -119,7 +119,7 @@ class cuda_nccl {
   using calls_type = typename detail::nccl_calls_of<D, Transport>::type;
 
   void find_nccl(bool required, std::source_location where) {
-    if (size() == 1) return;
+    if (size() == 1 && !required) return;
     try {
       if constexpr (detail::lending_device<D>) calls_.emplace(comm_, on(), where);
       else
