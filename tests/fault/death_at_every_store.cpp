@@ -48,8 +48,9 @@ struct scenario {
   int ranks;
   std::function<void(job_communicator&)> body;
   places where = in_body;
-  int dies_before = -1;  // a further rank, which is dead when the others come to the body
-  bool revokes = false;  // so survivors may learn of that instead
+  int dies_before = -1;                              // a further rank, which is dead when the others come to the body
+  bool revokes = false;                              // so survivors may learn of that instead
+  std::function<void(job_communicator&)> prepare{};  // what all ranks do before the body, unharmed
 };
 
 // The store before which a rank dies; 0: it only counts its stores.
@@ -120,6 +121,7 @@ void be_rank(scenario const& s, int rank, deaths const& all, log_of_run& log) {
     return expect_victim(e, e.peer(), s, all, log);
   }
   if (s.where == scenario::in_init && somebody_dies) return;  // others may have left with an error
+  if (s.prepare) s.prepare(*comm);
   comm->agree();
   if (rank == s.dies_before) ::kill(::getpid(), SIGKILL);
   if (s.where == scenario::in_body) {
@@ -160,14 +162,55 @@ std::string run_once(scenario const& s, deaths const& all, log_of_run& log) {
   });
 }
 
-template <class T>
-void check_sum(job_communicator& comm, std::size_t count, options const& how) {
-  std::vector<T> data(count, static_cast<T>(1));
-  all_reduce(comm, data, how);
-  expect(data.back() == static_cast<T>(comm.size()), "a sum is wrong");
+// Of ones. A barrier, if the algorithm does not have the protocol.
+void check_sum(job_communicator& comm, std::span<float> ones, options const& how) {
+  try {
+    all_reduce(comm, ones, how);
+    expect(ones.back() == static_cast<float>(comm.size()), "a sum is wrong");
+  } catch (error const& e) {
+    if (e.code() != error_code::bad_argument) throw;
+    barrier(comm);
+  }
 }
 
 void shrinks(job_communicator& comm) { comm = comm.shrink(); }
+
+// Calls on arrays of allocate, in which each element that a rank writes is a store that others see.
+void add_in_shared_memory(std::vector<scenario>& out) {
+  // Filled before stores are counted, and never destroyed, because its rank may have left its communicator.
+  static std::optional<shared_array<float, shm>> array;
+  auto const add = [&](std::string const& what, std::size_t count, auto call, std::string const& how = "") {
+    out.push_back({join({what, " of ", count, " in shared memory", how}), 3,
+                   [=](auto& comm) { call(comm, std::span<float>(array->begin(), array->end())); }});
+    out.back().prepare = [=](auto& comm) {
+      array.emplace(comm.template allocate<float>(count));
+      std::fill(array->begin(), array->end(), 1.0f);
+    };
+  };
+  for (algorithm_id const id :
+       {algorithm_id::ring, algorithm_id::recursive_doubling, algorithm_id::one_shot, algorithm_id::two_shot,
+        algorithm_id::binomial_tree, algorithm_id::double_binary_tree}) {
+    auto const by = [&](protocol how, std::size_t count) {
+      add(
+          "all_reduce", count,
+          [=](auto& comm, auto data) { check_sum(comm, data, {.algorithm = id, .protocol = how}); },
+          join({" by ", name(id), ", ", name(how)}));
+    };
+    for (protocol const how : {protocol::automatic, protocol::direct, protocol::pull}) by(how, 90);
+    by(protocol::automatic, 4200);  // two slices
+  }
+  add("broadcast", 90, [](auto& comm, auto data) { broadcast(comm, data, 1); });
+  add("all_gather", 90, [](auto& comm, auto data) {
+    all_gather(comm, data.subspan(30 * static_cast<std::size_t>(comm.rank()), 30), data);
+  });
+  add("all_to_all", 90, [](auto& comm, auto data) {
+    std::vector<float> got(data.size());
+    all_to_all(comm, data, got);
+  });
+  add("send_recv", 90, [](auto& comm, auto data) {
+    send_recv(comm, data.first(45), (comm.rank() + 1) % 3, data.last(45), (comm.rank() + 2) % 3);
+  });
+}
 
 std::vector<scenario> scenarios() {
   std::vector<scenario> out;
@@ -180,12 +223,8 @@ std::vector<scenario> scenarios() {
       for (std::size_t const count : {2u, 6000u})
         add("all_reduce of " + std::to_string(count) + " by " + std::string(name(id)) + ", " + std::string(name(how)),
             [=](auto& comm) {
-              try {
-                check_sum<float>(comm, count, {.algorithm = id, .protocol = how});
-              } catch (error const& e) {
-                if (e.code() != error_code::bad_argument) throw;
-                barrier(comm);  // no such protocol of this algorithm
-              }
+              std::vector<float> ones(count, 1);
+              check_sum(comm, ones, {.algorithm = id, .protocol = how});
             });
   add("broadcast", [](auto& comm) {
     std::vector<int> data(6000, comm.rank());
@@ -234,10 +273,11 @@ std::vector<scenario> scenarios() {
   });
   add("closing a group", [](auto& comm) { comm.subgroup({0, 1, 2}); });
   add("allocate", [](auto& comm) {
-    auto memory = comm.template allocate<float>(3000);
-    std::fill(memory.begin(), memory.end(), 1.0f);
-    all_reduce(comm, memory);
+    auto const memory = comm.template allocate<float>(2);
+    memory[1] = 1;
+    barrier(comm);
   });
+  add_in_shared_memory(out);
   add("agree", [](auto& comm) { comm.agree(6); });
   add("revoke", [](auto& comm) {
     if (comm.rank() == 0) comm.revoke("enough");
