@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -16,6 +18,18 @@ namespace {
 struct group_folder {
   void write(std::string const& file, std::string const& text) const { std::ofstream(at.path() / file) << text; }
   std::size_t left() const { return memory_left_in(at.path()); }
+
+  tutti::testing::temporary_folder at;
+};
+
+// The files of a system that is not this one.
+struct system_folder {
+  void write(std::string const& file, std::string const& text) const {
+    std::filesystem::path const path = at.path().string() + file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  std::size_t left() const { return memory_left(at.path()); }
 
   tutti::testing::temporary_folder at;
 };
@@ -35,6 +49,51 @@ TEST_CASE("a control group leaves its limit less what it uses, but for cached fi
   older.write("memory.usage_in_bytes", "700\n");
   older.write("memory.stat", "inactive_file 1\nactive_file 2\ntotal_inactive_file 90\ntotal_active_file 60\n");
   CHECK(older.left() == 450);
+}
+
+TEST_CASE("above memory.high a process hardly runs, so that is a limit too") {
+  group_folder const group;
+  group.write("memory.current", "700\n");
+  group.write("memory.max", "max\n");
+  group.write("memory.high", "900\n");
+  CHECK(group.left() == 200);
+  group.write("memory.max", "800\n");
+  CHECK(group.left() == 100);
+  group.write("memory.high", "max\n");
+  CHECK(group.left() == 100);
+}
+
+TEST_CASE("the tightest of a process's groups of version 2 counts, and of their limits of swap") {
+  system_folder const here;
+  std::string const groups = "/sys/fs/cgroup";
+  here.write("/proc/self/cgroup", "0::/job/step\n");
+  here.write("/proc/meminfo", "MemTotal: 9 kB\nSwapFree:       4 kB\n");
+  CHECK(here.left() == unlimited_memory);
+  here.write(groups + "/cgroup.controllers", "cpu memory\n");
+  here.write(groups + "/job/memory.max", "1000\n");
+  here.write(groups + "/job/memory.current", "400\n");
+  here.write(groups + "/job/step/memory.max", "max\n");
+  here.write(groups + "/job/step/memory.current", "300\n");
+  CHECK(here.left() == 600 + 4096);
+  here.write(groups + "/job/step/memory.high", "350\n");
+  CHECK(here.left() == 50 + 4096);
+  here.write(groups + "/job/memory.swap.max", "100\n");
+  here.write(groups + "/job/memory.swap.current", "30\n");
+  CHECK(here.left() == 50 + 70);
+  here.write(groups + "/job/step/memory.swap.max", "0\n");
+  here.write(groups + "/job/step/memory.swap.current", "0\n");
+  CHECK(here.left() == 50);
+}
+
+TEST_CASE("where groups of version 1 and 2 are mounted, either may limit memory") {
+  system_folder const here;
+  here.write("/proc/self/cgroup", "4:memory:/old\n0::/new\n");
+  here.write("/sys/fs/cgroup/memory/old/memory.limit_in_bytes", "1000\n");
+  here.write("/sys/fs/cgroup/memory/old/memory.usage_in_bytes", "100\n");
+  CHECK(here.left() == 900);
+  here.write("/sys/fs/cgroup/unified/new/memory.max", "500\n");
+  here.write("/sys/fs/cgroup/unified/new/memory.current", "100\n");
+  CHECK(here.left() == 400);
 }
 
 TEST_CASE("without a limit, or without groups, memory is not limited") {

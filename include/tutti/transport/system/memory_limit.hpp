@@ -17,11 +17,14 @@ inline constexpr std::size_t unlimited_memory = std::numeric_limits<std::size_t>
 [[gnu::cold]] std::size_t number_after(std::string const& name, std::string const& path);
 
 // What the group with this folder, of version 1 or 2, leaves to its processes. Cached files count as left, because the system
-// drops them when memory is short.
+// drops them when memory is short. Above memory.high of version 2, the system does not kill them, but hardly lets them run.
 [[gnu::cold]] std::size_t memory_left_in(std::string const& folder);
 
-// What all groups that this process is in leave to it, and the room in the swap.
-[[gnu::cold]] std::size_t memory_left();
+// The same of the swap. Groups of version 1 count it together with the memory, and are taken as unlimited here.
+[[gnu::cold]] std::size_t swap_left_in(std::string const& folder);
+
+// What all groups that this process is in leave to it, and the room in the swap. `root`: of the system's files, for tests.
+[[gnu::cold]] std::size_t memory_left(std::string const& root = "");
 
 }  // namespace tutti::detail
 

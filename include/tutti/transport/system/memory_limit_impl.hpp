@@ -45,6 +45,8 @@ TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
     limit = number_in_file(join({folder, "/memory.limit_in_bytes"}));
     used = number_in_file(join({folder, "/memory.usage_in_bytes"}));
     of_all = "total_";
+  } else if (auto const high = number_in_file(join({folder, "/memory.high"}))) {
+    limit = std::min(*high, limit.value_or(unlimited_memory));
   }
   if (!limit || !used) return unlimited_memory;
   std::string const details = join({folder, "/memory.stat"});
@@ -53,9 +55,15 @@ TUTTI_INLINE std::size_t memory_left_in(std::string const& folder) {
   return *limit - std::min(*limit, *used - std::min(*used, cached));
 }
 
-TUTTI_INLINE std::size_t memory_left() {
-  std::string const groups = read_file("/proc/self/cgroup").value_or("");
-  std::size_t left = unlimited_memory;
+TUTTI_INLINE std::size_t swap_left_in(std::string const& folder) {
+  auto const limit = number_in_file(join({folder, "/memory.swap.max"})),
+             used = number_in_file(join({folder, "/memory.swap.current"}));
+  return limit && used ? *limit - std::min(*limit, *used) : unlimited_memory;
+}
+
+TUTTI_INLINE std::size_t memory_left(std::string const& root) {
+  std::string const groups = read_file(join({root, "/proc/self/cgroup"})).value_or("");
+  std::size_t left = unlimited_memory, swap = 1024 * number_after("SwapFree:", join({root, "/proc/meminfo"}));
   // Lines such as "4:memory:/job/step" of version 1 and "0::/job/step" of version 2.
   for (std::string_view rest = groups; !rest.empty();) {
     std::string_view const line = rest.substr(0, rest.find('\n'));
@@ -64,16 +72,19 @@ TUTTI_INLINE std::size_t memory_left() {
     if (second == line.npos) continue;
     std::string_view const kinds = line.substr(first + 1, second - first - 1);
     if (!kinds.empty() && kinds != "memory") continue;
-    std::string const root = kinds.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    // Beside version 1, version 2 is in "unified".
+    bool const older = !kinds.empty(), beside = !older && !read_file(join({root, "/sys/fs/cgroup/cgroup.controllers"}));
+    char const* const mounted = older ? "/memory" : beside ? "/unified" : "";
     // The folders of outer groups too. In a container only the last, which is its own, may exist.
     for (std::string_view group = line.substr(second + 1);;) {
-      left = std::min(left, memory_left_in(join({root, group})));
+      std::string const folder = join({root, "/sys/fs/cgroup", mounted, group});
+      left = std::min(left, memory_left_in(folder));
+      swap = std::min(swap, swap_left_in(folder));
       if (group.empty()) break;
       group = group.substr(0, group.rfind('/'));
     }
   }
-  if (left == unlimited_memory) return left;
-  return left + std::min(unlimited_memory - left, 1024 * number_after("SwapFree:", "/proc/meminfo"));
+  return left + std::min(unlimited_memory - left, swap);
 }
 
 }  // namespace tutti::detail
