@@ -176,7 +176,8 @@ TEST_CASE("the guide to training") {
       std::vector<std::span<float>> const parameters{weights, offsets};
       tutti::training::data_parallel model(comm, parameters);
       for (std::size_t i = 0; i < 2; ++i) model.ready(i);
-      tutti::training::optimizer<float, tutti::training::adam> descent(1010, {.rate = 1e-3, .weight_decay = 0.01});
+      tutti::training::optimizer<float, tutti::training::adam> descent(model.elements(),
+                                                                       {.rate = 1e-3, .weight_decay = 0.01});
       model.finish();
       descent.step(parameters, model);  // leaves alone what no rank has used
     }

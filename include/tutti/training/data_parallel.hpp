@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <ranges>
@@ -88,8 +89,12 @@ class data_parallel {
   // not ended, because ranks may have begun different buckets.
   ~data_parallel() { reductions_.leave(std::uncaught_exceptions() > exceptions_); }
 
-  // The number of parameters.
+  // The number of parameters, and of all their elements.
   std::size_t size() const noexcept { return gradients_.size(); }
+  std::size_t elements() const noexcept {
+    return std::transform_reduce(shapes_.begin(), shapes_.end(), std::size_t{0}, std::plus{},
+                                 [](auto const& shape) { return tutti::detail::elements_of_shape(shape); });
+  }
 
   // The gradient of a parameter: write it before ready(), read the mean after wait() or finish(). Ask for it in every step,
   // because finish() moves gradients when it rebuilds the buckets: at the end of the first step, and with adapt in later
@@ -186,7 +191,7 @@ class data_parallel {
     agree(parameters, where);
     reductions_.open(options, where);
     if (options.adapt) {
-      search_.emplace(*options.adapt, options.buckets.bytes, bytes_of_all());
+      search_.emplace(*options.adapt, options.buckets.bytes, elements() * sizeof(T));
       options_.buckets.bytes = search_->bytes();
     }
     std::vector<std::size_t> order(parameters.size());
@@ -208,12 +213,6 @@ class data_parallel {
     order_ = std::move(order);
     gradients_ = gradient_array(comm_, order_, shapes_, options_.buckets);
     reductions_.begin_layout();
-  }
-
-  std::size_t bytes_of_all() const {
-    std::size_t elements = 0;
-    for (auto const& shape : shapes_) elements += tutti::detail::elements_of_shape(shape);
-    return elements * sizeof(T);
   }
 
   // Collective. Groups the gradients by the order in which they became ready on rank 0.
