@@ -3,9 +3,11 @@
 // labels: threads
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,4 +74,46 @@ TEST_CASE("the guide to checkpoints of an optimiser") {
     step(second);
     expect(second.steps() == 2 && weights == expected, "the optimiser was not resumed where it ended");
   });
+}
+
+TEST_CASE("the guide to checkpoints of shards") {
+  tutti::testing::temporary_folder const at;
+  std::vector<float> last;  // of the run before
+  for (int const ranks : {2, 3, 4})
+    tutti::run_threads(ranks, [&](auto& comm) {
+      using namespace tutti::training;
+      std::vector<std::vector<float>> parameters{std::vector<float>(5), std::vector<float>(1), std::vector<float>(30)};
+      sharded_data_parallel model(comm, parameters, adam{.rate = 0.1}, {.stage = ranks - 1});
+      checkpoints saved(at.path() / "run");
+
+      std::vector<std::span<float>> mine(3 * model.size());
+      for (auto const& part : model.shard()) {
+        mine[3 * part.parameter] = part.values;
+        std::ranges::copy(part.state, &mine[3 * part.parameter + 1]);
+      }
+      std::vector state{replicated("steps", model.optimizer().steps())};
+      for (std::size_t i = 0; i < mine.size(); ++i) state.push_back(divided("array " + std::to_string(i), mine[i]));
+
+      if (saved.load(comm, state).step > 0) model.share();  // all ranks get the parameters that others have loaded
+
+      auto const values = [&] {
+        std::vector<float> out;
+        for (std::size_t i = 0; i < model.size(); ++i) {
+          auto const here = model.gather(i);
+          out.insert(out.end(), model.parameter(i).begin(), model.parameter(i).end());
+        }
+        return out;
+      };
+      expect(ranks == 2 || values() == last, "another number of ranks has other parameters");
+      tutti::barrier(comm);
+      for (std::size_t i = model.size(); i-- > 0;) {
+        for (std::size_t k = 0; k < model.gradient(i).size(); ++k) model.gradient(i)[k] = static_cast<float>(k) - 7;
+        model.ready(i);
+      }
+      model.step();
+      expect(model.optimizer().steps() == static_cast<std::uint64_t>(ranks) - 1, "the steps were not loaded");
+      saved.save(comm, static_cast<std::uint64_t>(ranks), state);
+      auto const now = values();
+      if (comm.rank() == 0) last = now;
+    });
 }
