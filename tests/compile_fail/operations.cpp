@@ -18,7 +18,7 @@ void call(tutti::communicator<tutti::loopback>& comm, std::vector<float>& data) 
   tutti::reduce(comm, data, [](float, float) {});
 #elif TUTTI_CASE == 3  // expect: an operation must be copyable
   tutti::scan(comm, data, [p = std::unique_ptr<int>()](float a, float) { return a; });
-#elif TUTTI_CASE == 4  // expect: a number stands where an operation is expected
+#elif TUTTI_CASE == 4  // expect: an operation is expected here, but this is a number
   tutti::all_reduce(comm, data, total);
 #elif TUTTI_CASE == 5  // expect: this operation cannot combine these elements
   tutti::all_reduce(comm, data, [n = 0](float a, float b) mutable { return ++n > 1 ? a : b; });

@@ -45,10 +45,9 @@ consteval bool expect_blocking() {
   if constexpr (!expect_communicator<Comm>()) return false;
   else if constexpr (is_communicator<std::remove_cvref_t<Comm>>) return true;
   else {
-    static_assert(
-        never<Comm>,
-        "this call waits for sizes or agreement inside, so it cannot be started, prepared or put into a batch; "
-        "call it on the communicator itself");
+    static_assert(never<Comm>,
+                  "this call blocks internally, so it cannot be asynchronous, prepared or part of a batch; "
+                  "call it on the communicator itself");
     return false;
   }
 }
@@ -57,15 +56,16 @@ template <class T>
 consteval bool expect_element() {
   if constexpr (element<T>) return true;
   else if constexpr (std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>)
-    static_assert(never<T>,
-                  "a pointer cannot be an element, for it means nothing on another rank; send what it points to, or an "
-                  "index");
+    static_assert(
+        never<T>,
+        "a pointer cannot be an element, because it means nothing on another rank; send what it points to, or an "
+        "index");
   else if constexpr (is_atomic<T>)
     static_assert(never<T>, "a std::atomic cannot be an element; send the value that its load() returns");
   else if constexpr (std::ranges::enable_view<T>)
     static_assert(
         never<T>,
-        "a view such as std::span or std::string_view cannot be an element, for it refers to memory of its own "
+        "a view such as std::span or std::string_view cannot be an element, because it refers to memory of its own "
         "rank; send the elements that it refers to");
   else if constexpr (std::is_same_v<T, bool&> || std::is_reference_v<T> || std::is_const_v<T>)
     static_assert(never<T>, "elements are objects that are neither const nor references");
@@ -122,8 +122,7 @@ consteval bool expect_output() {
     static_assert(never<R>,
                   "the output is const, or its elements are computed on demand; pass an array that can be written to");
   else if constexpr (!outlives_call<R>)
-    static_assert(never<R>,
-                  "the output is a temporary, whose contents nobody would see; pass a variable or a std::span");
+    static_assert(never<R>, "the output is a temporary, so its contents would be lost; pass a variable or a std::span");
   else return true;
   return false;
 }
@@ -155,12 +154,12 @@ consteval bool expect_operation() {
   if constexpr (std::is_void_v<Op> || operation<Op, T>) return true;
   else if constexpr (std::is_arithmetic_v<Op>)
     static_assert(never<Op>,
-                  "a number stands where an operation is expected; the result of a value is returned: total = "
+                  "an operation is expected here, but this is a number; a call on a value returns its result: total = "
                   "tutti::all_reduce(comm, mine)");
   else if constexpr (array_argument<Op>)
     static_assert(
         never<Op>,
-        "an array stands where an operation is expected; if it is the output, it is const: pass an array that "
+        "an operation is expected here, but this is an array; if it is the output, it is const: pass an array that "
         "can be written to");
   else if constexpr (!std::is_copy_constructible_v<Op>)
     static_assert(never<Op>, "an operation must be copyable, because calls that are started keep a copy");

@@ -25,7 +25,7 @@ struct count_list : std::span<std::size_t const> {
     if constexpr (std::is_arithmetic_v<Other>)
       static_assert(
           never<Other>,
-          "a number stands where counts or offsets of all ranks are expected; a root follows the offsets: write "
+          "counts or offsets of all ranks are expected here, but this is a number; a root follows the offsets: write "
           "{} for adjacent blocks");
     else if constexpr (C == collective::scatter)
       static_assert(never<Other>,

@@ -34,9 +34,10 @@ template <class R>
 // An array of `count` elements that fill(span) writes.
 template <class T, class Fill>
 std::vector<T> filled(std::size_t count, Fill&& fill) {
-  static_assert(std::default_initializable<T>,
-                "results in a std::vector are made by default and then written; give the element type a default "
-                "constructor, or pass an output array");
+  static_assert(
+      std::default_initializable<T>,
+      "results in a std::vector are default-constructed and then overwritten; give the element type a default "
+      "constructor, or pass an output array");
   if constexpr (std::is_same_v<T, bool>) {
     auto const all = std::make_unique<bool[]>(count);
     fill(std::span(all.get(), count));

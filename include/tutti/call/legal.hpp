@@ -21,9 +21,10 @@ constexpr void expect_legal() {
         "this algorithm combines contributions out of rank order; use tutti::binomial_tree or tutti::one_shot, or "
         "mark the operation with tutti::commutative");
   if constexpr (serves<Algorithm, C> && !std::is_void_v<Op>)
-    static_assert(combines_in_one_step<schedule<Algorithm, C>> || !combines_at_once<Op>,
-                  "this algorithm sends partial results, but the operation combines all contributions at once; use "
-                  "tutti::two_shot or tutti::one_shot");
+    static_assert(
+        combines_in_one_step<schedule<Algorithm, C>> || !combines_at_once<Op>,
+        "this algorithm sends partial results, but the operation must combine all contributions in one step; use "
+        "tutti::two_shot or tutti::one_shot");
 }
 
 }  // namespace tutti::detail

@@ -43,10 +43,9 @@ template <class Algorithm = automatic, class Comm, class In>
                            std::source_location where = std::source_location::current()) {
   if constexpr (detail::accepts_array_by_value<Comm, In>()) {
     using T = detail::element_in<In>;
-    static_assert(
-        std::default_initializable<T>,
-        "the result is made by default and then written; give the element type a default constructor, or pass an "
-        "output array");
+    static_assert(std::default_initializable<T>,
+                  "the result is default-constructed and then overwritten; give the element type a default "
+                  "constructor, or pass an output array");
     T out{};
     detail::perform_on_arrays<collective::scatter, Algorithm>(comm, detail::inputs(all), std::span(&out, 1),
                                                               detail::moving{}, root, o, where);

@@ -122,10 +122,9 @@ void faults_in_call<Transport>::report_part(error const& e, std::vector<int> con
   expect_agreement();
   if (notices_->faulty()) this->report_fault(where, this->in_call);
   if (gone && peer >= 0) raise_gone(e.code(), peer, where);
-  this->raise(
-      {static_cast<int>(e.code()), rank(), peer,
-       join({"in its part among the ranks {", list_of(members), "}, which are 0 and up there: ", e.happened()})},
-      where, this->in_call);
+  this->raise({static_cast<int>(e.code()), rank(), peer,
+               join({"in its part between the ranks {", list_of(members), "}, renumbered from 0: ", e.happened()})},
+              where, this->in_call);
 }
 
 template <transport Transport>

@@ -45,9 +45,10 @@ class backward_pass {
   bool has_ended() const { return ended_; }
 
   // Throws bad_argument with the names of all parameters that no pass of this step has reported. `call`: of the program.
-  void expect_all(std::source_location where,
-                  std::string_view way_out = "call ready() for each, or set find_unused if some take no part in a step",
-                  std::string_view call = "finish()") const;
+  void expect_all(
+      std::source_location where,
+      std::string_view way_out = "call ready() for each, or set find_unused if a step may leave some unused",
+      std::string_view call = "finish()") const;
   // Throws bad_argument while gradients are accumulated.
   void expect_last(std::source_location where, std::string_view call = "finish()") const;
 

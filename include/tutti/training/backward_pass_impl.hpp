@@ -76,7 +76,7 @@ TUTTI_INLINE void backward_pass::expect_all(std::source_location where, std::str
 TUTTI_INLINE void backward_pass::expect_last(std::source_location where, std::string_view call) const {
   if (accumulates())
     refuse(rank_, join({call, " was called while gradients are accumulated"}),
-           "let the object that accumulate() returned end first, and make the last backward pass after it", where);
+           "destroy the object that accumulate() returned, then make the last backward pass", where);
 }
 
 TUTTI_INLINE void backward_pass::begin_accumulation(std::source_location where) {

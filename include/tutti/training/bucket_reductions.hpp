@@ -76,7 +76,7 @@ class bucket_reductions {
   void expect_complete(std::string_view call, std::source_location where) const {
     pass.expect_last(where, call);
     if (!find_unused_)
-      pass.expect_all(where, "call ready() for each, or set find_unused if some take no part in a step", call);
+      pass.expect_all(where, "call ready() for each, or set find_unused if a step may leave some unused", call);
   }
   // Ends the pass, and waits for the mean of this parameter.
   void wait(std::size_t parameter, std::source_location where) {

@@ -35,7 +35,7 @@ TUTTI_INLINE void overrides::add(std::string_view entry) {
     known = true;
     if (id != algorithm_id::automatic && !is_served(id, c))
       refuse(entry, join({algorithm, " does not serve ", name(c)}),
-             "`tutti-sim list` prints which algorithms serve which collectives");
+             "`tutti-sim list` prints which algorithms support which collectives");
     ids_[static_cast<std::size_t>(c)] = id;
   }
   if (!known)

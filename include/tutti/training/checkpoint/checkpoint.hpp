@@ -227,7 +227,7 @@ class checkpoints {
     if (std::string const other = held.difference_to(saved); !other.empty())
       throw error({.code = error_code::bad_argument,
                    .rank = comm.rank(),
-                   .what = join({path, " is not of this program: ", other}),
+                   .what = join({path, " does not belong to this program: ", other}),
                    .way_out = "use another folder, or the program that wrote it",
                    .where = where});
     seen = try_everywhere(comm, where, [&] {

@@ -44,10 +44,10 @@ class elastic_state {
         if (one.how == training::spread::per_rank)
           throw error(
               {.code = error_code::bad_argument,
-               .what =
-                   join({"array \"", one.name, "\" of elastic training is per_rank, so it would end with its rank"}),
+               .what = join(
+                   {"array \"", one.name, "\" of elastic training is per_rank, so it would be lost with its rank"}),
                .way_out =
-                   "let each logical part of the data have such values, and list those of this rank as divided"});
+                   "keep such values for each shard of the data, and list those of this rank's shards as divided"});
     });
     counts_ = agree_on_arrays(comm, arrays_, where);
   }

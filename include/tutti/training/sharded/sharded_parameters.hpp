@@ -147,7 +147,7 @@ class sharded_parameters {
     for (std::size_t u = 0; u < units_.size(); ++u)
       if (units_[u].holders > 0)
         refuse(comm_.rank(), join({call, " was called while unit ", u, " was gathered"}),
-               "let what gather() returned end first", where);
+               "destroy the object that gather() returned first", where);
     for (std::size_t u = 0; u < units_.size(); ++u) drop(u);
     expected_.clear();
     order_.restart();
