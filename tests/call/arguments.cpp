@@ -68,7 +68,7 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
   // 2^62 floats would have 2^64 bytes, which wrap to none.
   std::size_t const many = std::size_t{1} << 62;
   auto const endless = [](auto& v, std::size_t size) { return std::span(v.data(), size); };
-  std::string const what = " has 4611686018427387904 elements, which no memory holds";
+  std::string const what = " has 4611686018427387904 elements, which is more than memory can hold";
   refused("the input of all_reduce" + what, [&](auto& comm) {
     std::vector<float> v(4);
     all_reduce(comm, endless(v, many));
@@ -85,7 +85,7 @@ TEST_CASE("wrong arguments are refused with what, where and the way out") {
     std::vector<float> v(4);
     send(comm, endless(v, many), comm.rank());
   });
-  refused("the array of recv has 18446744073709551615 elements, which no memory holds", [&](auto& comm) {
+  refused("the array of recv has 18446744073709551615 elements, which is more than memory can hold", [&](auto& comm) {
     std::vector<float> v(4);
     recv(comm, endless(v, static_cast<std::size_t>(-1)), comm.rank());
   });
@@ -149,7 +149,8 @@ TEST_CASE("the environment is read and checked") {
     with("TUTTI_NATIVE", "1", [] { CHECK(settings::from_environment().avoids_native == ""); });
   });
   with("TUTTI_STATISTICS", "1", [] { CHECK(settings::from_environment().statistics); });
-  with("TUTTI_MEET", "never", [&] { says("\"never\" is not 0 or 1; set it to 0 for calls without a meeting"); });
+  with("TUTTI_MEET", "never",
+       [&] { says("\"never\" is not 0 or 1; set it to 0 to skip the check before native calls"); });
   with("TUTTI_MEET", "0", [] { CHECK(!settings::from_environment().meets); });
   CHECK(settings::from_environment().meets);
   with("TUTTI_RECORD", "/no/such/folder/run",

@@ -132,6 +132,7 @@ TEST_CASE("an algorithm that sends partial results is refused where the operatio
     all_reduce(comm, data, reproducible_sum{}, {.algorithm = algorithm_id::ring});
   });
   for (error const& e : errors)
-    CHECK_NOTHROW(expect_error(e, error_code::bad_argument,
-                               "ring cannot do all_reduce: it sends partial results, and the operation combines all"));
+    CHECK_NOTHROW(
+        expect_error(e, error_code::bad_argument,
+                     "ring cannot do all_reduce: it sends partial results, but the operation must combine all"));
 }

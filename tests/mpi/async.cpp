@@ -34,7 +34,7 @@ TEST_CASE("what cannot be started over nodes is refused with the reason") {
           std::vector<int> ones(3, 1), all(12);
           std::vector<std::size_t> const counts(4, 3);
           expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, in_two_levels); }),
-                       error_code::bad_argument, "two_level waits internally, so it cannot carry out a started call");
+                       error_code::bad_argument, "two_level blocks internally, so it cannot run asynchronously");
           expect_error(error_of([&] { return gather_v(async(comm), ones, all, counts, {}, 0, in_two_levels); }),
                        error_code::bad_argument, "two_level cannot do gather: it does not serve the _v form");
         }) == "");

@@ -132,7 +132,7 @@ TEST_CASE("ranks meet before native calls, unless rank 0 has TUTTI_MEET=0") {
             CHECK((channels.published(next, 0) > sent) == meets);
             std::string const said =
                 explain<int>(comm, collective::all_reduce, 2, {.algorithm = algorithm_id::native}).text;
-            CHECK(said.find(meets ? "after a meeting of all ranks" : "without a meeting") != std::string::npos);
+            CHECK(said.find(meets ? "after a check by all ranks" : "without a check before") != std::string::npos);
             all_reduce<ring>(comm, v);
             CHECK(v == std::vector{9, 9});
           }) == "");

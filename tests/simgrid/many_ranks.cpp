@@ -42,8 +42,9 @@ void check(communicator<mpi>& comm) {
   std::vector<int> sums{comm.rank(), 1};
   all_reduce(comm, sums, sum{}, {.algorithm = algorithm_id::double_binary_tree});
   expect(sums[0] == ranks * last / 2 && sums[1] == ranks, "all_reduce");
-  expect_refusal([&] { all_reduce(comm, sums, sum{}, {.algorithm = algorithm_id::one_shot}); },
-                 "one_shot cannot do all_reduce: a step of it has a peer for each rank, which can be 1024 at most");
+  expect_refusal(
+      [&] { all_reduce(comm, sums, sum{}, {.algorithm = algorithm_id::one_shot}); },
+      "one_shot cannot do all_reduce: one of its steps communicates with all ranks, of which it supports at most 1024");
 }
 
 }  // namespace

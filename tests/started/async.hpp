@@ -216,7 +216,7 @@ void check_started_mismatch(Comm& comm) {
   expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::native}); }),
                error_code::bad_argument,
                detail::has_native_collectives<typename Comm::transport_type>
-                   ? "native waits internally"
+                   ? "native blocks internally"
                    : "native cannot do all_reduce: this transport has no collectives of its own");
   expect_error(error_of([&] { return all_reduce(async(comm), ones, sum{}, {.algorithm = algorithm_id::two_level}); }),
                error_code::bad_argument, "two_level cannot do all_reduce: this transport has no nodes");

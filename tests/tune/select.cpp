@@ -321,7 +321,8 @@ TEST_CASE("where ranks are more than a step may have peers, no algorithm with su
       CHECK(chosen != algorithm_id::two_shot);
       bool const none = ragged && (c == collective::gather || c == collective::scatter);
       CHECK((chosen == algorithm_id::automatic) == none);
-      CHECK(objection(algorithm_id::one_shot, p) == "a step of it has a peer for each rank, which can be 1024 at most");
+      CHECK(objection(algorithm_id::one_shot, p) ==
+            "one of its steps communicates with all ranks, of which it supports at most 1024");
     }
 }
 

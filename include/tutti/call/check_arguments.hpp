@@ -33,8 +33,8 @@ constexpr bool is_possible_size(std::size_t size) {
 }
 [[noreturn, gnu::cold]] inline void refuse_impossible_size(int rank, std::string_view what, std::size_t size,
                                                            std::source_location where) {
-  refuse(rank, join({what, " has ", size, " elements, which no memory holds"}),
-         "pass the number of elements, which is perhaps negative here", where);
+  refuse(rank, join({what, " has ", size, " elements, which is more than memory can hold"}),
+         "check the number of elements, which may have been negative", where);
 }
 
 template <class Comm>

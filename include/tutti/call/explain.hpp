@@ -62,8 +62,8 @@ explanation explain(communicator<Transport>& comm, collective what, std::size_t 
   bool const direct = detail::maps_memory<Transport> && properties_of(p.algorithm, what).direct;
   text += std::string(name(p.algorithm)) + ", ";
   if (p.algorithm == algorithm_id::native)
-    text += comm.engine().tuned.meets ? "by the library's own collective after a meeting of all ranks"
-                                      : "by the library's own collective without a meeting";
+    text += comm.engine().tuned.meets ? "by the MPI's own collective, after a check by all ranks"
+                                      : "by the MPI's own collective, without a check before";
   else if (p.algorithm == algorithm_id::two_level) text += "over " + detail::levels_of(comm.engine().transport());
   else if (p.how == protocol::packet) text += "packets";
   else if (p.how == protocol::staged || !direct) text += "staged";

@@ -102,14 +102,13 @@ class mesh {
     auto const other = std::find_if(all.begin(), all.end(), [&](std::size_t hash) { return hash != all.front(); });
     if (other == all.end()) return;
     int const peer = static_cast<int>(other - all.begin());
-    throw error(
-        {.code = error_code::mismatch,
-         .rank = comm_->rank(),
-         .peer = peer,
-         .what = detail::join(
-             {"rank ", peer, " creates a mesh with other axes than rank 0; those of this rank are ", described()}),
-         .way_out = "pass the same axes on all ranks",
-         .where = where});
+    throw error({.code = error_code::mismatch,
+                 .rank = comm_->rank(),
+                 .peer = peer,
+                 .what = detail::join(
+                     {"rank ", peer, " creates a mesh whose axes differ from rank 0's; this rank's are ", described()}),
+                 .way_out = "pass the same axes on all ranks",
+                 .where = where});
   }
 
   // "data 2, tensor 4"

@@ -56,7 +56,7 @@ TUTTI_INLINE settings settings::from_environment() {
   bool const continues = variable("OMPI_MCA_orte_enable_recovery") == "1";
   if (!flag("TUTTI_NATIVE", !continues, "0 to keep calls out of the MPI's own collectives, or unset it"))
     out.avoids_native = variable("TUTTI_NATIVE") == "0" ? "TUTTI_NATIVE=0" : "mpirun --enable-recovery";
-  out.meets = flag("TUTTI_MEET", true, "0 for calls without a meeting, or unset it");
+  out.meets = flag("TUTTI_MEET", true, "0 to skip the check before native calls, or unset it");
   return out;
 }
 

@@ -136,7 +136,7 @@ template <class Transport>
                                              std::source_location where) {
   auto const why = objection(asked.algorithm, problem_of(on, asked, schedules));
   if (why.empty())
-    refuse(on.rank(), join({name(asked.algorithm), " waits internally, so it cannot carry out a started call"}),
+    refuse(on.rank(), join({name(asked.algorithm), " blocks internally, so it cannot run asynchronously"}),
            "name another algorithm or none, or make a blocking call", where);
   refuse(on.rank(), join({name(asked.algorithm), " cannot do ", name(asked.what), ": ", why}),
          "name another algorithm or none", where);
@@ -145,7 +145,7 @@ template <class Transport>
 // Keeps a call on this communicator, to be started any number of times.
 template <class Transport, class Call, class Packing>
 persistent prepare(communicator<Transport>& comm, Call&& c, Packing&& packing) {
-  static_assert(may_be_scheduled<Call>, "native and two_level wait internally; use them only in blocking calls");
+  static_assert(may_be_scheduled<Call>, "native and two_level block internally; use them only in blocking calls");
   if (comm.size() == 1)
     return {make_call<lone_call<Transport, Call, Packing>>(comm.engine(), std::forward<Call>(c),
                                                            std::forward<Packing>(packing)),

@@ -37,12 +37,13 @@ constexpr std::string_view objection(schedule_properties const& s, problem const
   if (!s) return "it does not serve this collective";
   if (s.needs_commutative && !p.commutative)
     return "it combines contributions out of rank order and the operation is not commutative";
-  if (p.at_once && !s.at_once) return "it sends partial results, and the operation combines all contributions at once";
+  if (p.at_once && !s.at_once)
+    return "it sends partial results, but the operation must combine all contributions in one step";
   if (p.ragged && !s.ragged) return "it does not serve the _v form";
   return {};
 }
 [[gnu::cold]] constexpr std::string_view objection(algorithm_id id, problem const& p) {
-  if (p.at_once && !is_scheduled(id)) return "it may round partial results, and the operation rounds once";
+  if (p.at_once && !is_scheduled(id)) return "it may round partial results, but the operation must round only once";
   if (id == algorithm_id::native) return p.native ? "" : "this transport has no collectives of its own";
   if (id == algorithm_id::two_level) {
     if (p.nodes == node_order::unknown) return "this transport has no nodes";
@@ -56,7 +57,7 @@ constexpr std::string_view objection(schedule_properties const& s, problem const
   auto const why = objection(properties_of(id, p.what), p);
   static_assert(max_ranks == 1024, "the sentence says so");
   if (why.empty() && p.many && has_wide_steps(p.schedules(id, p.what)))
-    return "a step of it has a peer for each rank, which can be 1024 at most";
+    return "one of its steps communicates with all ranks, of which it supports at most 1024";
   return why;
 }
 

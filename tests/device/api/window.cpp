@@ -185,7 +185,7 @@ TEST_CASE("a window of more elements than memory holds is refused at all ranks")
       sharing_stand_in const device(comm.rank() + 1);
       cuda_ipc ranks(comm, device, 4096);
       expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, size)); }), error_code::bad_argument,
-                   "a window has " + std::to_string(size) + " elements, which no memory holds");
+                   "a window has " + std::to_string(size) + " elements, which is more than memory can hold");
       std::size_t const other = comm.rank() == 0 ? std::size_t{1} : (std::size_t{1} << 62) + 1;
       expect_error(error_of([&] { static_cast<void>(open_window<float>(ranks, other)); }), error_code::bad_argument,
                    "rank 0 opens a window of 1 x 4 bytes");
@@ -194,7 +194,7 @@ TEST_CASE("a window of more elements than memory holds is refused at all ranks")
     sharing_stand_in const device;
     cuda_local const local(device, 2);
     expect_error(error_of([&] { static_cast<void>(open_window<float>(local, size)); }), error_code::bad_argument,
-                 "elements, which no memory holds");
+                 "elements, which is more than memory can hold");
   }
 }
 

@@ -207,7 +207,7 @@ TEST_CASE("the last step and the last number of a checkpoint are no exceptions")
          training::checkpoints(at.path(), {.keep = 1}).save(comm, 1, std::vector{training::replicated("weight", mine)});
        })) {
     CHECK(e.code() == error_code::system);
-    CHECK_MESSAGE(contains(e, "/checkpoint-18446744073709551615 has the last number"), e.what());
+    CHECK_MESSAGE(contains(e, "/checkpoint-18446744073709551615 has the highest possible number"), e.what());
   }
   weight = 0;
   run_threads(1, [&](auto& comm) {

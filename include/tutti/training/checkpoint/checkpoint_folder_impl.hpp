@@ -94,10 +94,10 @@ TUTTI_INLINE std::uint64_t checkpoint_folder::begin() {
   for (std::uint64_t const number : all)
     if (!exists(number)) remove(number);
   if (!all.empty() && all.front() == std::numeric_limits<std::uint64_t>::max())
-    throw error(
-        {.code = error_code::system,
-         .what = join({path_of(all.front()), " has the last number, so no newer checkpoint can be saved in ", path_}),
-         .way_out = "give it a lower number, or save to an empty folder"});
+    throw error({.code = error_code::system,
+                 .what = join({path_of(all.front()),
+                               " has the highest possible number, so no newer checkpoint can be saved in ", path_}),
+                 .way_out = "give it a lower number, or save to an empty folder"});
   std::uint64_t const number = all.empty() ? 1 : all.front() + 1;
   make_folder(path_of(number));
   return number;
@@ -282,7 +282,7 @@ TUTTI_INLINE void check_arrays(std::span<training::saved_array const> arrays) {
     if (one.element_bytes == 0 || one.bytes.size() % one.element_bytes != 0)
       throw error({.code = error_code::bad_argument,
                    .what = join({"array ", one.name, " of the checkpoint has ", one.bytes.size(),
-                                 " bytes, which are no whole number of elements of ", one.element_bytes, " bytes"}),
+                                 " bytes, which is not a multiple of the element size, ", one.element_bytes, " bytes"}),
                    .way_out = "make it by replicated(), divided() or per_rank()"});
   }
 }
