@@ -29,6 +29,7 @@
 #include "tutti/launch/local.hpp"
 #include "tutti/launch/run.hpp"
 #include "tutti/message/point_to_point.hpp"
+#include "tutti/message/probe.hpp"
 #include "tutti/reduce/determinism.hpp"
 #include "tutti/started/asynchronous.hpp"
 #include "tutti/transport/shared_memory/shm.hpp"

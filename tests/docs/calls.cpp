@@ -56,6 +56,14 @@ void exchange_by_messages(Communicator& comm) {
     tutti::send(comm, std::vector<double>(static_cast<std::size_t>(comm.rank())), 0, comm.rank());
     expect(tutti::recv<int>(comm, 0) == 7, "a task");
   }
+  if (comm.rank() == 0) {
+    tutti::probed const next = tutti::probe(comm, tutti::any_source, 3);
+    std::vector<float> sized(next.count<float>());
+    tutti::recv(comm, sized, next.source, next.tag);
+    expect(sized.size() == 5, "a length");
+  } else if (comm.rank() == 1) {
+    tutti::send(comm, std::vector<float>(5), 0, 3);
+  }
   expect(comm.rank() != 0 || received_numbers == static_cast<std::size_t>(workers * comm.size() / 2), "results");
   tutti::barrier(comm);
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -462,8 +463,94 @@ void check_messages_by_thread(Comm& comm) {
   }
 }
 
+// Each rank sends to the next, also to itself, messages whose lengths the receiver learns by probes.
+template <class Comm>
+void check_probes(Comm& comm) {
+  int const p = comm.size(), me = comm.rank(), right = (me + 1) % p, left = (me + p - 1) % p;
+  expect(probe(comm, no_rank) == probed{no_rank, any_tag, 0}, "a probe of no_rank found something");
+  expect(iprobe(comm, no_rank) == probed{no_rank, any_tag, 0}, "a probe of no_rank found something");
+  expect(!iprobe(comm, any_source, 99), "a probe found a message that nobody sent");
+  std::vector<int> claimed(3);
+  receive_work matched = irecv(comm, claimed, left, 9);  // gets its message before any probe does
+  std::vector<work> sent;
+  auto const mine = numbered<int>(3, 1);
+  sent.push_back(isend(comm, mine, right, 9));
+  std::uint32_t seed = 0;
+  std::vector<std::vector<int>> arrays;
+  for (std::size_t const count : message_counts())
+    arrays.push_back(numbered<int>(count, ++seed + 100 * static_cast<std::uint32_t>(me)));
+  for (auto const& array : arrays) sent.push_back(isend(comm, array, right, 4));
+  sent.push_back(isend(comm, mine, right, 6));
+  expect(probe(comm, left, 6) == probed{left, 6, 3 * sizeof(int)},
+         "a probe found another message than its tag asks for");
+  seed = 0;
+  for (std::size_t const count : message_counts()) {
+    probed const first = probe(comm, any_source, any_tag), again = probe(comm, left, 4);
+    expect(first == probed{left, 4, count * sizeof(int)}, "a probe found another message than the first");
+    expect(again == first && iprobe(comm, left, any_tag) == first, "a probe took a message away");
+    std::vector<int> in(first.template count<int>());
+    received const got = recv(comm, in, first.source, first.tag);
+    expect_message(in, got, count, ++seed + 100 * static_cast<std::uint32_t>(left), left, 4);
+  }
+  expect(!iprobe(comm, left, 4), "a probe found a message that was received");
+  std::vector<int> last(3);
+  recv(comm, last, left, 6);
+  expect(matched.get().count == 3 && claimed == last, "a probe took a message from a receive");
+  wait_for_all(sent);
+  barrier(comm);  // no probe of the above finds what follows
+
+  if (me == 0) {  // polls until the others, who wait meanwhile, have sent
+    for (int from = 1; from < p; ++from) send(comm, mine, from, 1);
+    for (int others = p - 1; others > 0; --others) {
+      std::optional<probed> next;
+      while (!(next = iprobe(comm, any_source, 2))) std::this_thread::yield();
+      std::vector<char> name(next->template count<char>());
+      expect(recv(comm, name, next->source, 2).count == static_cast<std::size_t>(next->source),
+             "a message of another length");
+    }
+  } else {
+    expect(probe(comm, any_source, 1).bytes == 3 * sizeof(int), "a probe that waited found something else");
+    recv(comm, last, 0, 1);
+    send(comm, std::string(static_cast<std::size_t>(me), 'x'), 0, 2);
+  }
+  expect_error(error_of([&] { static_cast<void>(probe(comm, p)); }), error_code::bad_argument, "probe names rank");
+  expect_error(error_of([&] { static_cast<void>(iprobe(comm, 0, -3)); }), error_code::bad_argument,
+               "iprobe has tag -3");
+}
+
+// Probes for messages that never come: a deadline, and a rank that has closed its communicator.
+template <class Comm>
+void check_probes_in_vain(Comm& comm) {
+  if (comm.rank() > 1) return;
+  {
+    auto pair = comm.subgroup({0, 1});
+    auto const run = [&] {
+      if (pair.rank() == 0) static_cast<void>(probe(pair, 1, 4, {.timeout = std::chrono::milliseconds(300)}));
+      else barrier(pair);
+    };
+    expect_error(error_of(run), error_code::timeout,
+                 "probe for a message from rank 1, tag 4 on rank 0 did not complete within 0.3 s; rank 1 is in ");
+  }
+  for (bool const once : {false, true}) {
+    auto pair = comm.subgroup({0, 1});
+    if (pair.rank() == 1) {
+      send(pair, std::vector<int>(5), 0);
+      continue;  // closes it
+    }
+    auto const look = [&](int tag) {
+      if (!once) return probe(pair, 1, tag);
+      for (;;)
+        if (auto const found = iprobe(pair, 1, tag)) return *found;
+    };
+    expect(look(any_tag) == probed{1, 0, 5 * sizeof(int)}, "a message that a rank sent before it left is lost");
+    expect_error(error_of([&] { look(3); }), error_code::rank_left,
+                 "rank 1 closed its communicator, while rank 0 is in probe for a message from rank 1, tag 3");
+  }
+}
+
 template <class Comm>
 void check_messages(Comm& comm) {
+  check_probes(comm);
   check_arguments_of_messages(comm);
   check_ways_to_send(comm);
   check_beside_calls(comm);

@@ -31,6 +31,7 @@ TEST_CASE("messages end with an error over MPI") {
     CHECK(on_ranks(ranks, [](auto& comm) { check_unfit_messages(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_circles(comm); }) == "");
     CHECK(on_ranks(ranks, [](auto& comm) { check_absent_ranks(comm); }) == "");
+    CHECK(on_ranks(ranks, [](auto& comm) { check_probes_in_vain(comm); }) == "");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One end of a message between two ranks.
+// One end of a message between two ranks, or a probe for one.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ static_assert(slice_track == 5, "slots_of names it");
 // otherwise compilers copy two of them by one load, which waits for the two stores before it, queued behind those of the last
 // message.
 struct transfer {
-  enum directions : std::uint8_t { send, receive } what = send;
+  enum kinds : std::uint8_t { send, receive, probe } what = send;
   bool blocking = false;  // the caller waits for it, so this rank polls until it has ended
   bool ended = false;
   std::uint32_t type = 0;  // type_id
@@ -46,7 +46,7 @@ struct transfer {
   std::uint64_t place = 0;       // of a send, or of the message that a receive has got; 0: in memory of the host
   std::size_t device_bytes = 0;  // of a receive: the capacity for such data
 
-  // The message that a receive has got.
+  // The message that a receive has got, or a probe has found.
   int source = no_rank;
   int source_tag = any_tag;
   std::size_t got = 0;

@@ -68,6 +68,24 @@ class exchange final : public messages_in_flight<Transport> {
     expect_no_fault(where);
   }
 
+  // Looks once for the message that a probe asks for. It is no part of the history, which a loop of them would fill.
+  void look_for(transfer& probe, std::source_location where) {
+    follower::at_end const runs_due;
+    expect_usable(where);
+    std::lock_guard const lock(busy_);
+    progress_list::moving const now;
+    attempt([&] {
+      messenger_.start(probe);
+      if (!probe.ended) poll_messages(where);
+      if (!probe.ended && this->time_to_examine()) {
+        this->poll_notices();
+        expect_partner(probe, where);
+      }
+      if (!probe.ended) messenger_.withdraw(probe);
+    });
+    this->end_finished(messenger_.take_ended_count());
+  }
+
   // Starts a transfer. One that ends at once, as most do, takes no memory and reads no clock. make() returns the transfer, which
   // is constructed in place: a copy would stall on its stores, queued behind those of the last message, whose cache line is at
   // another core. That took half of the time of many small messages.

@@ -30,7 +30,7 @@ class message_faults {
     int peer;
   };
   [[gnu::cold]] std::optional<departure> find_departure(transfer const& t) {
-    bool const any = t.what == transfer::receive && t.peer == any_source && t.source == no_rank;
+    bool const any = t.peer == any_source && t.source == no_rank;
     int const partner = t.source != no_rank ? t.source : t.peer;
     int present = 0;
     for (int peer = 0; peer < engine_.ranks(); ++peer) {
@@ -115,7 +115,7 @@ class message_faults {
     return out;
   }
   [[gnu::cold]] std::string text(transfer const& t) {
-    if (alone()) return t.what == transfer::send ? "send" : "recv";
+    if (alone()) return t.what == transfer::send ? "send" : t.what == transfer::receive ? "recv" : "probe";
     return describe_message(to_words(t), engine_.notices(), engine_.rank());
   }
   [[noreturn, gnu::cold]] void raise(error_code code, int peer, std::string const& what, std::source_location where) {

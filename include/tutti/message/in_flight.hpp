@@ -119,7 +119,7 @@ class messages_in_flight : public call_queue<Transport> {
     return true;
   }
   void start(std::span<transfer> all, std::source_location where) {
-    for (auto const what : {transfer::receive, transfer::send})
+    for (auto const what : {transfer::receive, transfer::send, transfer::probe})
       for (transfer& t : all)
         if (t.what == what && !t.ended) start(t, where);
   }
@@ -150,8 +150,11 @@ class messages_in_flight : public call_queue<Transport> {
     end_finished(messenger_.take_ended_count());
     return reached;
   }
-  void examine_started() {
+  void poll_notices() {
     if constexpr (queries_peers<Transport>) engine_.transport().poll_notices();
+  }
+  void examine_started() {
+    poll_notices();
     for (auto const& one : started_) {
       started_transfer& s = *one;
       expect_partner(s.message, s.place);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Receives and messages that have not been matched yet.
+// Receives, messages and probes that have not been matched yet.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct kept_message {
 };
 
 // Both queues keep their order: a message goes to the first receive that matches it, and a receive takes the first message
-// that matches.
+// that matches. A probe ends with the first message that matches it and no receive, and leaves it there.
 class matching {
  public:
   explicit matching(int ranks) : from_rank_(static_cast<std::size_t>(ranks)) {}
@@ -39,6 +39,15 @@ class matching {
     --waiting_for(*out);
     return out;
   }
+  // The same for a probe.
+  transfer* take_probe(int from, int tag) {
+    auto const fits = [&](transfer const* p) { return matches(*p, from, tag); };
+    auto const at = std::find_if(probes_.begin(), probes_.end(), fits);
+    if (at == probes_.end()) return nullptr;
+    transfer* const out = *at;
+    withdraw(*out);
+    return out;
+  }
   std::optional<kept_message> take_message(transfer const& r) {
     auto const fits = [&](kept_message const& k) { return matches(r, k.from, k.front.tag); };
     auto const at = std::find_if(messages_.begin(), messages_.end(), fits);
@@ -47,10 +56,23 @@ class matching {
     messages_.erase(at);
     return out;
   }
+  kept_message const* find_message(transfer const& probe) {
+    for (kept_message const& k : messages_)
+      if (matches(probe, k.from, k.front.tag)) return &k;
+    return nullptr;
+  }
 
   void add(transfer& r) {
     receives_.push_back(&r);
     ++waiting_for(r);
+  }
+  void add_probe(transfer& p) {
+    probes_.push_back(&p);
+    ++waiting_for(p);
+  }
+  void withdraw(transfer& probe) {
+    std::erase(probes_, &probe);
+    --waiting_for(probe);
   }
   void add(kept_message&& m) { messages_.push_back(std::move(m)); }
 
@@ -60,6 +82,7 @@ class matching {
   void clear() noexcept {
     receives_.clear();
     messages_.clear();
+    probes_.clear();
     std::fill(from_rank_.begin(), from_rank_.end(), 0);
     from_any_ = 0;
   }
@@ -74,8 +97,9 @@ class matching {
 
   fifo<transfer*> receives_;
   fifo<kept_message> messages_;
-  std::vector<int> from_rank_;  // number of receives from each rank
-  int from_any_ = 0;            // and from any_source
+  std::vector<transfer*> probes_;
+  std::vector<int> from_rank_;  // number of receives and probes for each rank
+  int from_any_ = 0;            // and for any_source
 };
 
 }  // namespace tutti::detail

@@ -41,9 +41,13 @@ class messenger : message_receiver<Transport> {
 
   void start(transfer& t) {
     if (t.what == transfer::receive) return receive(t);
+    if (t.what == transfer::probe) return this->probe(t);
     if (t.peer == rank()) return send_to_self(t);
     this->start_send(t);
   }
+
+  // Drops a probe that has found nothing.
+  void withdraw(transfer& probe) { unmatched_.withdraw(probe); }
 
   // Ends a receive whose data its caller has fetched from a device.
   void end_fetched(transfer& r) { end_taken(r); }
@@ -88,7 +92,8 @@ class messenger : message_receiver<Transport> {
  private:
   using receiver = message_receiver<Transport>;
   using receiver::copy_of, receiver::fetch_overdue;
-  using receiver::drain, receiver::receive, receiver::deliver, receiver::accept_offer, receiver::end_taken;
+  using receiver::drain, receiver::receive, receiver::keep, receiver::deliver, receiver::accept_offer,
+      receiver::end_taken;
   using receiver::moved_, receiver::ended_;
   using receiver::rank, receiver::of, receiver::end, receiver::flush;
   using receiver::reads_peers, receiver::polls_if_responsive;
@@ -130,7 +135,7 @@ class messenger : message_receiver<Transport> {
       deliver(*r, rank(), front, t.from);
       return end(t);
     }
-    unmatched_.add(kept_message{rank(), front, eager ? copy_of(t.from, t.bytes) : nullptr, eager ? nullptr : &t});
+    keep({rank(), front, eager ? copy_of(t.from, t.bytes) : nullptr, eager ? nullptr : &t});
     if (!eager) return;
     channels_.use_credit(rank(), t.bytes);
     end(t);
@@ -143,7 +148,7 @@ class messenger : message_receiver<Transport> {
     of(rank()).offered.push_back(&t);
     ++of(rank()).awaited;
     if (transfer* const r = unmatched_.take_receive(rank(), front.tag)) accept_offer(*r, rank(), front);
-    else unmatched_.add(kept_message{rank(), front, nullptr, nullptr});
+    else keep({rank(), front, nullptr, nullptr});
   }
 
   bool responsive_ = false;  // peers have been told that this rank is polling

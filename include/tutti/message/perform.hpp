@@ -42,7 +42,7 @@ void check_options(Comm const& comm, char const* what, options const& o, std::so
 }
 
 template <class T>
-transfer transfer_of(transfer::directions what, int peer, int tag) {
+transfer transfer_of(transfer::kinds what, int peer, int tag) {
   return {.what = what,
           .ended = peer == no_rank,
           .type = type_id<T>(),

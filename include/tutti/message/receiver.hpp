@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "tutti/execute/transfer.hpp"
 #include "tutti/message/failure.hpp"
@@ -67,7 +68,7 @@ class message_receiver : protected message_sender<Transport> {
           deliver(*r, from, front, data);
           return_credit(from, front.bytes);
         } else {
-          unmatched_.add(kept_message{from, front, copy_of(data, front.bytes), nullptr});
+          keep({from, front, copy_of(data, front.bytes), nullptr});
         }
         return;
       }
@@ -75,7 +76,7 @@ class message_receiver : protected message_sender<Transport> {
       case kinds::shared_offer:
       case kinds::device_offer:
         if (transfer* const r = unmatched_.take_receive(from, front.tag)) accept_offer(*r, from, front);
-        else unmatched_.add(kept_message{from, front, nullptr, nullptr});
+        else keep({from, front, nullptr, nullptr});
         return;
       case kinds::request:
         if (!this->take_request(from, front)) note_damage(from);
@@ -118,6 +119,25 @@ class message_receiver : protected message_sender<Transport> {
     } else {
       accept_offer(r, found.from, found.front);
     }
+  }
+
+  // Keeps a message that no receive has matched.
+  void keep(kept_message&& m) {
+    int const from = m.from;
+    message_head const front = m.front;
+    unmatched_.add(std::move(m));
+    while (transfer* const p = unmatched_.take_probe(from, front.tag)) end_probe(*p, from, front);
+  }
+  void probe(transfer& p) {
+    if (kept_message const* const found = unmatched_.find_message(p)) return end_probe(p, found->from, found->front);
+    if (p.peer != any_source) of(p.peer);  // so that its messages are looked for
+    unmatched_.add_probe(p);
+  }
+  void end_probe(transfer& p, int from, message_head const& front) {
+    p.source = from;
+    p.source_tag = front.tag;
+    p.got = front.bytes;
+    end(p);
   }
 
   // Records the source of a message; false if the message does not fit the receive.
