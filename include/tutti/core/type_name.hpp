@@ -13,9 +13,9 @@ constexpr std::string_view signature() {
 }
 
 // The text around the name is the same for every T, so one known name measures it.
-inline constexpr std::string_view probe = signature<void>();
-inline constexpr std::size_t name_begin = probe.find("void");
-inline constexpr std::size_t name_margin = probe.size() - std::string_view{"void"}.size();
+inline constexpr std::string_view void_signature = signature<void>();
+inline constexpr std::size_t name_begin = void_signature.find("void");
+inline constexpr std::size_t name_margin = void_signature.size() - std::string_view{"void"}.size();
 static_assert(name_begin != std::string_view::npos, "this compiler does not spell the type in __PRETTY_FUNCTION__");
 
 // "float", "tutti::sum". Compilers differ in the spelling of a few types ("long unsigned int", "unsigned long").
