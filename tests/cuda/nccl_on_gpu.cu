@@ -295,7 +295,7 @@ int main(int argc, char** argv) {
   try {
     std::printf("NCCL %s\n", nccl::library::load().version_text().c_str());
   } catch (error const& e) {
-    std::printf("skipped: %s\n", e.what());
+    std::printf("skipped: there is no NCCL to load: %s\n", e.what());
     return 77;
   }
   ::setenv("TUTTI_TIMEOUT", "30", 0);
