@@ -95,10 +95,12 @@ kernels disassembled(std::string const& architecture) {
   return out;
 }
 
-constexpr std::size_t number_of_kernels = 64;
+constexpr std::size_t number_of_kernels = 65;
 
 bool is_bad_example(std::string_view name) { return name == "spilling"; }
-bool has_packets(std::string_view name) { return name.starts_with("packet_work<"); }  // whose accesses have 8 bytes twice
+bool has_packets(std::string_view name) {
+  return name.starts_with("packet_work<");
+}  // whose accesses have 8 bytes twice
 // Two blocks of it on a multiprocessor are enough.
 bool waits_long(std::string_view name) {
   return name.starts_with("steps_work<") || name.starts_with("shots_work<") || has_packets(name);
@@ -144,7 +146,8 @@ TEST_CASE("kernels load and store 128 bits at once, and nothing local") {
     for (auto const& [name, k] : all) {
       CAPTURE(name);
       CHECK((k.local_accesses > 0) == is_bad_example(name));
-      if (is_bad_example(name) || has_packets(name) || name == "norm_work") continue;  // it adds up a few numbers
+      if (is_bad_example(name) || has_packets(name) || name == "norm_work" || name == "word_copy")
+        continue;  // few numbers
       bool const narrow_results =
           name.starts_with("rows_work<bfloat16, float8_e4m3") || name.starts_with("squares_work<");
       CHECK((k.stores > 0 || narrow_results));
@@ -161,6 +164,6 @@ TEST_CASE("a minimal program has only the kernels that its call can use") {
       run(NVCC " -arch=sm_80 --ptx " MINIMAL " -o minimal.ptx && grep -o '[.]entry [a-zA-Z0-9_]*' minimal.ptx");
   CAPTURE(nvcc.text);
   CHECK(nvcc.status == 0);
-  // By 2, 4, 8 or any number of ranks; a copy to the memory that others read; packets; blocks that meet.
-  CHECK(std::ranges::count(nvcc.text, '\n') == 7);
+  // By 2, 4, 8 or any number of ranks; copies to the memory that others read, and of the fault word; packets; blocks that meet.
+  CHECK(std::ranges::count(nvcc.text, '\n') == 8);
 }

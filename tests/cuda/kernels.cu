@@ -79,6 +79,7 @@ struct spilling {
 // Kernels that the host refers to are compiled for the device.
 extern void const* const kernels[];
 void const* const kernels[] = {
+    reinterpret_cast<void const*>(kernel<detail::word_copy>),
     reinterpret_cast<void const*>(kernel<pass<1, float>>),
     reinterpret_cast<void const*>(kernel<pass<2, float>>),
     reinterpret_cast<void const*>(kernel<pass<4, float>>),
