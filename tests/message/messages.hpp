@@ -531,6 +531,16 @@ void check_probes_in_vain(Comm& comm) {
     expect_error(error_of(run), error_code::timeout,
                  "probe for a message from rank 1, tag 4 on rank 0 did not complete within 0.3 s; rank 1 is in ");
   }
+  {  // A receive is examined although the rank only looks for another message.
+    auto pair = comm.subgroup({0, 1});
+    auto const run = [&] {
+      if (pair.rank() != 0) return barrier(pair);
+      int never = 0;
+      auto const w = irecv(pair, never, 1, 5, {.timeout = std::chrono::milliseconds(300)});
+      while (!iprobe(pair, 1, 6)) static_cast<void>(w.test());
+    };
+    expect_error(error_of(run), error_code::timeout, "recv of up to 1 int from rank 1, tag 5");
+  }
   for (bool const once : {false, true}) {
     auto pair = comm.subgroup({0, 1});
     if (pair.rank() == 1) {

@@ -77,8 +77,8 @@ class exchange final : public messages_in_flight<Transport> {
     attempt([&] {
       messenger_.start(probe);
       if (!probe.ended) poll_messages(where);
-      if (!probe.ended && this->time_to_examine()) {
-        this->poll_notices();
+      if (!probe.ended && probing_.is_due()) {
+        this->examine_started();
         expect_partner(probe, where);
       }
       if (!probe.ended) messenger_.withdraw(probe);
@@ -253,6 +253,7 @@ class exchange final : public messages_in_flight<Transport> {
   static constexpr unsigned many_polls = 32;  // before this rank announces its wait
   std::atomic<unsigned> polls_ = 0;           // without progress, by any thread
   std::shared_ptr<started_transfer> spare_;   // for the next one that is started
+  occasion probing_;                          // when probes that look once examine what has been started
 };
 
 // Calls f with the exchange of the communicator, or of its node if all ranks are on a single one.

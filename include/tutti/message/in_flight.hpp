@@ -119,13 +119,14 @@ class messages_in_flight : public call_queue<Transport> {
     return true;
   }
   void start(std::span<transfer> all, std::source_location where) {
-    for (auto const what : {transfer::receive, transfer::send, transfer::probe})
+    for (bool const sends : {false, true})
       for (transfer& t : all)
-        if (t.what == what && !t.ended) start(t, where);
+        if ((t.what == transfer::send) == sends && !t.ended) start(t, where);
   }
   void start(transfer& t, std::source_location where) {
     history_.begin(t, places_.word_of(where, [&] { return engine_.shared_place(where); }));
-    if (std::exchange(last_named_type_, t.type) != t.type) engine_.introduce(t.type, t.type_name);
+    if (t.what != transfer::probe && std::exchange(last_named_type_, t.type) != t.type)
+      engine_.introduce(t.type, t.type_name);
     messenger_.start(t);
   }
   // `waits`: this thread calls stop_waiting() in the end.

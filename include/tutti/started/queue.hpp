@@ -16,6 +16,20 @@
 
 namespace tutti::detail {
 
+// Is due once per nap's time. It does not read the clock each time it is asked.
+class occasion {
+ public:
+  bool is_due() noexcept {
+    if (++asked_ % 16 != 0 || !next_.passed()) return false;
+    next_ = deadline::after(nap_length);
+    return true;
+  }
+
+ private:
+  unsigned asked_ = 0;
+  deadline next_ = deadline::after(nap_length);
+};
+
 template <class Transport>
 class call_queue : public pending_calls {
  public:
@@ -98,13 +112,8 @@ class call_queue : public pending_calls {
     return wait_until_done(look, engine_.transport().waits(), until, nap);
   }
 
-  // Whether to examine the wait: true once per nap's time while there is no progress. It does not read the clock at
-  // every poll.
-  bool time_to_examine() noexcept {
-    if (++looks_ % 16 != 0 || !next_look_.passed()) return false;
-    next_look_ = deadline::after(nap_length);
-    return true;
-  }
+  // Whether to examine the wait: asked while there is no progress.
+  bool time_to_examine() noexcept { return examination_.is_due(); }
 
   // Called before destruction: waits, because the memory of the program is still in use; gives up during an exception,
   // after which that memory may be gone.
@@ -129,8 +138,7 @@ class call_queue : public pending_calls {
   std::atomic<std::thread::id> thread_{std::this_thread::get_id()};  // the thread that used this communicator last
   std::atomic<bool> stopped_ = false;                                // a fault has ended all calls
   bool listed_ = false;
-  unsigned looks_ = 0;
-  deadline next_look_ = deadline::after(nap_length);
+  occasion examination_;
 };
 
 }  // namespace tutti::detail

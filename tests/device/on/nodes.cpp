@@ -180,7 +180,7 @@ TEST_CASE("a node whose ranks cannot read each other's memory is named, and all 
     device.refuses.opening = comm.rank() == 3;
     auto ranks = on(comm, device, on_node(comm.rank() / 2));
     expect(ranks.path() == device_path::staged, ranks.explain());
-    expect(ranks.explain().find("among the ranks {2, 3}, which are 0 and up there: rank 1 cannot share its device: the "
+    expect(ranks.explain().find("between the ranks {2, 3}, renumbered from 0: rank 1 cannot share its device: the "
                                 "stand-in refuses to open memory") != std::string::npos,
            ranks.explain());
     check_reductions_of<float>(ranks, comm, 100, sum{});
@@ -208,7 +208,7 @@ TEST_CASE("a rank that makes another call is found on its node and on others") {
         else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{5}});
         barrier(ranks);
       });
-      expect_error(e, error_code::mismatch, "which are 0 and up there");
+      expect_error(e, error_code::mismatch, "renumbered from 0");
     });
 }
 TEST_CASE("nodes that make different calls find that out") {
@@ -220,7 +220,7 @@ TEST_CASE("nodes that make different calls find that out") {
       else all_reduce(ranks, data, sum{}, {.timeout = std::chrono::seconds{5}});
       barrier(ranks);
     });
-    expect_error(e, error_code::mismatch, "which are 0 and up there");
+    expect_error(e, error_code::mismatch, "renumbered from 0");
   });
 }
 TEST_CASE("a rank that does not come is a fault of all ranks") {

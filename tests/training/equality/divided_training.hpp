@@ -111,7 +111,7 @@ class divided_network {
     std::vector<std::vector<double>> values;
     for (std::size_t const l : layers_) {
       residual_layer mine = part_of(course::layer(l));
-      for (dense_matrix const* p : mine.parameters()) values.push_back(p->values);
+      for (matrix_by_rows const* p : mine.parameters()) values.push_back(p->values);
     }
     training::momentum const rule{.rate = course::rate, .factor = course::factor};
     auto& data = ranks_.along("data");
@@ -129,16 +129,16 @@ class divided_network {
  private:
   struct kept_layers {
     std::vector<residual_layer::kept> layers;
-    dense_matrix y;  // that of the last stage, whose values become gradients
+    matrix_by_rows y;  // that of the last stage, whose values become gradients
   };
 
   std::size_t first_layer(int stage) const {
     return by_.layers() * static_cast<std::size_t>(stage) / static_cast<std::size_t>(line_.stages());
   }
   residual_layer part_of(residual_layer whole) const {
-    for (dense_matrix* const p : {&whole.in, &whole.out}) {
+    for (matrix_by_rows* const p : {&whole.in, &whole.out}) {
       auto const by_units = training::sharded_dimension::rows(course::hidden, course::features);
-      dense_matrix mine{part(course::hidden, group_.size(), group_.rank()).count, course::features};
+      matrix_by_rows mine{part(course::hidden, group_.size(), group_.rank()).count, course::features};
       by_units.copy_part(std::span<double const>(p->values), std::span(mine.values), group_.size(), group_.rank());
       *p = std::move(mine);
     }
@@ -155,12 +155,12 @@ class divided_network {
     auto const share = part(course::rows, by_.data, ranks_.coordinate("data")).count;
     return training::sharded_dimension::rows(part(share, by_.microbatches(), microbatch).count, course::features);
   }
-  dense_matrix received(std::span<double const> message, int microbatch) const {
-    dense_matrix out{rows_of(microbatch).count, course::features};
+  matrix_by_rows received(std::span<double const> message, int microbatch) const {
+    matrix_by_rows out{rows_of(microbatch).count, course::features};
     std::copy_n(message.begin(), out.values.size(), out.values.begin());
     return out;
   }
-  static void send(dense_matrix const& from, std::span<double> message) {
+  static void send(matrix_by_rows const& from, std::span<double> message) {
     std::ranges::fill(std::ranges::copy(from.values, message.begin()).out, message.end(), 0.0);
   }
 
@@ -180,19 +180,19 @@ class divided_network {
   kept_layers forward(Model& model, training::stage_forward<double>& pass) {
     int const m = pass.microbatch;
     extent const mine = rows_of(m);
-    dense_matrix x = pass.stage == 0 ? course::data(mine.begin, mine.count) : received(pass.in, m);
+    matrix_by_rows x = pass.stage == 0 ? course::data(mine.begin, mine.count) : received(pass.in, m);
     kept_layers out;
     for (std::size_t l = first_layer(pass.stage); l < first_layer(pass.stage + 1); ++l) {
       [[maybe_unused]] auto const here = model.gather(local(l));
       residual_layer const layer = layer_in(model, local(l));
-      dense_matrix whole = x;
+      matrix_by_rows whole = x;
       if (by_.sequence) {
         whole = {by_rows(m).extent, course::features};
         training::gather_sequence{by_rows(m)}.forward(group_, x.values, whole.values);
       }
       auto [y, kept] = layer.forward(whole);
       if (by_.sequence) {
-        dense_matrix sum{x.rows, x.columns};
+        matrix_by_rows sum{x.rows, x.columns};
         training::reduce_scatter_sequence{by_rows(m)}.forward(group_, y.values, sum.values);
         y = std::move(sum);
       } else {
@@ -215,20 +215,20 @@ class divided_network {
   template <class Model>
   void backward(Model& model, training::stage_backward<double> const& pass, kept_layers kept) {
     int const m = pass.microbatch;
-    dense_matrix x = pass.stage == line_.stages() - 1 ? std::move(kept.y) : received(pass.out_gradient, m);
+    matrix_by_rows x = pass.stage == line_.stages() - 1 ? std::move(kept.y) : received(pass.out_gradient, m);
     for (std::size_t l = first_layer(pass.stage + 1); l-- > first_layer(pass.stage);) {
       std::size_t const at = local(l);
       [[maybe_unused]] auto const here = model.gather(at);
       residual_layer const layer = layer_in(model, at);
       gradients_[at].offsets += sum_of_rows(x);
-      dense_matrix whole = x;
+      matrix_by_rows whole = x;
       if (by_.sequence) {
         whole = {by_rows(m).extent, course::features};
         training::reduce_scatter_sequence{by_rows(m)}.backward(group_, x.values, whole.values);
       }
-      dense_matrix before = layer.backward(kept.layers[l - first_layer(pass.stage)], whole, gradients_[at]);
+      matrix_by_rows before = layer.backward(kept.layers[l - first_layer(pass.stage)], whole, gradients_[at]);
       if (by_.sequence) {
-        dense_matrix mine{x.rows, x.columns};
+        matrix_by_rows mine{x.rows, x.columns};
         training::gather_sequence{by_rows(m)}.backward(async(group_), before.values, mine.values).wait();
         before = std::move(mine);
       } else {

@@ -186,7 +186,7 @@ class cuda_two_level {
   }
   static std::string in_part(std::vector<int> const& members, error const& e) {
     return detail::join(
-        {"in its part among the ranks {", detail::list_of(members), "}, which are 0 and up there: ", e.happened()});
+        {"in its part between the ranks {", detail::list_of(members), "}, renumbered from 0: ", e.happened()});
   }
 
   // -- Memory.

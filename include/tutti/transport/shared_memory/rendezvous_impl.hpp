@@ -54,6 +54,7 @@ TUTTI_INLINE descriptor rendezvous::listen() const {
   if (errno != EADDRINUSE) throw_system("cannot listen for the other ranks", allow_sockets);
   // Of two jobs that meet at once, either might get ranks of the other, so the one that came first has to know.
   descriptor const other = make_local_socket();
+  ::fcntl(other.get(), F_SETFL, O_NONBLOCK);  // it may be another user's, who accepts nothing
   greeting const mine{.rank = rank_, .ranks = ranks_};
   if (::connect(other.get(), address_.get(), address_.bytes()) == 0 && process_of(other))
     ::send(other.get(), &mine, sizeof mine, MSG_NOSIGNAL);
