@@ -46,12 +46,13 @@ struct place {
     wait();
   }
   void wait() const { gpu.wait(stream.get(), deadline::after(60s)); }
-  bool result_is(float value) const {
+  std::vector<float> values_of(device_array<cuda_device, float> const& array) const {
     std::vector<float> values(n);
-    gpu.copy(stream.get(), values.data(), out.data(), n * sizeof(float));
+    gpu.copy(stream.get(), values.data(), array.data(), n * sizeof(float));
     wait();
-    return values == std::vector<float>(n, value);
+    return values;
   }
+  bool result_is(float value) const { return values_of(out) == std::vector<float>(n, value); }
 };
 
 // How a call travels: by packets, through the channels of a schedule, by blocks that meet, or by words that streams wait for.
@@ -157,6 +158,31 @@ struct in_another_graph {
     expect_error(e, error_code::timeout, "did not complete within 1 s");
     at.wait();
     expect(at.result_is(7), "nothing was written");
+  }
+};
+
+// A rank whose kernels begin when the others have given up the first of two calls. They must not contribute to the second.
+struct replayed_too_late {
+  template <class Comm>
+  void operator()(Comm& comm) const {
+    for (way const w : {way::packets, way::meetings}) {
+      place const at(comm.rank(), count_for(w));
+      cuda_ipc ranks(comm, at.gpu, 64 << 10);
+      device_options<cuda_device> const how{
+          .stream = at.stream.get(), .algorithm = algorithm_id::one_shot, .timeout = 300ms};
+      captured const twice(at.stream.get(), [&] {
+        for (int i = 0; i < 2; ++i) all_reduce(ranks, at.in, sum{}, how);
+      });
+      barrier(comm);
+      error const e = fault_of(ranks, at, [&] {
+        if (comm.rank() != 1) twice.replay();
+      });
+      expect(e.code() == error_code::timeout, "rank 1 has not come");
+      at.wait();
+      barrier(comm);
+      if (comm.rank() == 1) twice.replay();
+      for (float const x : at.values_of(at.in)) expect(x == 1 || x == ranks_of_all, "the old value, or the right one");
+    }
   }
 };
 
@@ -292,6 +318,7 @@ void check_all(Run const& run) {
   run("ranks in different calls", in_another_call{});
   run("ranks that replay different graphs", in_another_graph{});
   run("ranks that replay different schedules", by_another_schedule{});
+  run("a rank that replays two calls after the others have given up", replayed_too_late{});
   run("a rank that leaves", leaving{});
 }
 

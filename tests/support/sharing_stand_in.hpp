@@ -299,7 +299,10 @@ class sharing_stand_in {
   void launch_unless(stream_type stream, std::uint32_t const* unless, std::size_t, Work const& work) const {
     if (refuses.launching) throw_refused("to launch a kernel");
     here(stream).add([work, unless, n = threads] {
-      if (__atomic_load_n(unless, __ATOMIC_SEQ_CST) != 0) return;
+      if (__atomic_load_n(unless, __ATOMIC_SEQ_CST) != 0) {
+        if constexpr (requires { work.skipped(); }) work.skipped();
+        return;
+      }
       for (int rank = 0; rank < n; ++rank) work(grid_member{rank, n});
     });
   }

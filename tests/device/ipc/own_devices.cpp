@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,48 @@ TEST_CASE("one_shot and two_shot, by words, by packets and step by step") {
     device_conformance<float, std::remove_reference_t<decltype(ranks)>, std::remove_reference_t<decltype(comm)>,
                        one_shot>(ranks, comm, 100, 0, {.protocol = protocol::packet})
         .check_all_reduce(premultiplied_sum{0.3f});
+  });
+}
+
+namespace {
+
+template <class Word, int Words>
+struct several_words {
+  Word of[Words];
+
+  friend bool operator==(several_words const&, several_words const&) = default;
+};
+struct add_words {
+  static constexpr bool commutative = true;
+
+  template <class Word, int Words>
+  several_words<Word, Words> operator()(several_words<Word, Words> a, several_words<Word, Words> const& b) const {
+    for (int k = 0; k < Words; ++k) a.of[k] = static_cast<Word>(a.of[k] + b.of[k]);
+    return a;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("as many elements as packets have room for, of sizes that do not divide it", T,
+                   several_words<std::uint8_t, 3>, several_words<std::uint8_t, 11>, several_words<std::uint32_t, 3>,
+                   several_words<std::uint32_t, 5>) {
+  on_own_devices(3, [](auto& ranks, auto& comm) {
+    std::size_t const n = (std::size_t{16} << 10) / sizeof(T);
+    T mine{}, expected{};
+    for (auto& x : mine.of) x = static_cast<std::remove_reference_t<decltype(x)>>(comm.rank() + 1);
+    for (auto& x : expected.of) x = 6;
+    std::vector<T> values(n, mine);
+    device_array<sharing_stand_in, T> const data(ranks.on(), n);
+    for (int call = 0; call < 2; ++call) {
+      ranks.on().copy({}, data.data(), values.data(), n * sizeof(T));
+      all_reduce(ranks, data, add_words{}, {.protocol = protocol::packet});
+      std::vector<T> got(n);
+      ranks.on().copy({}, got.data(), data.data(), n * sizeof(T));
+      ranks.on().wait({}, deadline::after(10s));
+      expect(got == std::vector<T>(n, expected), "sums");
+    }
+    ranks.work().wait();
   });
 }
 

@@ -26,7 +26,7 @@ class bounded_wait {
   TUTTI_HOST_DEVICE bool keep_polling() {
     std::uint64_t const now = nanoseconds_now();
     if (began_ == 0) began_ = looked_ = now;
-    if (now - looked_ > fault_copy::interval) {
+    if (fault_copy::passed_until(now, looked_) > fault_copy::interval) {
       looked_ = now;
       if (map_.seen(rank_).look(*map_.fault, now)) return false;
     }

@@ -83,7 +83,7 @@ struct channel_map {
   TUTTI_HOST_DEVICE std::size_t channels() const { return static_cast<std::size_t>(blocks * device_tracks * ranks); }
   TUTTI_HOST_DEVICE std::size_t slot_bytes() const { return device_line + slice; }
   TUTTI_HOST_DEVICE std::size_t packets_begin() const { return 2 * channels() * sizeof(channel_end); }
-  // An inbox has one word more than those for data.
+  // An inbox has a line more than the words for data, for the word that identifies the call.
   TUTTI_HOST_DEVICE std::size_t inbox_stride() const { return packet_words + device_line / 8; }
   TUTTI_HOST_DEVICE std::size_t inbox_words() const { return 2 * static_cast<std::size_t>(ranks) * inbox_stride(); }
   // The part that is 0 before the first call; slots follow.

@@ -73,7 +73,7 @@ class polling_wait {
     std::uint64_t const now = nanoseconds_now();
     if (began_ == 0) began_ = now;
     if constexpr (may_give_up<Reach>) {
-      if (now - began_ > fault_copy::interval) {
+      if (fault_copy::passed_until(now, began_) > fault_copy::interval) {
         began_ = now;
         if (reach_.seen->look(*reach_.fault, now)) return false;
       }

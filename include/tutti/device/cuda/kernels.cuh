@@ -26,12 +26,9 @@ struct grid_thread {
   __device__ int size() const { return static_cast<int>(gridDim.x * blockDim.x); }
 };
 
-// Work may state how many items a thread handles at once.
+// Work may state how many items a thread handles at once, and then divides them among blocks in tiles.
 template <class Work>
-constexpr std::size_t items_at_once() {
-  if constexpr (requires { Work::turns; }) return Work::turns;
-  else return 1;
-}
+concept tiled_work = requires { Work::turns; };
 
 template <class Work>
 __global__ void __launch_bounds__(block_threads, min_blocks) run_work(__grid_constant__ Work const work) {
@@ -77,7 +74,9 @@ __global__ void __launch_bounds__(block_threads, min_blocks)
   __shared__ bool stopped;
   if (threadIdx.x == 0) stopped = *static_cast<std::uint32_t volatile const*>(unless) != 0;
   __syncthreads();
-  if (!stopped) work(grid_thread{});
+  if (!stopped) return work(grid_thread{});
+  if constexpr (requires { work.skipped(); })
+    if (grid_thread{}.rank() == 0) work.skipped();
 }
 
 }  // namespace tutti::detail

@@ -85,11 +85,12 @@ class cuda_device {
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
     void* arguments[] = {const_cast<Work*>(&work)};
+    std::size_t threads = items, most = some_blocks();
     // Arrays that do not fit the cache are fastest with a thread for all that it handles at once: multiprocessors that are faster
     // than others then take more blocks. Measured on an H100.
-    bool const fits = items * 16 <= cache_bytes();
-    launch_kernel(stream, fits ? items : items / detail::items_at_once<Work>(), fits ? some_blocks() : most_blocks,
-                  reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
+    if constexpr (detail::tiled_work<Work>)
+      if (items * 16 > cache_bytes()) threads = items / Work::turns, most = most_blocks;
+    launch_kernel(stream, threads, most, reinterpret_cast<void const*>(&detail::run_work<Work>), arguments);
   }
 
   int multiprocessors() const { return processors_; }

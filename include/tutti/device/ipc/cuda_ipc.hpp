@@ -45,7 +45,7 @@ namespace tutti {
 //
 // By default, one_shot carries out a call, and two_shot a large all_reduce (tune/devices.hpp). If every rank has a
 // device of its own, kernels may wait for each other: small collectives in which all ranks hear from all use packets,
-// in which one store writes a word of data and its flag, all_reduce by one_shot or two_shot is one kernel, for which
+// in which one store writes data and their flags, all_reduce by one_shot or two_shot is one kernel, for which
 // there is a second memory as large as the arena, and a call may name any algorithm. all_reduce<ring>, for
 // example, sends messages from device to device in one launch. Such a call takes an operation, not `fused`, and input
 // and output of one type; if ranks fail, its output is undefined.

@@ -28,7 +28,7 @@
 namespace tutti::detail {
 
 // A kernel may wait for kernels of other devices because they run at the same time; kernels that share a device may
-// not. While it waits, the kernel reads the fault word, and ends if it is set. Its output is then undefined, except
+// not. While it waits, the kernel looks for a fault, and ends if there is one. Its output is then undefined, except
 // that packets and blocks that meet leave each element with its old value or the right one.
 template <cooperative_device D, transport Transport>
 class ipc_kernels {

@@ -43,7 +43,7 @@ struct packet_work {
 
   static constexpr int blocks_together = 1;  // per multiprocessor
 
-  // So many blocks that a thread has one pair of words of n elements, but not so many that a few small ranks fill a device.
+  // Enough blocks for one pair of words per thread, at most 8.
   static int blocks_for(std::size_t n) {
     constexpr std::size_t bytes_of_block = 2048, most = 8;
     return static_cast<int>(std::clamp<std::size_t>(slices(n * sizeof(T), bytes_of_block), 1, most));
@@ -65,13 +65,14 @@ struct packet_work {
     if constexpr (may_give_up<Reach>) {
       stopped = reach.seen->known();
       if (begin == 0) reach.enter();
-      for (std::size_t k = begin; k < static_cast<std::size_t>(ranks); k += step)
+      for (std::size_t k = begin; k < static_cast<std::size_t>(ranks) && !stopped; k += step)
         store_word<Reach::scope>(channels.inbox(static_cast<int>(k), rank, call)[channels.packet_words],
                                  call << 32 | reach.call);
     }
-    for (std::size_t i = begin; i * unit < n; i += step) send(rank, call, i);
+    // A rank that has given up sends nothing in later calls either: its peers would take it for a contribution.
+    for (std::size_t i = begin; i * unit < n && !stopped; i += step) send(rank, call, i);
     if constexpr (may_give_up<Reach>) stopped = !all_in_this_call(group, rank, call, stopped, shared);
-    for (std::size_t i = begin; i * unit < n; i += step) receive(rank, call, i, stopped);
+    for (std::size_t i = begin; i * unit < n && !stopped; i += step) receive(rank, call, i, stopped);
     group.sync();
     if (group.rank() == 0 && is_last(rank)) calls = call;
   }
@@ -84,6 +85,12 @@ struct packet_work {
   struct elements {
     T of[unit];
   };
+  // How many pairs the message has. The last unit may have fewer than the others.
+  TUTTI_HOST_DEVICE std::size_t all_pairs() const { return slices(n * sizeof(T), 8); }
+  TUTTI_HOST_DEVICE bool has_pair(std::size_t k) const {
+    if constexpr (pairs > 1) return k < all_pairs();
+    else return true;
+  }
   static constexpr int peers_at_once = pairs < 8 ? static_cast<int>(8 / pairs) : 1;
 
   // Whether the other blocks of this rank have finished the call.
@@ -145,7 +152,7 @@ struct packet_work {
                                           room<Group>& shared) const {
     if (group.rank() == 0) shared.mismatched = 0;
     group.sync();
-    for (int peer = group.rank(); peer < ranks; peer += group.size()) {
+    for (int peer = group.rank(); peer < ranks && !stopped; peer += group.size()) {
       bool const same =
           receive_word(channels.inbox(rank, peer, call)[channels.packet_words], call, stopped) == reach.call;
       polling_wait<Reach> wait(reach, 0);
@@ -168,7 +175,7 @@ struct packet_work {
       auto* const to = reinterpret_cast<word_pair*>(channels.inbox(peer, rank, call)) + i * pairs;
       TUTTI_UNROLL
       for (std::size_t j = 0; j < pairs; ++j)
-        store_pair(to[j], {{call << 32 | data[2 * j], call << 32 | data[2 * j + 1]}});
+        if (has_pair(i * pairs + j)) store_pair(to[j], {{call << 32 | data[2 * j], call << 32 | data[2 * j + 1]}});
     }
   }
 
@@ -184,7 +191,8 @@ struct packet_work {
         int const peer = begin + k;
         TUTTI_UNROLL
         for (std::size_t j = 0; j < pairs; ++j)
-          if (peer < ranks && peer != rank) found[k][j] = load_pair(pair_of(rank, peer, call, i * pairs + j));
+          if (peer < ranks && peer != rank && has_pair(i * pairs + j))
+            found[k][j] = load_pair(pair_of(rank, peer, call, i * pairs + j));
       }
       TUTTI_UNROLL
       for (int k = 0; k < peers_at_once; ++k) {
@@ -194,9 +202,10 @@ struct packet_work {
           f(peer, own(rank, rank, i));
           continue;
         }
-        std::uint32_t data[2 * pairs];
+        std::uint32_t data[2 * pairs]{};
         TUTTI_UNROLL
         for (std::size_t j = 0; j < pairs; ++j) {
+          if (!has_pair(i * pairs + j)) break;
           word_pair const all = receive_pair(found[k][j], pair_of(rank, peer, call, i * pairs + j), call, stopped);
           data[2 * j] = static_cast<std::uint32_t>(all.of[0]), data[2 * j + 1] = static_cast<std::uint32_t>(all.of[1]);
         }

@@ -77,11 +77,12 @@ struct shots_work {
   TUTTI_HOST_DEVICE void operator()(Group const& group, room<Group>& shared) const {
     std::uint64_t& met = meetings.count(rank);
     std::uint64_t const before = met;
-    if (group.rank() == 0) {
-      if (group.block() == 0) reach.enter();
-      store_host_word(shared.stopped, reach.seen->known());
-    }
-    std::uint64_t const after = carry_out(group, before, shared);
+    if (group.rank() == 0) store_host_word(shared.stopped, reach.seen->known());
+    group.sync();
+    if (group.rank() == 0 && group.block() == 0) reach.enter();
+    // A rank that has given up shows nothing in later calls: others may still read what it has shown before.
+    bool const takes_part = load_host_word(shared.stopped) == 0;
+    std::uint64_t const after = takes_part ? carry_out(group, before, shared) : before;
     group.sync();
     if (group.rank() == 0 && reach.leave(blocks)) met = after;
   }

@@ -12,17 +12,22 @@ namespace tutti::detail {
 // What a device knows of the fault word, which is in host memory. A GPU reads host memory for one warp after the other, a microsecond
 // each, so threads that wait do not all read the word: once in a while one does, for all of them. In device memory, 0 at first.
 struct fault_copy {
-  std::uint64_t looked;  // when one did
+  std::uint64_t looked;  // the time of the last read
   std::uint32_t raised;  // not 0 once all ranks give up
 
-  static constexpr std::uint64_t interval = 20'000;  // ns
+  static constexpr std::int64_t interval = 20'000;  // ns
 
+  // Negative if another thread has read its clock later.
+  TUTTI_HOST_DEVICE static std::int64_t passed_until(std::uint64_t now, std::uint64_t then) {
+    return static_cast<std::int64_t>(now - then);
+  }
   // Whether one has found a fault.
   TUTTI_HOST_DEVICE bool known() const { return load_host_word(raised) != 0; }
-  // The same, of late: reads the word if nobody has for that long.
+  // The same; reads the word if no thread has done so for that long.
   TUTTI_HOST_DEVICE bool look(std::uint32_t const& fault, std::uint64_t now) {
     if (known()) return true;
-    if (now - load_word<flag_scope::device>(looked) < interval || now - exchange_word(looked, now) < interval) return false;
+    if (passed_until(now, load_word<flag_scope::device>(looked)) < interval) return false;
+    if (passed_until(now, exchange_word(looked, now)) < interval) return false;
     if (load_host_word(fault) == 0) return false;
     store_host_word(raised, 1);
     return true;

@@ -15,9 +15,12 @@ namespace tutti::detail {
 template <class Work>
 struct beating {
   Work work;
-  std::uint32_t* count;  // launches so far, in device memory
-  std::uint32_t* beat;   // the same, in host memory
+  std::uint32_t* count;   // launches so far, in device memory
+  std::uint32_t* beat;    // the same, in host memory
+  std::uint32_t* raised;  // in device memory: the rank has given up
 
+  // Later calls of this rank must not take part.
+  TUTTI_HOST_DEVICE void skipped() const { store_host_word(*raised, 1); }
   template <class Group>
   TUTTI_HOST_DEVICE void operator()(Group const& group) const {
     if (group.rank() == 0) store_host_word(*beat, ++*count);
@@ -54,7 +57,7 @@ struct guarded_device {
 
   template <class Work>
   void launch(stream_type stream, std::size_t items, Work const& work) const {
-    on->launch_unless(stream, word_for(stream, items), items, beating<Work>{work, count, beat});
+    on->launch_unless(stream, word_for(stream, items), items, beating<Work>{work, count, beat, copy_of_it});
   }
   // The word that a launch of so many items reads. A device reads host memory for one block after the other, a microsecond each, so
   // blocks that are many read a copy, which is made first.

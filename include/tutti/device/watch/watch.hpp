@@ -40,8 +40,8 @@ struct watched_call {
   std::vector<std::uint32_t> expected{};  // by rank: the value of its word `ready` in this call; 0: not awaited
 };
 
-// The rank's stream runs one call after the other, and records the current one on the board. Kernels do nothing once
-// the board has a fault, so a released stream changes no memory.
+// The rank's stream runs one call after the other, and records the current one on the board. Kernels that follow
+// a wait do nothing once the board has a fault, so a released stream changes no memory.
 class device_watch {
  public:
   // `peers`: watches of ranks in other processes.
