@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -271,32 +272,20 @@ void check_gone(way w, std::chrono::microseconds after) {
   ::munmap(shared, 4096);
 }
 
-// Who contributes twos is late.
-struct sum_of_late_twos {
-  TUTTI_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
-  TUTTI_HOST_DEVICE float prepare(float x) const {
-    std::uint64_t const began = nanoseconds_now();
-    while (x == 2 && nanoseconds_now() - began < 20'000) {
-    }
-    return x;
-  }
-};
-
 // A kernel of ranks that nobody watches aborts when a wait takes too long. That ends the process's work on the GPU.
-template <class Call>
-void check_abort(std::string const& what, Call const& call) {
+// Of two ranks, only the first has blocks. launch(gpu, channels, in, out) starts them.
+template <class Launch>
+void check_abort(std::string const& what, Launch const& launch) {
   pid_t const child = ::fork();
   if (child == 0) {
     std::string said;
     try {
       cuda_device const gpu;
-      device_channels channels(gpu, 2, {.timeout = 1ns});
-      std::vector<device_array<cuda_device, float>> data;
-      for (int r = 0; r < 2; ++r) {
-        std::vector<float> const values(100, static_cast<float>(1 + r));
-        gpu.copy({}, data.emplace_back(gpu, values.size()).data(), values.data(), values.size() * sizeof(float));
-      }
-      call(cuda_local(channels), data);
+      device_channels channels(gpu, 2, {.timeout = 1ms});
+      device_array<cuda_device, float> const in(gpu, 100), out(gpu, 100);
+      std::vector<float> const ones(100, 1);
+      gpu.copy({}, in.data(), ones.data(), ones.size() * sizeof(float));
+      launch(gpu, channels.map(), in.data(), out.data());
       gpu.wait({}, deadline::after(60s));
     } catch (std::exception const& e) {
       said = e.what();
@@ -333,12 +322,27 @@ int main(int argc, char** argv) {
   }
   try {
     // Processes come first, because CUDA does not work in children of a process that has used it.
-    check_abort("a kernel aborts that waits too long for a message", [](auto const& ranks, auto const& data) {
-      all_reduce<binomial_tree>(ranks, data, data, sum_of_late_twos{});
+    check_abort("a kernel aborts that waits too long for a message", [](cuda_device const& gpu,
+                                                                        channel_map const& channels, float const* in,
+                                                                        float* out) {
+      using plan = steps_plan<collective::all_reduce, schedule<ring, collective::all_reduce>, float, sum, one_device>;
+      auto work = plan(channels, 0, 100, std::source_location::current()).work_of(1, sum{}, one_device{});
+      work.in[0] = in, work.out[0] = out;
+      gpu.launch_together({}, 1, work);
     });
-    check_abort("a kernel aborts that waits too long for a packet", [](auto const& ranks, auto const& data) {
-      all_reduce<one_shot>(ranks, data, data, sum_of_late_twos{}, {.protocol = protocol::packet});
-    });
+    check_abort("a kernel aborts that waits too long for a packet",
+                [](cuda_device const& gpu, channel_map const& channels, float const* in, float* out) {
+                  packet_work<collective::all_reduce, float, sum> work{.in = {in},
+                                                                       .out = {out},
+                                                                       .first = 0,
+                                                                       .channels = channels,
+                                                                       .reach = {},
+                                                                       .ranks = 2,
+                                                                       .blocks = 1,
+                                                                       .n = 100,
+                                                                       .op = {}};
+                  gpu.launch_together({}, 1, work);
+                });
     if (gpus < ranks_of_all) {
       std::puts("not run: ranks with a GPU each, because there are fewer than three GPUs");
     } else {
