@@ -535,8 +535,8 @@ void check_probes_in_vain(Comm& comm) {
     auto pair = comm.subgroup({0, 1});
     auto const run = [&] {
       if (pair.rank() != 0) return barrier(pair);
-      int never = 0;
-      auto const w = irecv(pair, never, 1, 5, {.timeout = std::chrono::milliseconds(300)});
+      std::vector<int> never(1);
+      auto w = irecv(pair, never, 1, 5, {.timeout = std::chrono::milliseconds(300)});
       while (!iprobe(pair, 1, 6)) static_cast<void>(w.test());
     };
     expect_error(error_of(run), error_code::timeout, "recv of up to 1 int from rank 1, tag 5");
