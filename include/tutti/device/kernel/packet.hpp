@@ -85,10 +85,9 @@ struct packet_work {
   struct elements {
     T of[unit];
   };
-  // How many pairs the message has. The last unit may have fewer than the others.
-  TUTTI_HOST_DEVICE std::size_t all_pairs() const { return slices(n * sizeof(T), 8); }
+  // Whether the message has so many pairs: its last unit may have fewer than the others.
   TUTTI_HOST_DEVICE bool has_pair(std::size_t k) const {
-    if constexpr (pairs > 1) return k < all_pairs();
+    if constexpr (pairs > 1) return k < slices(n * sizeof(T), 8);
     else return true;
   }
   static constexpr int peers_at_once = pairs < 8 ? static_cast<int>(8 / pairs) : 1;

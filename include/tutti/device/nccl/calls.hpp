@@ -85,7 +85,7 @@ class nccl_calls {
     bool const others_wait = !flights_.empty();
     abort();
     lock.unlock();
-    if (others_wait && !alone()) give_up_calls(comm_);
+    if (others_wait) give_up_calls(comm_);
   }
 
   std::string version_text() const { return library_.version_text(); }
@@ -111,7 +111,7 @@ class nccl_calls {
       std::lock_guard const lock(guard_);
       flights_.splice(flights_.end(), now);
     } catch (...) {  // the others are in the call
-      if (!alone()) give_up_calls(comm_);
+      give_up_calls(comm_);
       throw;
     }
   }

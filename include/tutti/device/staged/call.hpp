@@ -72,6 +72,7 @@ work start_meeting(communicator<Transport>& comm, call_terms const& terms) {
 // Ends the calls of all ranks because this one cannot complete its own.
 template <class Transport>
 [[gnu::cold]] void give_up_calls(communicator<Transport>& comm) noexcept {
+  if (comm.size() == 1) return;
   if constexpr (has_levels<Transport>)
     if (auto* const node = comm.engine().levels->only_node()) return node->engine().give_up();
   comm.engine().give_up();
@@ -190,7 +191,7 @@ class staged_call {
   }
 
   [[gnu::cold]] void abandon() noexcept {
-    if (comm_.size() > 1) give_up_calls(comm_);
+    give_up_calls(comm_);
     for (work& w : started_) {
       try {
         w.wait();
